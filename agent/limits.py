@@ -313,7 +313,7 @@ SUBAGENTS_WAITING_MAX: Final = 100  # of one session in one process: as many as 
 SUBAGENT_ID_CHARS: Final = 12  # of a task's id, which is the handle to its answer: 59 bits, and a model can copy them
 SUBAGENT_ALIVE_S: Final = 10.0  # how long a task counts as alive after its worker said so
 SUBAGENT_ALIVE_EVERY_S: Final = 2.0  # how often it says so: four may be missed
-SUBAGENT_LOOK_EVERY_S: Final = 0.25  # for tasks that are to be cancelled: a stop ends them within a second
+SUBAGENT_LOOK_EVERY_S: Final = 0.1  # for tasks that are to be cancelled, by key: a stop ends them within a second
 SUBAGENT_START_EVERY_S: Final = 0.5  # for a place that another process has to free
 SUBAGENT_RIGHTS_EVERY_S: Final = 0.75  # between two looks whether those they work for may still ask for it
 

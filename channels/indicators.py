@@ -92,6 +92,12 @@ class Indicators:
         elif activity.turn_id not in self._ended:
             self._show(activity.address, activity.turn_id, activity.for_s)
 
+    def ended(self, turn_id: str) -> None:
+        """A turn ended, in whichever place."""
+        self._remember(turn_id)
+        for shown in [shown for shown in self._shown.values() if turn_id in shown.until_s]:
+            self._end(shown.address, turn_id)
+
     def answering(self, reply: Reply) -> None:
         """The answer leaves now: whatever is shown for its turn would only outlive it. After a question the turn
         waits for a person, until the question is amended."""
@@ -116,9 +122,7 @@ class Indicators:
 
     def _end(self, address: ReplyAddress, turn_id: str) -> None:
         if turn_id:
-            self._ended[turn_id] = None
-            while len(self._ended) > ENDED_KEPT:
-                self._ended.popitem(last=False)
+            self._remember(turn_id)
         shown = self._shown.get(address.lane)
         if shown is None:
             return
@@ -126,6 +130,11 @@ class Indicators:
         shown.until_s.pop(turn_id, None)
         if not shown.until_s:
             self._out(shown)
+
+    def _remember(self, turn_id: str) -> None:
+        self._ended[turn_id] = None
+        while len(self._ended) > ENDED_KEPT:
+            self._ended.popitem(last=False)
 
     def _out(self, shown: _Shown) -> None:
         del self._shown[shown.address.lane]

@@ -34,6 +34,7 @@ from channels.publishing import menu_of
 from channels.together import first_to_end
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, Reply
 from gateway.contracts.ports import AttachmentBus, Clock, OperatorBus, PlaceBus, Scrubber
 from gateway.limits import CHANNEL_REPORT_TTL_S
@@ -102,6 +103,7 @@ class Line:
             rooms,
             rules,
             accepted=self._indicators.accepted,
+            retracted=self._retracted,
             delete=self._deletions.add if self._deletions is not None else None,
             promises=self._promises,
         )
@@ -178,6 +180,13 @@ class Line:
     def _follow(self, activity: Activity) -> None:
         if self._streams is not None:
             self._streams.heard(activity)
+
+    def _retracted(self, message_id: str) -> None:
+        """There is no turn of that name any more, whether or not somebody works at it."""
+        turn_id = turn_id_of(message_id)
+        self._indicators.ended(turn_id)
+        if self._streams is not None:
+            self._streams.ended(turn_id)
 
     async def _kept_up(self, part: str, run: Callable[[], Awaitable[None]]) -> None:
         backoff = Backoff(RESTART_FIRST_S, RESTART_CAP_S)

@@ -92,10 +92,9 @@ class ControlLane:
     async def _answer(self, receipt: str, request: ControlRequest) -> None:
         """Whatever of this is repeated, the command is answered once."""
         message = request.message
-        ended = await self._ending.ask(message.key) if request.kind is ControlKind.STOP else 0
-        if request.stopped_fence:
-            await self._end_turn(message.key, request.stopped_fence)
-        words = await insist(lambda: self._words(message))
+        ended, _, words = await asyncio.gather(
+            self._ask_to_end(request), self._end_turn(request), insist(lambda: self._words(message))
+        )
         reply = self._reply(message, await insist(lambda: self._text(request, ended, words)), words)
         if request.is_press:
             await insist(lambda: self._bus.finish_press(receipt, message, reply))
@@ -123,9 +122,16 @@ class ControlLane:
             language=words.language.value,
         )
 
-    async def _end_turn(self, key: SessionKey, fence: int) -> None:
-        """Return when the stopped turn can do nothing any more. What it had answered before the stop reached
-        it is published now, so that it comes before the acknowledgement and not after it."""
+    async def _ask_to_end(self, request: ControlRequest) -> int:
+        """How many sub-agents a stop found at work. They end while the turn does."""
+        return await self._ending.ask(request.message.key) if request.kind is ControlKind.STOP else 0
+
+    async def _end_turn(self, request: ControlRequest) -> None:
+        """Return when the stopped turn, if there was one, can do nothing any more. What it had answered before the stop
+        reached it is published now, so that it comes before the acknowledgement and not after it."""
+        key, fence = request.message.key, request.stopped_fence
+        if not fence:
+            return
         patience_until_s = self._clock.monotonic_s() + STOP_PATIENCE_S
         while await insist(lambda: self._lanes.is_in_work(key, fence)):
             if self._clock.monotonic_s() >= patience_until_s:

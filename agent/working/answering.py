@@ -27,12 +27,13 @@ from agent.subagents.wakes.staleness import stale_among
 from agent.titles.naming import nameable
 from agent.titles.titler import Titler
 from agent.turn import Batch, TurnTaker
-from agent.working.batches import first_batch, leading, mended, turn_id_of
+from agent.working.batches import first_batch, leading, mended
+from agent.working.closing import put_out
 from agent.working.runs import Run
 from gateway.contracts.entries import Committed, Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Activity, InboundMessage, Reply
+from gateway.contracts.ids import SessionKey, turn_id_of
+from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import CancelKind, Clock, LaneBus, LaneDepth, Scrubber, Store
 from gateway.limits import RETRY_DELAYS_S
 
@@ -109,13 +110,13 @@ class Answering:
         if not messages:
             await self._pass_over(run, taken)
             return
-        batch = Batch(turn_id_of(messages[0]), claim.key, claim.lease.fence, messages)
+        batch = Batch(turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages)
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
             start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
             if messages[0] not in fresh:
                 handled = leading(taken, lambda message: message.id not in start.fresh_ids)
-                await self._publish_again(run, start, handled)
+                await self._publish_again(run, batch, start, handled)
                 return
             self._forget_halves(batch.key, messages)
             run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh, start.is_first), lane[len(taken) :])
@@ -132,16 +133,19 @@ class Answering:
         )
 
     async def _pass_over(self, run: Run, messages: Sequence[InboundMessage]) -> None:
-        """What these were to tell was told in another way."""
+        """What these were to tell was told in another way. An earlier run may have begun to answer the first."""
         handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
         run.settle()
         _log.info("wakes.passed_over", messages=len(messages))
         await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=()))
+        await put_out(self._bus, messages[0].address, turn_id_of(messages[0].id))
 
-    async def _publish_again(self, run: Run, start: TurnStart, handled: int) -> None:
+    async def _publish_again(self, run: Run, batch: Batch, start: TurnStart, handled: int) -> None:
         """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
         run.settle()
         await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=start.unsent))
+        if not start.unsent:
+            await put_out(self._bus, batch.newest.address, batch.turn_id)
 
     async def _take(self, run: Run, start: TurnStart, *, is_heard: bool) -> None:
         batch, session, taken = run.batch, start.session, StepsTaken()
@@ -174,21 +178,14 @@ class Answering:
 
     async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> Committed:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
+        assert run.batch is not None
         committed = await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
         is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
-        if not replies:
-            await self._put_out(run)
+        if not commit.outbox:
+            await put_out(self._bus, run.batch.newest.address, commit.turn_id)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
         return committed
-
-    async def _put_out(self, run: Run) -> None:
-        """No answer will put the typing indicator out. Lossy: it goes out by itself a little later."""
-        assert run.batch is not None
-        try:
-            await self._bus.show_activity(Activity(run.batch.newest.address, run.batch.turn_id, 0.0, ended=True))
-        except BusError as error:
-            _log.debug("turn.indicator_left", reason=str(error))
 
     async def _restart(self, run: Run, session: Session, usage: Sequence[Usage]) -> None:
         """Newer words came: nothing of this run stays but what it cost, and nobody goes on working for it."""

@@ -1,10 +1,9 @@
-"""Which messages of a lane make one turn, and what that turn is called."""
+"""Which messages of a lane make one turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from hashlib import blake2b
 
 from agent.commands.parsing import parse_command
 from gateway.contracts.messages import InboundMessage
@@ -46,8 +45,3 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 def _is_alone(message: InboundMessage) -> bool:
     """A command is no conversation, and in a turn that a schedule began nobody is present; nor is what only mends."""
     return parse_command(message.text) is not None or is_firing(message) or message.only_mends
-
-
-def turn_id_of(message: InboundMessage) -> str:
-    """The same for every attempt: named after the first message it answers."""
-    return "t_" + blake2b(message.id.encode(), digest_size=10).hexdigest()

@@ -6,7 +6,8 @@ import structlog
 
 from agent.running.insisting import insist
 from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
-from agent.working.batches import turn_id_of
+from agent.working.closing import put_out
+from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
 from gateway.words import Words, language_of, words_for
@@ -27,7 +28,7 @@ class DeadLetters:
         """Answer `message` with an apology, unless its last run had answered it after all."""
         reference = self._clock.code(6)
         _log.error("message.dead", message_id=message.id, reference=reference)
-        turn_id = turn_id_of(message)
+        turn_id = turn_id_of(message.id)
         words = await self._words(message)
         said = "\n\n".join(filter(None, (dead_sentence(reference, words), removed_note(message.removed, words))))
         reply = Reply(
@@ -46,6 +47,7 @@ class DeadLetters:
             )
         )
         if is_given_up:
+            await put_out(self._bus, message.address, turn_id)
             await insist(lambda: self._bus.republish([reply]))
         await insist(lambda: self._bus.finish_dead(message))
 

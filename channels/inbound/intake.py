@@ -67,11 +67,12 @@ class Intake:
         rules: DoorRules,
         *,
         accepted: Callable[[ReplyAddress], None] = lambda address: None,
+        retracted: Callable[[str], None] = lambda message_id: None,
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
         promises: Promises | None = None,
     ) -> None:
-        """`accepted` is told of each message that waits for a turn now. What held a secret is given to `delete` once
-        it is on the bus without it."""
+        """`accepted` is told of each message that waits for a turn now, `retracted` of each that is not on its lane any
+        more, by id. What held a secret is given to `delete` once it is on the bus without it."""
         scrubber, clock, language = rooms.scrubber, rooms.clock, rules.language
         self._bus = rooms.intake
         self._scrubber = scrubber
@@ -87,6 +88,7 @@ class Intake:
         self._settle_ms = rules.settle_ms
         self._interrupts = rules.interrupts
         self._accepted = accepted
+        self._retracted = retracted
         self._delete = delete
         self._recollection = Recollection()
         self._albums = Albums()
@@ -127,6 +129,7 @@ class Intake:
         key = retraction.key(self._scope) or self._recollection.key_of(retraction.id)
         if key is None or await self._bus.withdraw(key, retraction.id) is Amendment.TOO_LATE:
             return Outcome.IGNORED
+        self._retracted(retraction.id)
         return Outcome.AMENDED
 
     async def press(self, press: Incoming) -> CleanText | None:

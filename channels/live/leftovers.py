@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S: Final = 10.0  # for what was begun and never ended
 SILENT_FOR_S: Final = 30.0  # a turn that lives says so every three seconds, and is taken over within ten
 TURNS_KEPT: Final = 2_000  # more than run at once
+_ENDED: Final = float("-inf")
 
 
 class Leftovers:
@@ -46,13 +47,20 @@ class Leftovers:
         self._is_coming = is_coming
         self._silent_for_s = silent_for_s
         self._heard_s: OrderedDict[str, float] = OrderedDict()
+        """When each turn was heard of, -inf if that was its end."""
 
     def lives(self, turn_id: str) -> None:
-        """It was heard of."""
-        self._heard_s[turn_id] = _now_s()
-        self._heard_s.move_to_end(turn_id)
-        while len(self._heard_s) > TURNS_KEPT:
-            self._heard_s.popitem(last=False)
+        """It was heard of. What is late does not bring back one that has ended."""
+        if not self.is_ended(turn_id):
+            self._note(turn_id, _now_s())
+
+    def ended(self, turn_id: str) -> None:
+        """No answer of it will come."""
+        self._note(turn_id, _ENDED)
+
+    def is_ended(self, turn_id: str) -> bool:
+        """Whether that was said of it."""
+        return self._heard_s.get(turn_id) == _ENDED
 
     async def run(self) -> None:
         """Look from time to time until cancelled."""
@@ -68,10 +76,16 @@ class Leftovers:
             await self._clear(row, is_ended=_now_s() - self._heard_s[row.turn_id] > self._silent_for_s)
 
     async def take_away(self, turn_id: str) -> None:
-        """The turn has ended without an answer."""
+        """What is left of a turn that has ended. What cannot be taken away now is tried with the next look."""
         for row in await self._rows():
             if row.turn_id == turn_id:
                 await self._clear(row, is_ended=True)
+
+    def _note(self, turn_id: str, heard_s: float) -> None:
+        self._heard_s[turn_id] = heard_s
+        self._heard_s.move_to_end(turn_id)
+        while len(self._heard_s) > TURNS_KEPT:
+            self._heard_s.popitem(last=False)
 
     async def _rows(self) -> list[Preview]:
         if not self._parts.tenure.is_sure:

@@ -84,12 +84,18 @@ class Streams:
 
     def heard(self, activity: Activity) -> None:
         """A turn runs; or it ended, and there is no answer to come."""
-        self._leftovers.lives(activity.turn_id)
         if activity.ended:
-            for stream in self._streams.values():
-                if stream.turn_id == activity.turn_id:
-                    stream.end()
-            self._start(self._leftovers.take_away(activity.turn_id))
+            self.ended(activity.turn_id)
+        else:
+            self._leftovers.lives(activity.turn_id)
+
+    def ended(self, turn_id: str) -> None:
+        """There is no answer to come, and no draft of it begins any more."""
+        for stream in self._streams.values():
+            if stream.turn_id == turn_id:
+                stream.end()
+        self._leftovers.ended(turn_id)
+        self._start(self._leftovers.take_away(turn_id))
 
     def coming(self, reply: Reply) -> None:
         """The answer is here: its draft grows no more."""
@@ -130,7 +136,8 @@ class Streams:
             self._start(self._keep_up(stream, draft.reply_id))
 
     def _may_begin(self, draft: Draft) -> bool:
-        is_wanted = self._shows and draft.reply_id not in self._over and len(self._streams) < STREAMS_MAX
+        is_needed = draft.reply_id not in self._over and not self._leftovers.is_ended(draft.turn_id)
+        is_wanted = self._shows and is_needed and len(self._streams) < STREAMS_MAX
         return is_wanted and self.parts.tenure.is_sure and self.parts.adapter.cadence(draft.address) is not None
 
     async def _keep_up(self, stream: Stream, reply_id: str) -> None:

@@ -1,10 +1,11 @@
-"""Who is speaking (`SessionKey`) and where the answer goes (`ReplyAddress`)."""
+"""Who is speaking (`SessionKey`), where the answer goes (`ReplyAddress`), and what a turn is called."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Final
 
 from gateway.contracts.errors import BadSessionKey
@@ -91,3 +92,9 @@ class ReplyAddress:
     channel: str
     lane: str
     target: str
+
+
+def turn_id_of(message_id: str) -> str:
+    """The turn that a message begins, the same for every attempt. Once the message is taken back there is no such
+    turn: what is said besides it begins another."""
+    return "t_" + blake2b(message_id.encode(), digest_size=10).hexdigest()

@@ -39,6 +39,7 @@ WATCHED: Final = {
     "agent": (
         "agent.worker",
         "agent.working.answering",
+        "agent.working.closing",
         "agent.working.runs",
         "agent.running.insisting",
         "agent.working.dead_letters",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -185,6 +185,37 @@ async def test_an_answer_that_was_being_committed_comes_before_the_acknowledgeme
     monkeypatch.undo()
     assert "You said: next" in await agent.ask("next")
     assert len(agent.replies) == 3
+
+
+async def test_sub_agents_are_asked_to_end_while_the_turn_does(
+    agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither waits for the other: here each begins only when the other has begun, too."""
+    both = asyncio.Barrier(2)
+    ask, is_in_work = agent.store.tasks.want_cancelled, agent.bus.operator.is_in_work
+    asked, looked = False, False
+
+    async def asking(key: SessionKey, *, task_ids: Sequence[str] | None = None) -> int:
+        nonlocal asked
+        if not asked:
+            asked = True
+            await both.wait()
+        return await ask(key, task_ids=task_ids)
+
+    async def looking(key: SessionKey, fence: int) -> bool:
+        nonlocal looked
+        if not looked:
+            looked = True
+            await both.wait()
+        return await is_in_work(key, fence)
+
+    mind.hold()
+    await agent.say("think for ever")
+    await mind.until_asked(1)
+    monkeypatch.setattr(agent.store.tasks, "want_cancelled", asking)
+    monkeypatch.setattr(agent.bus.operator, "is_in_work", looking)
+    await agent.control(ControlKind.STOP)
+    assert (await agent.heard(1))[0].text == "Stopped."
 
 
 async def test_an_answer_whose_worker_died_in_mid_commit_comes_before_the_acknowledgement(

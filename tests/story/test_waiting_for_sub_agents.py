@@ -17,10 +17,9 @@ import pytest
 from agent.limits import WAKES_IN_A_ROW_MAX
 from agent.model.client import ModelEvent, ModelRequest
 from agent.model.retrying import RetryingClient
-from agent.working.batches import turn_id_of
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role, TurnStart
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, turn_id_of
 from gateway.contracts.messages import Activity, CleanText, ControlKind, ControlRequest, RemovedSecrets, ReplyKind
 from gateway.contracts.subagents import TaskMode, TaskState
 from gateway.store.store import SqlStore
@@ -457,7 +456,7 @@ async def test_what_a_turn_started_ends_when_it_begins_anew_or_is_taken_back(
     gate = mind.hold()
     await agent.say(said.text, message_id=said.id)
     await mind.until_asked(2)
-    await crew.spawn("alpha", turn_id=turn_id_of(said))
+    await crew.spawn("alpha", turn_id=turn_id_of(said.id))
     match change:
         case "an edit":
             await agent.edit(said.id, "think of something else")
@@ -501,9 +500,9 @@ async def test_a_turn_that_is_taken_again_is_told_what_its_first_attempt_lost(
     await agent.ask("hello")
     again = message("once more", message_id="telegram:bot:chat:again")
     await agent.store.begin_turn(
-        turn_id=turn_id_of(again), key=again.key, fence=fences[-1], messages=(again,), now_ms=1, is_said=True
+        turn_id=turn_id_of(again.id), key=again.key, fence=fences[-1], messages=(again,), now_ms=1, is_said=True
     )
-    await crew.spawn("alpha", "beta", turn_id=turn_id_of(again), mode=mode)
+    await crew.spawn("alpha", "beta", turn_id=turn_id_of(again.id), mode=mode)
     await crew.end("beta")
     await agent.say(again.text, message_id=again.id)
     await agent.heard(2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.working.batches import first_batch, turn_id_of
+from agent.working.batches import first_batch
 from tests.parts.agents import message
 
 
@@ -27,10 +27,3 @@ def test_a_turn_never_answers_two_places_at_once() -> None:
     """With scope `user` one lane holds what a person says in several places."""
     here, there = message("a", lane="here"), message("b", lane="there")
     assert first_batch([here, there]) == (here,)
-
-
-def test_a_turn_is_named_after_its_first_message() -> None:
-    """So every attempt at it has the same id, and its replies too."""
-    first = message("a", message_id="telegram:bot:1:1")
-    assert turn_id_of(first) == turn_id_of(message("a", message_id="telegram:bot:1:1"))
-    assert turn_id_of(first) != turn_id_of(message("a", message_id="telegram:bot:1:2"))

@@ -99,6 +99,17 @@ async def test_goes_out_when_the_turn_says_so() -> None:
         await stays_dark(adapter)
 
 
+async def test_goes_out_when_what_it_answers_was_taken_back_and_a_late_announcement_lights_nothing() -> None:
+    """A platform that tells of a deletion does not say where the answer would have gone."""
+    adapter = TypingAdapter()
+    async with showing(adapter) as indicators:
+        indicators.follow(Activity(PLACE, "t1", 30.0))
+        await adapter.until(lambda: adapter.count() >= 1)
+        indicators.ended("t1")
+        indicators.follow(Activity(PLACE, "t1", 30.0))
+        await stays_dark(adapter)
+
+
 async def test_goes_out_by_itself_when_the_turn_died() -> None:
     """A dead worker announces nothing, not even its end; the place is told that nobody works any more."""
     adapter = TypingAdapter()

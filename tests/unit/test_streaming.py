@@ -215,6 +215,38 @@ async def test_a_turn_that_ends_without_an_answer_leaves_nothing() -> None:
         await until(lambda: stage.adapter.shown == {})
 
 
+async def test_a_late_draft_of_a_turn_that_has_ended_begins_nothing() -> None:
+    """Drafts and ends come on wires of their own."""
+    async with staged(GrowingAdapter()) as stage:
+        stage.streams.heard(Activity(HERE, "t1", 0.0, ended=True))
+        await stage.says("one", 1)
+        await stage.says("other", 2)
+        await until(lambda: list(stage.adapter.shown.values()) == ["other"])
+    assert list(stage.bus.shown) == ["r2"]
+
+
+async def test_what_could_not_be_taken_away_at_once_goes_with_the_next_look() -> None:
+    """Nobody waits until its turn counts as silent."""
+    preview = Preview(HERE, KEY, "t1", "r1", ("m1",))
+
+    class Busy(GrowingAdapter):
+        async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+            if not self.taken_back:
+                self.taken_back.append(message_id)
+                raise RateLimited(0.05)
+            return await super().withdraw(address, message_id=message_id)
+
+    adapter, bus = Busy(shown={"m1": "half"}), MemoryBus(shown={"r1": preview})
+    async with staged(adapter, bus) as stage:
+        left = leftovers(stage, silent_for_s=60.0)
+        left.ended("t1")
+        await left.take_away("t1")
+        assert adapter.shown == {"m1": "half"}
+        left.lives("t1")
+        await left.look()
+    assert (adapter.shown, bus.shown) == ({}, {})
+
+
 async def test_two_answers_grow_in_one_place_each_in_its_own_message() -> None:
     async with staged(GrowingAdapter()) as stage:
         await stage.says("one", 1)
