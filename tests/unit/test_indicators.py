@@ -12,7 +12,8 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, Reply, ReplyKind
-from tests.doubles import MemoryBus, ScriptedAdapter
+from tests.adapter_doubles import ScriptedAdapter
+from tests.doubles import MemoryBus
 
 PLACE = ReplyAddress("test", "lane", "{}")
 
