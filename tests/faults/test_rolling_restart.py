@@ -33,20 +33,22 @@ async def test_each_role_in_turn_under_load(fleet: Fleet) -> None:
     ledger = Ledger([fleet.chat(platform, name) for platform in fleet.stages for name in ("Ann", "Ben")])
     await ledger.say_everywhere()
     assert await ledger.until_answered(within_s=ANSWERED_WITHIN_S)
-    talking = asyncio.create_task(talk(ledger))
+    ending = asyncio.Event()
+    talking = asyncio.create_task(talk(ledger, ending))
     for role in fleet.roles:
         await asyncio.sleep(0.5)
         await role.restart()
         await fleet.until_connected()
-    talking.cancel()
+    ending.set()
+    await talking
     assert await ledger.until_answered(within_s=ANSWERED_WITHIN_S), ledger.open_words()
     await fleet.until_settled()
     assert ledger.verdict().is_clean, f"{ledger.verdict()}\n{fleet.log[-6000:]}"
 
 
-async def talk(ledger: Ledger) -> None:
-    """Everybody says something every second, until cancelled."""
-    while True:
+async def talk(ledger: Ledger, ending: asyncio.Event) -> None:
+    """Everybody says something every second. It is not cancelled: a word would count that nobody has said."""
+    while not ending.is_set():
         await ledger.say_everywhere()
         await asyncio.sleep(1.0)
 

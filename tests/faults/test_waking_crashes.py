@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from gateway.contracts.subagents import TaskState
 from gateway.store import SqlStore, open_store
 from tests.parts.crashing import SUB_AGENTS, points_of
 from tests.parts.descendants import sub_agents_below
@@ -164,9 +165,9 @@ async def test_who_waits_is_told_that_the_worker_died(tmp_path: Path) -> None:
     async with running_fleet(tmp_path, hosts=HOSTS, settings={}, platforms=("telegram",)) as fleet:
         chat, victim = someone(fleet), fleet.role("h2", "agent")
         await chat.say("spawn slow 60 | slow 60")
-        await at_work(victim)
+        await until(lambda: len(sub_agents_below(victim.pid)) == 2)
         orphans = sub_agents_below(victim.pid)
-        await asyncio.sleep(1)  # the turn has yielded, or is about to: both are to be survived
+        await fleet.until_figures(lambda figures: not figures.running)  # else the turn begins anew, with new ones
         await victim.kill()
         await until(lambda: len(victim.endings) == 1)
         await until(lambda: not any(orphan.is_running() for orphan in orphans))
@@ -192,9 +193,14 @@ async def test_a_rolling_restart_lets_them_finish(tmp_path: Path) -> None:
 async def test_who_outlives_the_grace_is_lost_and_told(tmp_path: Path) -> None:
     limits = {"LIMITS": "SHUTDOWN_GRACE_S=2"}
     async with running_fleet(tmp_path, hosts=TWO, settings=limits, platforms=("telegram",)) as fleet:
-        chat = someone(fleet)
+        chat, store = someone(fleet), open_store(fleet.database_url)
         await chat.say("spawn slow 60 | say quick")
         worker = await at_work(*fleet.of("agent"))
+        async with asyncio.timeout(PATIENCE_S):
+            while TaskState.COMPLETED not in {task.state for task in await store.tasks.newest(limit=2)}:  # noqa: ASYNC110 - a database does not tell
+                await asyncio.sleep(10 * POLL_S)
+        await store.close()
+        await fleet.until_figures(lambda figures: not figures.running)
         await worker.restart()
         await answered_once(fleet, chat, "its process was lost")
         assert "quick" in chat.heard
