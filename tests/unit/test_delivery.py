@@ -34,8 +34,7 @@ from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
 from gateway.scrub import Scrubber
 from gateway.words import ENGLISH
-from tests.adapter_doubles import AskableAdapter, EditableAdapter, FilingAdapter, ScriptedAdapter
-from tests.doubles import ManualClock, MemoryBus
+from tests.doubles import AskableAdapter, EditableAdapter, FilingAdapter, ManualClock, MemoryBus, ScriptedAdapter
 
 RULES = SendRules()
 HERE = ReplyAddress("test", "lane", "{}")

@@ -12,8 +12,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, Reply, ReplyKind
-from tests.adapter_doubles import ScriptedAdapter
-from tests.doubles import MemoryBus
+from tests.doubles import MemoryBus, ScriptedAdapter
 
 PLACE = ReplyAddress("test", "lane", "{}")
 

@@ -20,8 +20,7 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, ReplyKind
 from gateway.contracts.ports import PendingReply
 from gateway.limits import RELAY_AFTER_S
-from tests.adapter_doubles import ButtonAdapter, ScriptedAdapter
-from tests.doubles import ManualClock, MemoryBus, PlainScrubber
+from tests.doubles import ButtonAdapter, ManualClock, MemoryBus, PlainScrubber, ScriptedAdapter
 from tests.unit.test_delivery import RULES, delivered, delivering, delivery_of, reply
 
 NOW_MS = ManualClock().now_ms()

@@ -21,8 +21,7 @@ from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, DeliveryRecord, DeliveryState, Draft, Preview
 from gateway.scrub import Scrubber
-from tests.adapter_doubles import ButtonAdapter
-from tests.doubles import MemoryBus
+from tests.doubles import ButtonAdapter, MemoryBus
 from tests.parts.waiting import until
 from tests.unit.test_delivery import RULES, reply
 
