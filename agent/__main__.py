@@ -12,11 +12,11 @@ from functools import partial
 import uvloop
 
 from agent.assembly import announcing, assembled, control_lane, doorkeeper, suggesting
+from agent.model_clients import ModelClients, model_clients
 from agent.relay import Relay
 from agent.running.aside import run_aside
 from agent.services.access import showing_access
 from agent.services.porter import Porter
-from agent.ways import Ways, ways_to_models
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
@@ -39,17 +39,17 @@ def _program() -> None:
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
-    uvloop.run(_serve(loaded.settings, scrubber, ways_to_models(loaded.settings)))
+    uvloop.run(_serve(loaded.settings, scrubber, model_clients(loaded.settings)))
 
 
-async def _serve(settings: Settings, scrubber: Scrubber, ways: Ways) -> None:
+async def _serve(settings: Settings, scrubber: Scrubber, models: ModelClients) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(ways.client.close)
+        stack.push_async_callback(models.client.close)
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
@@ -64,9 +64,9 @@ async def _serve(settings: Settings, scrubber: Scrubber, ways: Ways) -> None:
                 settings,
                 bus=bus,
                 store=store,
-                client=ways.client,
-                embeddings=ways.embeddings,
-                transcriptions=ways.transcriptions,
+                client=models.client,
+                embeddings=models.embeddings,
+                transcriptions=models.transcriptions,
                 scrubber=scrubber,
                 clock=clock,
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-from agent.once import answer_once
+from agent.one_shot import answer_once
 from agent.subagents.cage.probing import choose
 from gateway.config import Settings
 from gateway.scrub import Scrubber

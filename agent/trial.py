@@ -9,8 +9,8 @@ from typing import Final, NoReturn
 
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
 from agent.model.client import ModelAnswer, ModelClient, ModelRequest, PromptMessage
-from agent.once import answer_once
-from agent.ways import ways_to_models
+from agent.model_clients import model_clients
+from agent.one_shot import answer_once
 from gateway.config import Settings
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import ModelError
@@ -29,7 +29,7 @@ def main() -> NoReturn:
 
 
 async def _tried(settings: Settings, scrubber: Scrubber) -> str:
-    return await _said(ways_to_models(settings).client, settings.agent.model, scrubber)
+    return await _said(model_clients(settings).client, settings.agent.model, scrubber)
 
 
 async def _said(client: ModelClient, model: str, scrubber: Scrubber) -> str:

@@ -23,8 +23,8 @@ from agent.subagents.life.rights import Revoking, Rights
 from agent.subagents.life.slots import Slots
 from agent.subagents.life.thinking import Thinking
 from agent.subagents.tools.delegating import CATEGORY, Delegating
+from agent.subagents.tools.following_catalog import FollowingCatalog
 from agent.subagents.tools.orchestrating import orchestrate_tool
-from agent.subagents.tools.renewing import Renewing
 from agent.subagents.tools.waiting import Waiting
 from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Risk
@@ -100,9 +100,9 @@ async def open_subagents(
         )
 
     async with aclosing(agents):
-        renewing = Renewing(catalog, tools, asking)
-        beside = (lives.keep, Revoking(lives, rights).run, renewing.keep)
-        yield Delegation(agents, await renewing.tools(), beside, (agents.finish,))
+        following = FollowingCatalog(catalog, tools, asking)
+        beside = (lives.keep, Revoking(lives, rights).run, following.keep)
+        yield Delegation(agents, await following.tools(), beside, (agents.finish,))
 
 
 def _nobody() -> Delegation:

@@ -13,14 +13,7 @@ import pytest
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.errors import BusUnavailable, ConfigError
-from gateway.contracts.ports import (
-    AccessBus,
-    DeliveryBus,
-    IntakeBus,
-    LaneBus,
-    OperatorBus,
-    Verdict,
-)
+from gateway.contracts.ports import AccessBus, DeliveryBus, IntakeBus, LaneBus, OperatorBus, Verdict
 from tests.parts.bus_samples import message
 from tests.parts.ports import free_port
 

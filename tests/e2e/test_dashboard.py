@@ -17,7 +17,7 @@ from tests.contract.store_samples import ANN, BOB, says, talk
 from tests.contract.subtask_samples import conversation, opened, said, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.desks import LOGIN, Office, office
-from tests.unit.test_admin_api import bury
+from tests.parts.operator_api import bury
 
 __all__ = ["browser"]
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+
+import pytest
 
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState, WakeAddress
 from gateway.store.store import SqlStore
-from tests.parts.agents import message
+from tests.parts.agents import AgentProcess, message
+from tests.parts.minds import Mind
+from tests.parts.waiting import PATIENCE_S, POLL_S
 
+ANN = SessionKey.parse("telegram:1")
+WAIT = "tool sub_agent_wait {}"
 WORKER = "crew"
 LIVES_MS = 60_000
 
@@ -70,3 +78,35 @@ class Crew:
     async def unwanted(self) -> set[str]:
         """Those that somebody wants ended."""
         return set(await self.store.tasks.unwanted(await self.live()))
+
+
+def look_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes look for what ended elsewhere all the time."""
+    monkeypatch.setattr("agent.subagents.wakes.waking.WAKE_POLL_S", 0.05)
+    monkeypatch.setattr("agent.subagents.wakes.waking.WAKE_SETTLE_S", 0.1)
+    monkeypatch.setattr("agent.subagents.life.ending.STOP_SUBAGENTS_S", 0.5)
+
+
+async def yielded(agent: AgentProcess, mind: Mind, said: str = WAIT) -> None:
+    """A turn has ended with a barrier; nobody was answered."""
+    calls = len(mind.asked)
+    await agent.say(said)
+    await mind.until_asked(calls + 1)
+    await idle(agent)
+
+
+async def becomes(look: Callable[[], Awaitable[object]], wanted: object) -> None:
+    """Wait until `look` finds that."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await look() != wanted:  # noqa: ASYNC110 - neither a bus nor a database tells
+            await asyncio.sleep(POLL_S)
+
+
+async def idle(agent: AgentProcess) -> None:
+    """Nothing waits and nothing runs in Ann's lane."""
+    await becomes(lambda: agent.bus.operator.lane_depth(ANN), (0, False))
+
+
+async def lined_up(agent: AgentProcess, count: int) -> None:
+    """So many messages lie behind the turn that runs."""
+    await becomes(lambda: agent.bus.operator.lane_depth(ANN), (count, True))

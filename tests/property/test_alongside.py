@@ -10,17 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.contracts.alongside import (
-    QUOTED_CHARS_MAX,
-    Came,
-    file,
-    image,
-    images_in,
-    missing,
-    told,
-    voice,
-    words_in,
-)
+from gateway.contracts.alongside import QUOTED_CHARS_MAX, Came, file, image, images_in, missing, told, voice, words_in
 from gateway.contracts.messages import CleanText, InboundMessage, Quote, QuoteKind, own_words
 from tests.parts.agents import message
 

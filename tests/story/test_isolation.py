@@ -16,14 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from agent.model.client import (
-    ModelAnswer,
-    ModelEvent,
-    ModelRequest,
-    RequestedCall,
-    TokenCount,
-    ToolSpec,
-)
+from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount, ToolSpec
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.config.cache import Cache

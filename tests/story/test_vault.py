@@ -23,8 +23,8 @@ from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
+from tests.parts.operator_api import app_of, client_of
 from tests.scrubbing.slots import draw
-from tests.unit.test_admin_api import app_of, client_of
 
 SECRET = draw("glpat-<base64url:20>", seed=41)
 ON = Scrub(vault=Vault(enabled=True))

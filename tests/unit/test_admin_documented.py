@@ -10,7 +10,7 @@ import pytest
 from gateway.admin.answers import Malformed, Refusal
 from gateway.bus.bus import RedisBus
 from gateway.store import SqlStore
-from tests.unit.test_admin_api import app_of, client_of
+from tests.parts.operator_api import app_of, client_of
 
 OPEN = {"/healthz", "/readyz"}
 HOSTILE = ("none", "telegram:1", "a%00b", "%2e%2e", "\N{SNOWMAN}", "x" * 3_000)

@@ -21,17 +21,8 @@ from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN, BOB
-from tests.contract.subtask_samples import (
-    conversation,
-    ending,
-    finished,
-    model_call,
-    opened,
-    said,
-    spawned,
-    started,
-)
-from tests.unit.test_admin_api import app_of, client_of
+from tests.contract.subtask_samples import conversation, ending, finished, model_call, opened, said, spawned, started
+from tests.parts.operator_api import app_of, client_of
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.contract.store_samples import BOB
 from tests.contract.subtask_samples import asked, conversation, ending, model_call, opened, started
 from tests.doubles import ManualClock
 from tests.parts.keepers import keeper_of
-from tests.unit.test_admin_api import HEADERS, TOKEN, basic
+from tests.parts.operator_api import HEADERS, TOKEN, basic
 
 CLOCK = ManualClock(at_ms=20_000)
 

@@ -15,7 +15,7 @@ from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from gateway.telemetry.usage import MODELS_SHOWN_MAX, OTHERS, usage_families
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
-from tests.unit.test_admin_api import CLOCK, app_of, client_of
+from tests.parts.operator_api import CLOCK, app_of, client_of
 
 KEY = "sk-proj-" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z"
 

@@ -8,7 +8,8 @@ from channels.outbound.choices import chunks_of
 from gateway.contracts.errors import AddressDead, OutcomeUnknown, RateLimited
 from gateway.contracts.messages import Choice, CleanText, DeliveryRecord, DeliveryState, ReplyKind
 from gateway.contracts.ports import PendingReply
-from tests.doubles import ButtonAdapter, MemoryBus, ScriptedAdapter
+from tests.doubles import MemoryBus
+from tests.parts.scripted_adapters import ButtonAdapter, ScriptedAdapter
 from tests.unit.test_delivery import delivered, reply
 
 CHOICES = (Choice(CleanText("Yes"), CleanText("/approve K7")), Choice(CleanText("No"), CleanText("/deny K7")))

@@ -9,12 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent.limits import (
-    SUB_TYPES_SEEN_WITHIN_S,
-    SUBAGENT_DEPTH_MAX,
-    SUBAGENT_RESULT_CHARS_MAX,
-    SUBAGENTS_LIVE_MAX,
-)
+from agent.limits import SUB_TYPES_SEEN_WITHIN_S, SUBAGENT_DEPTH_MAX, SUBAGENT_RESULT_CHARS_MAX, SUBAGENTS_LIVE_MAX
 from agent.profiles import PROFILES
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import Catalog, SubType

@@ -34,7 +34,8 @@ from gateway.contracts.ports import PendingReply
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
 from gateway.scrub import Scrubber
 from gateway.words import ENGLISH
-from tests.doubles import AskableAdapter, EditableAdapter, FilingAdapter, ManualClock, MemoryBus, ScriptedAdapter
+from tests.doubles import ManualClock, MemoryBus
+from tests.parts.scripted_adapters import AskableAdapter, EditableAdapter, FilingAdapter, ScriptedAdapter
 
 RULES = SendRules()
 HERE = ReplyAddress("test", "lane", "{}")

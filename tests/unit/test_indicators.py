@@ -12,7 +12,8 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import AddressDead
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, Reply, ReplyKind
-from tests.doubles import MemoryBus, ScriptedAdapter
+from tests.doubles import MemoryBus
+from tests.parts.scripted_adapters import ScriptedAdapter
 
 PLACE = ReplyAddress("test", "lane", "{}")
 

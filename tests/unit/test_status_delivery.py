@@ -20,7 +20,8 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, ReplyKind
 from gateway.contracts.ports import PendingReply
 from gateway.limits import RELAY_AFTER_S
-from tests.doubles import ButtonAdapter, ManualClock, MemoryBus, PlainScrubber, ScriptedAdapter
+from tests.doubles import ManualClock, MemoryBus, PlainScrubber
+from tests.parts.scripted_adapters import ButtonAdapter, ScriptedAdapter
 from tests.unit.test_delivery import RULES, delivered, delivering, delivery_of, reply
 
 NOW_MS = ManualClock().now_ms()

@@ -21,7 +21,8 @@ from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, DeliveryRecord, DeliveryState, Draft, Preview
 from gateway.scrub import Scrubber
-from tests.doubles import ButtonAdapter, MemoryBus
+from tests.doubles import MemoryBus
+from tests.parts.scripted_adapters import ButtonAdapter
 from tests.parts.waiting import until
 from tests.unit.test_delivery import RULES, reply
 

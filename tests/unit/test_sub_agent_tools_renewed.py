@@ -13,8 +13,8 @@ import pytest
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.life.dispatcher import SubAgents
 from agent.subagents.tools.delegating import Delegating
+from agent.subagents.tools.following_catalog import FollowingCatalog
 from agent.subagents.tools.orchestrating import orchestrate_tool
-from agent.subagents.tools.renewing import Renewing
 from agent.subagents.tools.waiting import Waiting
 from agent.tokens import estimate_tokens
 from agent.tools.tool import Tool
@@ -74,11 +74,11 @@ def test_the_types_stand_once_in_a_prompt_and_read_the_same_each_time() -> None:
 
 async def test_a_change_of_the_catalog_is_offered_while_the_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once; a database that is away for a while changes nothing; a type without any tool is not offered."""
-    monkeypatch.setattr("agent.subagents.tools.renewing.SUB_TYPES_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("agent.subagents.tools.following_catalog.SUB_TYPES_LOOK_EVERY_S", 0.0)
     rows, tools = Rows(CATALOG), registry()
-    renewing = Renewing(cast(Catalog, rows), tools, made)
-    tools.add(await renewing.tools())
-    keeping = asyncio.create_task(renewing.keep())
+    following = FollowingCatalog(cast(Catalog, rows), tools, made)
+    tools.add(await following.tools())
+    keeping = asyncio.create_task(following.keep())
     before = tools.specs_for(context())
     rows.is_away = True
     looks = rows.looks

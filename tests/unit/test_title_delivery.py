@@ -21,7 +21,8 @@ from gateway.contracts.errors import (
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, ReplyKind
 from gateway.contracts.ports import PendingReply
-from tests.doubles import ManualClock, MemoryBus, ScriptedAdapter
+from tests.doubles import ManualClock, MemoryBus
+from tests.parts.scripted_adapters import ScriptedAdapter
 from tests.unit.test_delivery import delivered, delivering, reply
 
 NOW_MS = ManualClock().now_ms()

@@ -12,13 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.limits import (
-    FILE_NAME_BYTES_MAX,
-    FILE_NAME_CHARS_MAX,
-    SENT_BYTES_MAX,
-    SENT_FILE_BYTES_MAX,
-    SENT_FILES_MAX,
-)
+from agent.limits import FILE_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX, SENT_BYTES_MAX, SENT_FILE_BYTES_MAX, SENT_FILES_MAX
 from agent.model.client import RequestedCall
 from agent.tools.enclosures import Enclosures
 from agent.tools.files.naming import media_type, safe_name

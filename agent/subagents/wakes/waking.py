@@ -26,7 +26,7 @@ from agent.people import People
 from agent.prompts.library import PROMPTS
 from agent.running.bell import Bell
 from agent.subagents.results import results_text
-from agent.subagents.wakes.vigil import Vigil
+from agent.subagents.wakes.lost_judge import LostJudge
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
@@ -63,7 +63,7 @@ class Waking:
         self._clock = clock
         self._ended = ended
         self._lost_looked_s = -LOST_LOOK_S
-        self._vigil = Vigil()
+        self._judge = LostJudge()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -91,7 +91,7 @@ class Waking:
             return
         self._lost_looked_s = now_s
         await self._book.revision()  # raises where the database is away
-        if not self._vigil.may_judge(now_s=self._clock.monotonic_s(), now_ms=self._clock.now_ms()):
+        if not self._judge.may_judge(now_s=self._clock.monotonic_s(), now_ms=self._clock.now_ms()):
             return
         for task in await self._book.lose(now_ms=self._clock.now_ms()):
             _log.warning("subagent.lost", task_id=task.id, worker=task.worker_id)

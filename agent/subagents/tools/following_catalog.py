@@ -1,5 +1,5 @@
-"""The tools that ask for sub-agents, as the catalog reads now: what an operator says of a type reaches the model in its
-next turn, and changes the beginning of its prompts once."""
+"""The tools that ask for sub-agents follow the catalog as it reads now: what an operator says of a type reaches the
+model in its next turn, and changes the beginning of its prompts once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = structlog.get_logger(__name__)
 SubTypes = Mapping[str, SubType]
 
 
-class Renewing:
+class FollowingCatalog:
     """`made` makes the tools for the types that a model may choose from, always the same ones by name."""
 
     def __init__(self, catalog: Catalog, registry: ToolRegistry, made: Callable[[SubTypes], tuple[Tool, ...]]) -> None:

@@ -1,4 +1,4 @@
-"""The ways to models, as the settings name them: tried again, then fallen back from."""
+"""The clients of all models that the settings name: tried again, then fallen back from."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gateway.contracts.workspaces import WORKSPACES
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """The ways to models; None where none is configured."""
+class ModelClients:
+    """How models are asked; None where none is configured."""
 
     client: ModelClient
     embeddings: EmbeddingModel | None
     transcriptions: TranscriptionModel | None
 
 
-def ways_to_models(settings: Settings) -> Ways:
+def model_clients(settings: Settings) -> ModelClients:
     """All of them. Raises `ConfigError` for a name nobody can call."""
     agent = settings.agent
     client = FallbackClient(RetryingClient(SeeingClient(ByName(_litellm(settings)))), agent.fallback_models)
     check_models(client, settings)
-    return Ways(
+    return ModelClients(
         client,
         RetryingEmbeddings(_litellm(settings)) if agent.embedding_model else None,
         RetryingTranscriptions(_litellm(settings)) if agent.transcription_model else None,

@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import LOST_JUMP_S, LOST_LOOK_S, LOST_UNSEEN_S, SUBAGENT_ALIVE_S
-from agent.subagents.wakes.vigil import Vigil
+from agent.subagents.wakes.lost_judge import LostJudge
 
 STEADY = (LOST_LOOK_S, LOST_LOOK_S)
 
 
 def judged(*steps: tuple[float, float]) -> list[bool]:
     """What each look may say; between two of them so many seconds pass, and so many on the clock."""
-    vigil, now_s, clock_s, found = Vigil(), 500.0, 1_800_000_000.0, []
+    judge, now_s, clock_s, found = LostJudge(), 500.0, 1_800_000_000.0, []
     for passed_s, by_clock_s in ((0.0, 0.0), *steps):
         now_s += passed_s
         clock_s += by_clock_s
-        found.append(vigil.may_judge(now_s=now_s, now_ms=round(clock_s * 1000)))
+        found.append(judge.may_judge(now_s=now_s, now_ms=round(clock_s * 1000)))
     return found
 
 

@@ -12,7 +12,7 @@ import math
 from agent.limits import LOST_JUMP_S, LOST_UNSEEN_S, SUBAGENT_ALIVE_S
 
 
-class Vigil:
+class LostJudge:
     """What one process has seen of the time. It begins by believing what it finds: its predecessor may have died."""
 
     def __init__(self) -> None:

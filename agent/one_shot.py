@@ -1,4 +1,4 @@
-"""Programs of ours that are asked one thing, say the answer on standard output and end. They keep nothing.
+"""One-shot programs of ours: asked one thing, they say the answer on standard output and end. They keep nothing.
 
 A failure is one sentence and a code, as of every program of ours.
 """

@@ -1,0 +1,108 @@
+"""The operator's API on a real store and a real bus, called without a socket; and what lies there to be shown."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import httpx
+from fastapi import FastAPI
+
+from gateway.admin.app import Parts, create_app
+from gateway.bus.bus import RedisBus
+from gateway.clock import SystemClock
+from gateway.contracts.entries import Entry, Role, Session, TurnCommit, TurnState, Usage, UsagePurpose
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import InboundMessage
+from gateway.scrub import Scrubber
+from gateway.store import SqlStore
+from tests.parts.keepers import keeper_of
+
+TOKEN = "the-operator's-token"
+
+
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+ADA = SessionKey("telegram", "1")
+
+
+CHAT = ReplyAddress("telegram", "1", "{}")
+
+
+CLOCK = SystemClock()
+
+
+SCRUBBER = Scrubber()
+
+
+def app_of(
+    store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("telegram",), workspaces: Path | None = None
+) -> FastAPI:
+    parts = Parts(
+        store=store,
+        figures=bus.operator,
+        intake=bus.intake,
+        keeper=keeper_of(store, bus),
+        vault=bus.vault,
+        scrubber=SCRUBBER,
+        clock=CLOCK,
+        channels=channels,
+        version="0.1.0",
+        workspaces=workspaces,
+    )
+    return create_app(parts, TOKEN)
+
+
+def client_of(app: FastAPI) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://admin", headers=HEADERS)
+
+
+def message(key: SessionKey, number: int, text: str) -> InboundMessage:
+    return InboundMessage(
+        id=f"telegram:bot:{key.user}:{number}",
+        key=key,
+        address=CHAT,
+        text=SCRUBBER.scrub(text),
+        author_id=key.user,
+        author_name=SCRUBBER.scrub("Ada"),
+        is_private=True,
+        sent_at_ms=1_700_000_000_000,
+        received_at_ms=1_700_000_000_000,
+    )
+
+
+async def converse(store: SqlStore, key: SessionKey, number: int) -> Session:
+    """One question, one answer, one model call; the key's session."""
+    asked = message(key, number, f"question {number}")
+    turn_id = CLOCK.new_id()
+    start = await store.begin_turn(turn_id=turn_id, key=key, fence=number, messages=[asked], now_ms=CLOCK.now_ms())
+    usage = Usage(key, UsagePurpose.TURN, "demo/scripted", 10, 5, cost_usd=0.25, turn_id=turn_id)
+    committed = await store.commit_turn(
+        TurnCommit(
+            turn_id=turn_id,
+            session_id=start.session.id,
+            key=key,
+            fence=number,
+            state=TurnState.DONE,
+            consumed=(asked.id,),
+            entries=(Entry(Role.ASSISTANT, SCRUBBER.scrub(f"answer {number}"), turn_id=turn_id),),
+            usage=(usage,),
+            finished_at_ms=CLOCK.now_ms(),
+        )
+    )
+    return committed.session
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"me:{password}".encode()).decode()}
+
+
+async def bury(bus: RedisBus, poison: InboundMessage) -> None:
+    """A message whose only run fails."""
+    await bus.intake.enqueue(poison)
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    for _ in range(2):
+        batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=1)
+        for claim in batch.claims:
+            await bus.lanes.retry_later(claim, delay_s=0.0, error="boom")

@@ -1,0 +1,96 @@
+"""Deliveries, traces and dead letters in the operator's API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from gateway.bus.bus import RedisBus
+from gateway.contracts.entries import TurnCommit, TurnState
+from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind
+from gateway.store import SqlStore
+from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, bury, client_of, message
+
+
+@pytest.fixture
+async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+    """The API with the operator's token."""
+    async with client_of(app_of(sqlite_store, bus)) as client:
+        yield client
+
+
+class TestDeliveries:
+    async def test_a_trace_tells_every_hop_in_order(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+    ) -> None:
+        """From the message to the receipt, by the message's id or the reply's."""
+        reply = await answered_reply(sqlite_store, bus)
+        await bus.lanes.republish([reply])
+        (pending,) = await bus.deliveries.replies("telegram", "c1", count=1, wait_s=5)
+        begun = replace(pending.record, state=DeliveryState.SENDING, begun_at_ms=CLOCK.now_ms())
+        assert await bus.deliveries.record("telegram", pending.entry_id, begun)
+        sent = replace(begun, state=DeliveryState.SENT, next_chunk=1, chunks=1, platform_ids=("7",))
+        receipt = Receipt(replace(sent, updated_at_ms=CLOCK.now_ms()), ADA, "telegram")
+        await bus.deliveries.finish("telegram", pending.entry_id, receipt)
+        await sqlite_store.record_receipts([receipt])
+        names = [hop["name"] for hop in (await admin.get("/api/trace/telegram:bot:1:1")).json()]
+        assert names == [
+            "taken by a turn",
+            "turn began",
+            "turn done",
+            "answered",
+            "reply committed",
+            "published",
+            "sending",
+            "sent",
+            "receipt",
+        ]
+        assert (await admin.get(f"/api/trace/{reply.id}")).json() == (
+            await admin.get(f"/api/trace/{reply.turn_id}")
+        ).json()
+        assert (await admin.get("/api/trace/nobody")).status_code == 404
+
+    async def test_the_newest_are_listed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus) -> None:
+        reply = await answered_reply(sqlite_store, bus)
+        (row,) = (await admin.get("/api/deliveries", params={"key": str(ADA)})).json()
+        assert (row["reply_id"], row["state"], row["chunks_sent"]) == (reply.id, "pending", 0)
+        assert (await admin.get("/api/deliveries", params={"key": "telegram:2"})).json() == []
+        assert (await admin.get("/api/deliveries", params={"key": "nonsense"})).status_code == 422
+
+    async def test_a_dead_letter_is_shown_tried_again_and_dropped(
+        self, admin: httpx.AsyncClient, bus: RedisBus
+    ) -> None:
+        for number in (1, 2):
+            await bury(bus, message(ADA, number, f"poison {number}"))
+        second, first = (await admin.get("/api/dead-letters")).json()
+        assert (first["message_id"], first["text"]) == ("telegram:bot:1:1", "poison 1")
+        hops = [hop["name"] for hop in (await admin.get("/api/trace/telegram:bot:1:1")).json()]
+        assert hops == ["received", "dead letter"]
+        assert (await admin.post(f"/api/dead-letters/{first['id']}/retry")).status_code == 204
+        assert (await admin.delete(f"/api/dead-letters/{second['id']}")).status_code == 204
+        assert (await admin.delete(f"/api/dead-letters/{second['id']}")).status_code == 404
+        assert (await admin.post("/api/dead-letters/nonsense/retry")).status_code == 404
+        assert (await bus.operator.lane_depth(ADA))[0] == 1
+
+
+async def answered_reply(store: SqlStore, bus: RedisBus) -> Reply:
+    """A committed turn with one reply that nobody has published yet."""
+    asked = message(ADA, 1, "question")
+    start = await store.begin_turn(turn_id="t1", key=ADA, fence=1, messages=[asked], now_ms=1_700_000_000_000)
+    reply = Reply("t1:0", "t1", ADA, CHAT, SCRUBBER.scrub("answer"), ReplyKind.ANSWER, 1_700_000_002_000)
+    await store.commit_turn(
+        TurnCommit(
+            turn_id="t1",
+            session_id=start.session.id,
+            key=ADA,
+            fence=1,
+            state=TurnState.DONE,
+            consumed=(asked.id,),
+            outbox=(reply,),
+            finished_at_ms=1_700_000_001_000,
+        )
+    )
+    return reply
