@@ -52,7 +52,9 @@ def test_whatever_the_links_say_nothing_outside_is_read_or_changed(
         workspace = Workspace(home)
         for name, target in links.items():
             place = workspace.files / name
-            with suppress(OSError):
+            with suppress(OSError, RuntimeError):  # links that lead in circles are one or the other
+                if not place.parent.resolve().is_relative_to(workspace.files.resolve()):
+                    continue  # through an earlier link it would stand on the machine that runs the tests
                 place.parent.mkdir(parents=True, exist_ok=True)
                 place.symlink_to(target.replace("OUT", str(outside)) or ".")
         before = _everything_outside(Path(folder))
