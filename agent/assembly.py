@@ -36,9 +36,11 @@ from agent.commands.splitting import may_split
 from agent.commands.table import CommandRow, CommandTable
 from agent.commands.undoing import undo_command
 from agent.commands.usage import usage_commands
+from agent.commits import Commits
 from agent.compacting.compactor import Compactor
 from agent.compacting.ladder import Ladder
 from agent.compacting.room import Rooms
+from agent.conversing import Conversing
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
 from agent.limits import LAST_WORDS_S
@@ -128,6 +130,7 @@ async def assembled(
             pulse=partial(bus.heartbeat, worker_id),
             store=store,
             turns=parts.turns(tools, planning),
+            commits=parts.commits,
             people=parts.people,
             titler=Titler(parts.client, parts.models, store, scrubber, clock, bus.lanes.republish),
             scrubber=scrubber,
@@ -191,6 +194,7 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
+        self.commits = Commits(scrubber, clock)
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
@@ -295,15 +299,22 @@ class _Parts:
         engine = _engine(settings.agent, self.client, self.meter, tools, self._scrubber, self._clock)
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
-        return TurnTaker(
+        conversing = Conversing(
             models=self.models,
             engine=engine,
             rooms=Rooms(self._compactor, self.models, tools, self._store),
-            commands=CommandTable(self._commands(planning), can_split=partial(may_split, tools)),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
             people=self.people,
             attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
+            scrubber=self._scrubber,
+            clock=self._clock,
+        )
+        return TurnTaker(
+            commands=CommandTable(self._commands(planning), can_split=partial(may_split, tools)),
+            conversing=conversing,
+            commits=self.commits,
+            people=self.people,
             meter=self.meter,
             store=self._store,
             scrubber=self._scrubber,

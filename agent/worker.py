@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from agent.afterwards.finished import AfterTurn
+from agent.commits import Commits
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.people import People
 from agent.running.background import Background
@@ -56,6 +57,7 @@ class Worker:
         pulse: Pulse,
         store: Store,
         turns: TurnTaker,
+        commits: Commits,
         people: People,
         titler: Titler,
         scrubber: Scrubber,
@@ -89,6 +91,7 @@ class Worker:
             lanes=lanes,
             store=store,
             turns=turns,
+            commits=commits,
             people=people,
             titler=titler,
             scrubber=scrubber,

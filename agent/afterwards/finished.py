@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from agent.batch import Batch
 from agent.engine import StepsTaken
-from agent.turn import Batch
 from gateway.contracts.entries import Session, TurnCommit
 
 

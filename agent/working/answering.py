@@ -18,6 +18,8 @@ from typing import Final
 import structlog
 
 from agent.afterwards.finished import AfterTurn, Finished
+from agent.batch import Batch
+from agent.commits import Commits
 from agent.engine import StepsTaken
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.people import People
@@ -26,7 +28,7 @@ from agent.running.insisting import insist
 from agent.subagents.wakes.staleness import stale_among
 from agent.titles.naming import nameable
 from agent.titles.titler import Titler
-from agent.turn import Batch, TurnTaker
+from agent.turn import TurnTaker
 from agent.working.batches import first_batch, leading, mended
 from agent.working.closing import put_out
 from agent.working.runs import Run
@@ -51,6 +53,7 @@ class Answering:
         lanes: LaneDepth,
         store: Store,
         turns: TurnTaker,
+        commits: Commits,
         people: People,
         titler: Titler,
         scrubber: Scrubber,
@@ -62,6 +65,7 @@ class Answering:
         self._lanes = lanes
         self._store = store
         self._turns = turns
+        self._commits = commits
         self._people = people
         self._titler = titler
         self._scrubber = scrubber
@@ -153,23 +157,23 @@ class Answering:
         commit: TurnCommit | None = None
         if batch.messages[0].only_mends:
             run.settle()
-            commit = self._turns.silent(batch, session)
+            commit = self._commits.silent(batch, session)
         elif run.cancelled is None and not is_heard:
             run.settle()
             _log.info("turn.unheard")
-            commit = self._turns.stopped(batch, session, taken)
+            commit = self._commits.stopped(batch, session, taken)
         elif run.cancelled is None:
             self._title(run, batch, session)
             commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
             if commit is not None and len(await self._people.unheard_among(batch.messages)) == len(batch.messages):
-                commit = self._turns.stopped(batch, session, taken)
+                commit = self._commits.stopped(batch, session, taken)
         if run.is_lost:
             _log.info("turn.given_up")
         elif run.cancelled is CancelKind.RESTART:
             await self._restart(run, session, taken.usage)
         elif commit is None:
             run.settle()
-            commit = self._turns.stopped(batch, session, taken)
+            commit = self._commits.stopped(batch, session, taken)
             committed = await self._commit(run, commit, handled=run.covered)
             self._follow_up(Finished(batch, session, commit, taken, committed.has_boundary))
         else:

@@ -18,12 +18,12 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from agent.batch import Batch, reply_id_of
 from agent.engine import Joined
 from agent.limits import CUT_GRACE_S
 from agent.people import People
 from agent.running.insisting import insist
 from agent.subagents.wakes.staleness import stale_among
-from agent.turn import Batch, reply_id_of
 from agent.working.batches import leading, those_that_join
 from agent.working.drafting import showing
 from gateway.contracts.entries import TurnCommit

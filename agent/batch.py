@@ -1,0 +1,53 @@
+"""The messages of one turn, and the id of the one reply that it leaves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.commands.parsing import parse_command
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage
+from gateway.contracts.subagents import is_wake
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The messages one turn answers, all of one place, with the fence that guards their lane. `is_first`: no run of it
+    was begun before."""
+
+    turn_id: str
+    key: SessionKey
+    fence: int
+    messages: tuple[InboundMessage, ...]
+    is_first: bool = False
+
+    @property
+    def newest(self) -> InboundMessage:
+        """The last that somebody wrote; where nobody did, the last."""
+        return newest_of(self.messages)
+
+    @property
+    def wakes(self) -> int:
+        """How many wakes have led to one another since a person spoke; 0: one speaks here."""
+        return max(message.wakes for message in self.messages) if is_wake(self.newest) else 0
+
+    @property
+    def is_command(self) -> bool:
+        """A command is always alone in its batch (`agent.working.batches.first_batch`)."""
+        return parse_command(self.messages[0].text) is not None
+
+    @property
+    def is_said(self) -> bool:
+        """Whether its messages are part of the conversation."""
+        return not self.is_command and not self.messages[0].only_mends
+
+
+def reply_id_of(turn_id: str) -> str:
+    """The id of the one reply that a turn leaves, known before there is any."""
+    return f"{turn_id}:1"
+
+
+def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:
+    """Who is answered, and where: what the end of a sub-agent sent comes behind what a person wrote."""
+    return (tuple(message for message in messages if not is_wake(message)) or messages)[-1]
