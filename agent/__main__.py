@@ -42,14 +42,14 @@ def _program() -> None:
     uvloop.run(_serve(loaded.settings, scrubber, model_clients(loaded.settings)))
 
 
-async def _serve(settings: Settings, scrubber: Scrubber, models: ModelClients) -> None:
+async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(models.client.close)
+        stack.push_async_callback(clients.client.close)
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
@@ -64,9 +64,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, models: ModelClients) -
                 settings,
                 bus=bus,
                 store=store,
-                client=models.client,
-                embeddings=models.embeddings,
-                transcriptions=models.transcriptions,
+                clients=clients,
                 scrubber=scrubber,
                 clock=clock,
             )

@@ -49,7 +49,7 @@ from agent.memory.knowledge import Memory
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
-from agent.model.transcription import TranscriptionModel
+from agent.model_clients import ModelClients
 from agent.models import Models
 from agent.people import People
 from agent.plans.planner import Planner, Planning, plan_tool
@@ -86,6 +86,9 @@ from agent.tools.toolbox import open_toolbox
 from agent.turn import TurnTaker
 from agent.usage.metering import Meter
 from agent.worker import Worker
+from agent.working.answering import Answering
+from agent.working.dead_letters import DeadLetters
+from agent.working.runs import RunPorts
 from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
@@ -105,15 +108,13 @@ async def assembled(
     *,
     bus: RedisBus,
     store: Store,
-    client: ModelClient,
-    embeddings: EmbeddingModel | None = None,
-    transcriptions: TranscriptionModel | None = None,
+    clients: ModelClients,
     scrubber: Scrubber,
     clock: Clock,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    parts = _Parts(settings, bus, store, client, embeddings, transcriptions, scrubber, clock)
+    parts = _Parts(settings, bus, store, clients, scrubber, clock)
     async with (
         aclosing(parts.meter),
         parts.catching_up(),
@@ -123,24 +124,18 @@ async def assembled(
         planning = parts.planning(delegation.dispatcher)
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
+        background = Background()
         yield Worker(
             worker_id=worker_id,
             bus=bus.lanes,
-            lanes=bus.operator,
             pulse=partial(bus.heartbeat, worker_id),
-            store=store,
-            turns=parts.turns(tools, planning),
-            commits=parts.commits,
-            people=parts.people,
-            titler=Titler(parts.client, parts.models, store, scrubber, clock, bus.lanes.republish),
-            scrubber=scrubber,
-            clock=clock,
+            answering=parts.answering(parts.turns(tools, planning), background),
+            dead_letters=DeadLetters(bus.lanes, store, scrubber, clock),
+            background=background,
             concurrency=settings.agent.concurrency,
-            is_steered=settings.queue.mode is QueueMode.STEER,
             grace_s=grace_s,
             beside=(parts.firing.run, parts.waking.run, *delegation.beside),
             lasting=delegation.lasting,
-            afterwards=parts.afterwards(),
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
 
@@ -182,25 +177,23 @@ class _Parts:
         settings: Settings,
         bus: RedisBus,
         store: Store,
-        client: ModelClient,
-        embeddings: EmbeddingModel | None,
-        transcriptions: TranscriptionModel | None,
+        clients: ModelClients,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
-        self._transcriptions = transcriptions
+        self._transcriptions = clients.transcriptions
         self._settings = settings
         self._bus = bus
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
-        self.commits = Commits(scrubber, clock)
+        self._commits = Commits(scrubber, clock)
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
-        self.client = MeteredClient(client, self.meter)
+        self.client = MeteredClient(clients.client, self.meter)
         self.models = Models(self.client, settings)
-        embedder = self._embedder(embeddings)
+        embedder = self._embedder(clients.embeddings)
         self._memory = Memory(store.memories, scrubber, clock, embedder=embedder)
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
@@ -290,6 +283,21 @@ class _Parts:
         )
         return Attending(receiving, self.models, store)
 
+    def answering(self, turns: TurnTaker, background: Background) -> Answering:
+        """From a claimed lane to a committed answer."""
+        return Answering(
+            RunPorts(self._bus.lanes, self._bus.operator, self._store, self.people, self._clock),
+            turns=turns,
+            commits=self._commits,
+            titler=Titler(
+                self.client, self.models, self._store, self._scrubber, self._clock, self._bus.lanes.republish
+            ),
+            scrubber=self._scrubber,
+            background=background,
+            is_steered=self._settings.queue.mode is QueueMode.STEER,
+            afterwards=self._afterwards(),
+        )
+
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
         """What takes the turns of this process."""
         settings = self._settings
@@ -313,7 +321,7 @@ class _Parts:
         return TurnTaker(
             commands=CommandTable(self._commands(planning), can_split=partial(may_split, tools)),
             conversing=conversing,
-            commits=self.commits,
+            commits=self._commits,
             people=self.people,
             meter=self.meter,
             store=self._store,
@@ -364,7 +372,7 @@ class _Parts:
         """What memory has to go through since the last process ended."""
         return self._consolidation.catching_up() if self._settings.memory.enabled else nullcontext()
 
-    def afterwards(self) -> tuple[AfterTurn, ...]:
+    def _afterwards(self) -> tuple[AfterTurn, ...]:
         """What follows each turn, when its answer is on its way."""
         remembers, keeps = self._settings.memory.enabled, self._settings.cache.enabled
         return (

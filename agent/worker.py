@@ -9,20 +9,15 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from agent.afterwards.finished import AfterTurn
-from agent.commits import Commits
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
-from agent.people import People
 from agent.running.background import Background
 from agent.running.insisting import insist
-from agent.titles.titler import Titler
-from agent.turn import TurnTaker
 from agent.working.answering import Answering
 from agent.working.dead_letters import DeadLetters
 from agent.working.runs import Beat, Run
 from gateway.contracts.errors import BusError
 from gateway.contracts.messages import Activity
-from gateway.contracts.ports import Cancel, Claim, Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.contracts.ports import Cancel, Claim, LaneBus
 from gateway.limits import (
     CLAIM_LANES_MAX,
     LEASE_TTL_S,
@@ -53,52 +48,28 @@ class Worker:
         *,
         worker_id: str,
         bus: LaneBus,
-        lanes: LaneDepth,
         pulse: Pulse,
-        store: Store,
-        turns: TurnTaker,
-        commits: Commits,
-        people: People,
-        titler: Titler,
-        scrubber: Scrubber,
-        clock: Clock,
+        answering: Answering,
+        dead_letters: DeadLetters,
+        background: Background,
         concurrency: int,
-        is_steered: bool,
         grace_s: float = SHUTDOWN_GRACE_S,
-        afterwards: Sequence[AfterTurn] = (),
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = (),
     ) -> None:
-        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds. `grace_s` is
-        what running turns get to finish when the process stops, and what outlives turns: each of `lasting` returns
-        when that is done. `beside` runs for as long as the worker works."""
+        """`background` holds what answering leaves running, and is finished here. `grace_s` is what running turns get
+        to finish when the process stops, and what outlives turns: each of `lasting` returns when that is done.
+        `beside` runs for as long as the worker works."""
         self._id = worker_id
         self._bus = bus
-        self._lanes = lanes
         self._pulse = pulse
-        self._store = store
-        self._clock = clock
-        self._people = people
+        self._answering = answering
+        self._dead_letters = dead_letters
+        self._background = background
         self._concurrency = concurrency
-        self._is_steered = is_steered
         self._grace_s = grace_s
         self._beside = beside
         self._lasting = lasting
-        self._background = Background()
-        self._dead_letters = DeadLetters(bus, store, scrubber, clock)
-        self._answering = Answering(
-            bus=bus,
-            lanes=lanes,
-            store=store,
-            turns=turns,
-            commits=commits,
-            people=people,
-            titler=titler,
-            scrubber=scrubber,
-            clock=clock,
-            background=self._background,
-            afterwards=afterwards,
-        )
         self._runs: dict[str, Run] = {}
         self._registering: asyncio.Task[None] | None = None
         self._slot_freed = asyncio.Event()
@@ -177,16 +148,7 @@ class Worker:
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
 
     def _start(self, claim: Claim, beat: Beat) -> None:
-        run = Run(
-            claim,
-            beat,
-            self._bus,
-            self._lanes,
-            self._store,
-            self._people,
-            self._clock,
-            is_steered=self._is_steered,
-        )
+        run = self._answering.run_of(claim, beat)
         lane = str(claim.key)
         self._runs[lane] = run
         run.task = asyncio.create_task(self._answering.run(run))

@@ -22,7 +22,6 @@ from agent.batch import Batch
 from agent.commits import Commits
 from agent.engine import StepsTaken
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
-from agent.people import People
 from agent.running.background import Background
 from agent.running.insisting import insist
 from agent.subagents.wakes.staleness import stale_among
@@ -31,12 +30,12 @@ from agent.titles.titler import Titler
 from agent.turn import TurnTaker
 from agent.working.batches import first_batch, leading, mended
 from agent.working.closing import put_out
-from agent.working.runs import Run
+from agent.working.runs import Beat, Run, RunPorts
 from gateway.contracts.entries import Committed, Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ids import SessionKey, turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply
-from gateway.contracts.ports import CancelKind, Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.contracts.ports import CancelKind, Claim, Scrubber
 from gateway.limits import RETRY_DELAYS_S
 
 _log = structlog.get_logger(__name__)
@@ -48,31 +47,35 @@ class Answering:
 
     def __init__(
         self,
+        ports: RunPorts,
         *,
-        bus: LaneBus,
-        lanes: LaneDepth,
-        store: Store,
         turns: TurnTaker,
         commits: Commits,
-        people: People,
         titler: Titler,
         scrubber: Scrubber,
-        clock: Clock,
         background: Background,
+        is_steered: bool,
         afterwards: Sequence[AfterTurn] = (),
     ) -> None:
-        self._bus = bus
-        self._lanes = lanes
-        self._store = store
+        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
+        self._ports = ports
+        self._bus = ports.bus
+        self._lanes = ports.lanes
+        self._store = ports.store
+        self._people = ports.people
+        self._clock = ports.clock
         self._turns = turns
         self._commits = commits
-        self._people = people
         self._titler = titler
         self._scrubber = scrubber
-        self._clock = clock
         self._background = background
+        self._is_steered = is_steered
         self._afterwards = tuple(afterwards)
         self._is_store_away = False
+
+    def run_of(self, claim: Claim, beat: Beat) -> Run:
+        """The run of a lane that was just claimed, not yet begun."""
+        return Run(claim, beat, self._ports, is_steered=self._is_steered)
 
     async def has_store(self) -> bool:
         """Whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""

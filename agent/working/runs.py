@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
@@ -45,33 +46,34 @@ class Beat(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class RunPorts:
+    """What a run reaches: its lane, the database, who may still speak, the time."""
+
+    bus: LaneBus
+    lanes: LaneDepth
+    store: Store
+    people: People
+    clock: Clock
+
+
 class Run:
     """One claim being answered. `agent.engine.Hold` for the turn it takes."""
 
-    def __init__(
-        self,
-        claim: Claim,
-        beat: Beat,
-        bus: LaneBus,
-        lanes: LaneDepth,
-        store: Store,
-        people: People,
-        clock: Clock,
-        *,
-        is_steered: bool,
-    ) -> None:
+    def __init__(self, claim: Claim, beat: Beat, ports: RunPorts, *, is_steered: bool) -> None:
+        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
         self.claim = claim
         self.batch: Batch | None = None
         self.task: asyncio.Task[None] | None = None
         self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
         self.is_lost = False
         self._beat = beat
-        self._bus = bus
-        self._lanes = lanes
-        self._store = store
-        self._clock = clock
+        self._bus = ports.bus
+        self._lanes = ports.lanes
+        self._store = ports.store
+        self._people = ports.people
+        self._clock = ports.clock
         self._is_steered = is_steered
-        self._people = people
         self._is_decided = False
         self._has_ended = asyncio.Event()
         self._beside: asyncio.Task[None] | None = None

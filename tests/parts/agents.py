@@ -14,6 +14,7 @@ from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.transcription import TranscriptionModel
+from agent.model_clients import ModelClients
 from agent.relay import Relay
 from agent.services.porter import Porter
 from agent.worker import Worker
@@ -238,9 +239,7 @@ async def running_agent(
         settings,
         bus=bus,
         store=store,
-        client=client,
-        embeddings=embeddings,
-        transcriptions=transcriptions,
+        clients=ModelClients(client, embeddings, transcriptions),
         scrubber=scrubber,
         clock=clock,
         grace_s=grace_s,
