@@ -5,6 +5,7 @@ A test pins that no code is without its row.
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -166,13 +167,23 @@ def _pattern(code: str) -> re.Pattern[str]:
     return re.compile(parts.replace(r"\{name\}", r"(?P<name>[A-Za-z_]\w{0,63})"), re.ASCII)
 
 
+_OWN_DIGITS_MAX: Final = 3  # of the number of a protocol
+_EXCEPTIONS: Final = frozenset(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
+)
 _PATTERNS: Final = {reason: _pattern(reason) for reason in sorted(Reason, key=lambda reason: "{" in reason)}
 """Those that stand for themselves first."""
 
 
 def own_code_of(said: str) -> Code | None:
-    """What a child said of its end, if it is a code that children have; None for anything else."""
-    return Code(said) if any(_PATTERNS[reason].fullmatch(said) for reason in OF_CHILDREN) else None
+    """What a child said of its end, if it is a code that children have; None for anything else. It is shown as it is,
+    so its figure must not carry anything: a number of a few digits, or the name of an exception that Python has."""
+    for reason in OF_CHILDREN:
+        if found := _PATTERNS[reason].fullmatch(said):
+            figures = found.groupdict()
+            is_short = len(figures.get("number", "")) <= _OWN_DIGITS_MAX
+            return Code(said) if is_short and figures.get("name", "Exception") in _EXCEPTIONS else None
+    return None
 
 
 def in_words(code: str, words: Words = ENGLISH) -> str:

@@ -125,6 +125,12 @@ def test_a_child_gives_no_reason_that_is_its_parents_to_give(said: str) -> None:
     assert own_code_of(said) is None
 
 
+@pytest.mark.parametrize("said", ["raised_hunter2_hunter2", "raised_id", "protocol_4111111111111111"])
+def test_what_a_child_gives_as_its_reason_carries_nothing_else(said: str) -> None:
+    """A code is shown as it is: whatever could be a secret is among its words, which are scrubbed."""
+    assert own_code_of(said) is None
+
+
 @pytest.mark.parametrize("said", ["model_failed", "rounds_spent", "raised_OSError", "protocol_1"])
 def test_a_child_says_why_it_cannot_go_on(said: str) -> None:
     assert own_code_of(said) == said
