@@ -14,30 +14,26 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import Entry, Role, Session, TurnCommit, TurnState, Usage, UsagePurpose
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage
+from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
 from tests.parts.keepers import keeper_of
 
 TOKEN = "the-operator's-token"
-
-
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-
-
 ADA = SessionKey("telegram", "1")
-
-
 CHAT = ReplyAddress("telegram", "1", "{}")
-
-
 CLOCK = SystemClock()
-
-
 SCRUBBER = Scrubber()
 
 
 def app_of(
-    store: SqlStore, bus: RedisBus, *, channels: tuple[str, ...] = ("telegram",), workspaces: Path | None = None
+    store: SqlStore,
+    bus: RedisBus,
+    *,
+    channels: tuple[str, ...] = ("telegram",),
+    workspaces: Path | None = None,
+    sub_types: SubTypeRows = SUB_TYPE_ROWS,
 ) -> FastAPI:
     parts = Parts(
         store=store,
@@ -50,6 +46,7 @@ def app_of(
         channels=channels,
         version="0.1.0",
         workspaces=workspaces,
+        sub_types=sub_types,
     )
     return create_app(parts, TOKEN)
 

@@ -14,46 +14,21 @@ import httpx
 import pytest
 
 from agent.subagents.catalog import Catalog
-from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
-from gateway.clock import SystemClock
 from gateway.contracts.messages import own_words
 from gateway.contracts.profiles import PROFILE_ROWS
-from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows, changed_rows
+from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import SubTypeChange
-from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
-from tests.parts.keepers import keeper_of
+from tests.parts.operator_api import CLOCK, app_of, client_of
 from tests.parts.sub_types import CATALOG
 
-TOKEN: Final = "the-operator's-token"
-HEADERS: Final = {"Authorization": f"Bearer {TOKEN}"}
-CLOCK: Final = SystemClock()
-SCRUBBER: Final = Scrubber()
 CODE: Final = "/api/agents/sub-types/code"
-
-
-def client_of(store: SqlStore, bus: RedisBus, rows: SubTypeRows = SUB_TYPE_ROWS) -> httpx.AsyncClient:
-    """The operator, before the API."""
-    parts = Parts(
-        store=store,
-        figures=bus.operator,
-        intake=bus.intake,
-        keeper=keeper_of(store, bus),
-        vault=bus.vault,
-        scrubber=SCRUBBER,
-        clock=CLOCK,
-        channels=(),
-        version="0.1.0",
-        sub_types=rows,
-    )
-    transport = httpx.ASGITransport(create_app(parts, TOKEN))
-    return httpx.AsyncClient(transport=transport, base_url="http://admin", headers=HEADERS)
 
 
 @pytest.fixture
 async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(sqlite_store, bus) as client:
+    async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
 
 
@@ -218,7 +193,7 @@ class TestAudit:
 
 async def test_a_change_is_above_the_configuration_and_goes_back_to_it(sqlite_store: SqlStore, bus: RedisBus) -> None:
     configured = changed_rows(SUB_TYPE_ROWS, {"code": SubTypeChange(rounds_max=7, prompt=own_words("You forge."))})
-    async with client_of(sqlite_store, bus, configured) as admin:
+    async with client_of(app_of(sqlite_store, bus, sub_types=configured)) as admin:
         before = await row(admin)
         assert (before["rounds_max"], before["prompt"], before["changed"]) == (7, "You forge.", [])
         assert (await admin.put(CODE, json={"rounds_max": 10})).json()["changed"] == ["rounds_max"]
@@ -247,12 +222,12 @@ async def test_a_change_survives_a_restart_and_reaches_an_agent_in_another_proce
     database_url: str, bus: RedisBus
 ) -> None:
     store = open_store(database_url)
-    async with client_of(store, bus) as admin:
+    async with client_of(app_of(store, bus)) as admin:
         await admin.put(CODE, json={"label": "Smith", "tools": ["file_read"], "rounds_max": 3, "prompt": "You forge."})
         before = await row(admin)
     await store.close()
     again = open_store(database_url)
-    async with client_of(again, bus) as admin:
+    async with client_of(app_of(again, bus)) as admin:
         assert await row(admin) == before
     await again.close()
     command = [sys.executable, "-c", _IN_ANOTHER_PROCESS, database_url]
