@@ -35,9 +35,9 @@ def site(app: FastAPI) -> APIRouter:
     pages = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
     files = _static_files()
 
-    def shown(page: str, *, under: str = "") -> HTMLResponse:
+    def shown(page: str, *, under: str = "", **said: object) -> HTMLResponse:
         """`under`: the page in the navigation that it belongs to, if it is not there itself."""
-        text = pages.get_template(f"{page}.html").render(version=app.version, page=under or page)
+        text = pages.get_template(f"{page}.html").render(version=app.version, page=under or page, **said)
         return HTMLResponse(text, headers=_PAGE_HEADERS)
 
     @router.get("/")
@@ -78,7 +78,7 @@ def site(app: FastAPI) -> APIRouter:
 
     @router.get("/api/docs")
     async def docs() -> HTMLResponse:
-        return HTMLResponse(pages.get_template("docs.html").render(api=app.openapi()))
+        return shown("docs", api=app.openapi())
 
     return router
 

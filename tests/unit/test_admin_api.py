@@ -156,6 +156,9 @@ async def test_the_documentation_opens_in_a_browser_and_lists_every_route(
         assert page.status_code == 200
         for route in ("/healthz", "/readyz", "/metrics", "/api/sessions/{session_id}/compact"):
             assert f"<code>{route}</code>" in page.text
+        others = await client.get("/sessions", headers=basic(TOKEN))
+        assert page.headers["content-security-policy"] == others.headers["content-security-policy"]
+        assert '<link rel="icon" href="data:,">' in page.text, "else a browser asks for one, in vain"
         assert (await client.get("/api/openapi.json")).json()["info"]["title"] == "Trivet"
         refused = await client.get("/api/docs", headers=basic("wrong"))
     assert refused.status_code == 401
