@@ -303,6 +303,19 @@ async def test_a_flood_of_commands_is_cut_off_and_everybody_can_still_stop(
         assert len([text for text in said if text.startswith("You give commands faster")]) == 1
 
 
+async def test_what_is_chosen_or_pressed_too_fast_is_answered_each_time(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """The platform shows until then that it waits."""
+    access, limits = Access(default=StrangerRule.OPEN), Limits(commands_per_minute=1, commands_burst=0)
+    async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
+        assert await street.door.invoke(street.words(ANN, "/status")) is None
+        told = [await street.door.invoke(street.words(ANN, "/status")) for _ in range(2)]
+        told += [await street.door.press(street.words(ANN, "/approve K7QM2PXA")) for _ in range(2)]
+        assert [text is not None and text.startswith("You give commands faster") for text in told] == [True] * 4
+        assert await street.door.press(street.words(BEN, "/approve K7QM2PXA")) is None
+
+
 async def test_an_album_counts_once(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
     access, limits = Access(default=StrangerRule.OPEN), Limits(messages_per_minute=1, messages_burst=1)
     async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
