@@ -141,6 +141,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         interrupts=settings.queue.mode is QueueMode.INTERRUPT,
         language=house_language(settings),
         rate_of=settings.limits.rate_of,
+        command_rate_of=settings.limits.command_rate_of,
         sends=SendRules(chosen.unknown_sends, placeholder),
         deletes_inbound=settings.scrub.delete_inbound,
         streams=chosen.streaming == "auto",

@@ -52,6 +52,14 @@ def too_fast(wait_s: float, words: Words) -> CleanText:
     )
 
 
+def too_fast_commands(wait_s: float, words: Words) -> CleanText:
+    """For whoever gives commands, or presses buttons, faster than he may."""
+    return words.say(
+        "You give commands faster than I may take them, so I did not take this one. Please try again in {time}.",
+        time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
+    )
+
+
 def file_not_sent(name: CleanText, words: Words) -> CleanText:
     """What stands in for a file that the platform does not take."""
     return words.say("This file belongs to my answer, but it could not be sent here: `{name}`", name=name)

@@ -15,7 +15,7 @@ from gateway.contracts.access import AccessPolicy, Pairing, PlaceRule, Projectio
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import Limited, LimitRule
+from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 from gateway.contracts.links import blocked_through, blocking_all, limiting_all
 from gateway.contracts.messages import CleanText, Reply, clipped
 from gateway.contracts.ports import AccessBook, AccessBus, Clock
@@ -148,16 +148,22 @@ class Doorkeeper:
         """What is different from the configuration, by whom it is for."""
         return await self._book.limit_rules()
 
-    async def set_limits(self, whom: Limited, rule: LimitRule, *, actor: str) -> bool:
-        """Replace what was decided about the limits of a person or of a role; an empty rule takes it back. False:
-        nothing has changed."""
-        if whom in self._policy.admins and rule.per_minute is not None:
-            raise Declined(
-                "{person} is an admin by configuration: how fast he may write stands in "
-                "limits.admin.messages_per_minute",
-                person=str(whom),
-            )
-        has_changed = await self._book.put_limit_rule(whom, rule, actor=actor, now_ms=self._clock.now_ms())
+    async def change_limits(self, whom: Limited, change: LimitChange, *, actor: str) -> bool:
+        """Make of what was decided about the limits of a person or of a role what `change` says: what others change
+        meanwhile stays. An empty rule takes it back. False: nothing has changed."""
+
+        def checked(before: LimitRule) -> LimitRule:
+            rule = change(before)
+            if whom in self._policy.admins and rule.per_minute is not None:
+                raise Declined(
+                    "{person} is an admin by configuration: how fast he may write stands in "
+                    "limits.admin.messages_per_minute",
+                    person=str(whom),
+                )
+            return rule
+
+        now_ms = self._clock.now_ms()
+        has_changed = await self._book.change_limit_rule(whom, checked, actor=actor, now_ms=now_ms)
         await self.project()
         return has_changed
 

@@ -39,6 +39,7 @@ SHARD_PATIENCE_S: Final = 0.5  # who asks shard after shard waits for one no lon
 BUS_BATCH_MAX: Final = 512  # commands that travel in one write
 DEDUPE_BUCKET_H: Final = 5  # six look-ups cover the window; hourly buckets would need 26
 CONTROL_REQUESTS_MAX: Final = 10_000  # nobody waits for a /stop this old
+STOPS_KEPT: Final = 5  # of the commands that a person may give at once: /stop is heard when all others are used up
 RECEIPTS_MAX: Final = 100_000  # they only pile up while no agent runs
 RESTARTS_IN_FRONT_MAX: Final = 1  # of one turn; who changes his mind more often takes his turn like everybody
 ERROR_CHARS_MAX: Final = 300  # of an error kept with a failing lane
@@ -71,6 +72,8 @@ SUGGESTION_TYPED_CHARS_MAX: Final = 100  # nobody types more to find a title
 SUGGESTIONS_WAIT_S: Final = 2.0  # Discord and Slack want theirs within three seconds
 SUGGESTIONS_TTL_S: Final = 3  # by then the client has given up
 SUGGESTIONS_ASKED_MAX: Final = 200  # more than one process answers in that time
+SUGGESTIONS_PER_S: Final = 3  # to one person: clients ask when he pauses, and a title takes some letters
+SUGGESTIONS_BURST: Final = 20  # of them at once: a word in one go
 CHANNEL_REPORT_TTL_S: Final = 15.0
 
 # --- store

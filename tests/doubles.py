@@ -152,12 +152,17 @@ class MemoryBus:
         self.queued = kept
         return Amendment.CHANGED if was_queued else Amendment.TOO_LATE
 
-    async def request_control(self, request: ControlRequest) -> bool:
+    async def request_control(
+        self,
+        request: ControlRequest,
+        *,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
         self._check()
-        is_new = all(known.message.id != request.message.id for known in self.controls)
-        if is_new:
-            self.controls.append(request)
-        return is_new
+        if any(known.message.id == request.message.id for known in self.controls):
+            return Admission(Verdict.DUPLICATE)
+        self.controls.append(request)
+        return Admission(Verdict.ACCEPTED)
 
     async def position(self, name: str) -> str | None:
         self._check()

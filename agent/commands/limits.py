@@ -53,9 +53,10 @@ def limits_command(
         return Done(await shown(whom, asked.words))
 
     async def change(whom: Limited, words: Sequence[str], *, actor: str) -> None:
-        before = (await insist(keeper.limits)).get(whom, LimitRule())
-        after = LimitRule() if list(words) == ["reset"] else rule_changed(before, words)
-        await insist(lambda: keeper.set_limits(whom, after, actor=actor))
+        def changed(before: LimitRule) -> LimitRule:
+            return LimitRule() if list(words) == ["reset"] else rule_changed(before, words)
+
+        await insist(lambda: keeper.change_limits(whom, changed, actor=actor))
 
     async def shown(whom: Limited, words: Words) -> str:
         if isinstance(whom, GrantRole):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from channels.normalized import Incoming
@@ -27,14 +27,23 @@ def unlimited(_role: GrantRole) -> Rate:
     return Rate()
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast one person may do what."""
+
+    messages: Rate
+    commands: Rate
+
+
 class Reception:
     """Looks at each message that comes to the door of one channel."""
 
-    def __init__(self, access: AccessBus, policy: AccessPolicy, rate_of: RateOf = unlimited) -> None:
+    def __init__(self, access: AccessBus, policy: AccessPolicy, rate_of: RateOf, command_rate_of: RateOf) -> None:
         self._access = access
         self._policy = policy
         self._rate_of = rate_of
-        self._rates: OrderedDict[SessionKey, Rate] = OrderedDict()
+        self._command_rate_of = command_rate_of
+        self._paces: OrderedDict[SessionKey, Pace] = OrderedDict()
         self._albums: OrderedDict[str, None] = OrderedDict()
 
     async def admit(self, incoming: Incoming) -> Admittance:
@@ -46,20 +55,30 @@ class Reception:
         view = AccessView() if is_admin else await self._access.view(owner, levels)
         admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places), incoming.roles)
         if admittance is Admittance.ADMITTED:
-            _remember(self._rates, owner, self._rate(owner, view))
+            _remember(self._paces, owner, self._pace(owner, view))
+        else:
+            self._paces.pop(owner, None)
         return admittance
 
     def rate_of(self, incoming: Incoming) -> Rate:
         """How fast the author of an admitted message may write. An album is one message, however many parts it has."""
         if incoming.album_id and _album(incoming) in self._albums:
             return Rate()
-        owner = SessionKey(incoming.channel, incoming.user_id)
-        return self._rates.get(owner) or self._rate_of(GrantRole.GUEST)
+        return self._pace_of(incoming).messages
 
-    def _rate(self, owner: SessionKey, view: AccessView) -> Rate:
+    def command_rate_of(self, incoming: Incoming) -> Rate:
+        """How fast somebody may give commands and press buttons; whoever is not admitted is no faster than a guest."""
+        return self._pace_of(incoming).commands
+
+    def _pace_of(self, incoming: Incoming) -> Pace:
+        known = self._paces.get(SessionKey(incoming.channel, incoming.user_id))
+        return known or Pace(self._rate_of(GrantRole.GUEST), self._command_rate_of(GrantRole.GUEST))
+
+    def _pace(self, owner: SessionKey, view: AccessView) -> Pace:
         role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
         configured, decided = self._rate_of(role), view.limits_of(owner, role).per_minute
-        return configured if decided is None else replace(configured, per_minute=decided)
+        messages = configured if decided is None else replace(configured, per_minute=decided)
+        return Pace(messages, self._command_rate_of(role))
 
     def taken(self, incoming: Incoming) -> None:
         """The message is on the bus."""

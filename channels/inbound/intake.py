@@ -77,7 +77,7 @@ class Intake:
         self._bus = rooms.intake
         self._scrubber = scrubber
         self._clock = clock
-        self._reception = Reception(rooms.access, rules.access, rules.rate_of)
+        self._reception = Reception(rooms.access, rules.access, rules.rate_of, rules.command_rate_of)
         self._presses = rooms.presses
         self._promises = promises
         self._suggestions = rooms.suggestions
@@ -119,7 +119,7 @@ class Intake:
         self._albums.note(incoming)
         kind = incoming.command.control if incoming.command else None
         if kind is not None:
-            return await self._control(self._cleaner.clean(incoming).message, kind)
+            return await self._control(incoming, kind)
         async with self._taking:
             return await self._take(incoming)
 
@@ -145,7 +145,10 @@ class Intake:
         if kind is None:
             return self._telling.words(press).say(notices.NOT_IN_USE)
         request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
-        return None if await self._bus.request_control(request) else own_words("")
+        admission = await self._bus.request_control(request, rate=self._reception.command_rate_of(press))
+        if admission.verdict is Verdict.TOO_FAST:
+            return notices.too_fast_commands(admission.wait_s, self._telling.words(press))
+        return None if admission.verdict is Verdict.ACCEPTED else own_words("")
 
     async def told(self, press: Incoming) -> CleanText:
         """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
@@ -305,12 +308,17 @@ class Intake:
         if self._keeping is not None:
             await self._keeping.keep(message, incoming.text)
 
-    async def _control(self, message: InboundMessage, kind: ControlKind) -> Outcome:
-        is_new = await self._bus.request_control(ControlRequest(kind, message))
+    async def _control(self, incoming: Incoming, kind: ControlKind) -> Outcome:
+        message, rate = self._cleaner.clean(incoming).message, self._reception.command_rate_of(incoming)
+        admission = await self._bus.request_control(ControlRequest(kind, message), rate=rate)
+        await self._delete_those((message,) if message.removed else ())
+        if admission.verdict is Verdict.TOO_FAST:
+            wait = notices.too_fast_commands(admission.wait_s, self._telling.words(incoming))
+            await self._telling.tell(incoming, message.author, "too-fast-commands", wait)
+            return Outcome.TURNED_AWAY
         if kind is ControlKind.STOP and self._promises is not None:
             self._promises.stopped(message)
-        await self._delete_those((message,) if message.removed else ())
-        return Outcome.CONTROL if is_new else Outcome.DUPLICATE
+        return Outcome.CONTROL if admission.verdict is Verdict.ACCEPTED else Outcome.DUPLICATE
 
 
 def kind_of_suggestion(typing: Incoming) -> Suggests:

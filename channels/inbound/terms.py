@@ -48,3 +48,6 @@ class DoorRules:
 
     rate_of: RateOf = unlimited
     """People write no faster than this, by their role."""
+
+    command_rate_of: RateOf = unlimited
+    """Likewise for commands that wait behind nothing, and for buttons."""

@@ -53,7 +53,7 @@ def limit_routes(keeper: Doorkeeper) -> APIRouter:
         limited, nano_usd = read(whom, limited_named), None if order.usd is None else nano_of(order.usd)
         rule = LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
         try:
-            await keeper.set_limits(limited, rule, actor=ADMIN)
+            await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
         return _view(limited, rule)
@@ -61,7 +61,7 @@ def limit_routes(keeper: Doorkeeper) -> APIRouter:
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
         """What the configuration says holds; 404 if nothing was decided."""
-        if not await keeper.set_limits(read(whom, limited_named), LimitRule(), actor=ADMIN):
+        if not await keeper.change_limits(read(whom, limited_named), lambda _: LimitRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
 
     return router

@@ -90,22 +90,29 @@ class Intake:
         answer = await self._scripts.run("withdraw", arguments=(lane_handle(key), inbound_prefix(message_id)))
         return _AMENDMENTS[answer]
 
-    async def request_control(self, request: ControlRequest) -> bool:
-        """Put a control command on the control lane; False for a duplicate message id.
+    async def request_control(
+        self,
+        request: ControlRequest,
+        *,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
+        """Put a control command on the control lane: accepted, a duplicate message id, or too fast for its author.
 
         STOP also cancels the running turn and drops what waits in the lane, in the same atomic step. The
-        messages of that turn are marked: whoever claims them after a death or a revoke does not run them.
+        messages of that turn are marked: whoever claims them after a death or a revoke does not run them. It is taken
+        at any rate where it finds what to stop, and some of what a person may give is kept for it.
         """
         message = request.message
-        answer = await self._scripts.run(
+        verdict, wait_ms = await self._scripts.run(
             "request_control",
             (self._keys.control,),
             (
                 *(lane_handle(message.key), bounded(request), self._keys.seen(""), digest(message.id)),
                 int(request.kind is ControlKind.STOP),
+                *(self._keys.pace(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
             ),
         )
-        return bool(answer)
+        return Admission(_VERDICTS[verdict], wait_s=wait_ms / 1000)
 
     async def position(self, name: str) -> str | None:
         """An intake position kept for ever, None before it was set."""

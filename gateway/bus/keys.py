@@ -97,6 +97,9 @@ class ShardKeys:
     def rate(self, author: str) -> str:
         return self._named(f"rate:{author}")
 
+    def pace(self, author: str) -> str:
+        return self._named(f"pace:{author}")
+
     # --- workers
 
     @property
@@ -209,6 +212,9 @@ class ShardKeys:
 
     def suggested(self, question: str) -> str:
         return self._named(f"sugg:{question}")
+
+    def asking(self, owner: str) -> str:
+        return self._named(f"asking:{owner}")
 
     # --- secrets for tools
 
@@ -348,6 +354,7 @@ DECLARED: Final = (
     KeyKind("ask:.+", "hash", _EXPIRES, "questions", "a question to a person, how it stands, who settled it"),
     KeyKind("told:.+", "list", _EXPIRES, "questions", "what the one who pressed a button is told, TOLD_TTL_S"),
     KeyKind("asked", "list", _EXPIRES, "suggestions", "what people who type are to be suggested, SUGGESTIONS_TTL_S"),
+    KeyKind("asking:.+", "hash", _EXPIRES, "suggestions", "how often a person may still ask; absent when always"),
     KeyKind("sugg:.+", "list", _EXPIRES, "suggestions", "what is suggested to one of them, SUGGESTIONS_TTL_S"),
     KeyKind("vault:.+", "hash", _EXPIRES, "vault", "sealed secrets of an owner, by lane, sender and placeholder"),
     KeyKind("pos", "hash", _PERMANENT, "intake", "intake positions by name"),
@@ -363,6 +370,7 @@ DECLARED: Final = (
     KeyKind("pair:pending", "zset", _EXPIRES, "access", "strangers with a pending code, by its end"),
     KeyKind("pair:tries:.+", "string", _EXPIRES, "access", "wrong codes of somebody, PAIRING_LOCKED_S"),
     KeyKind("rate:.+", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all"),
+    KeyKind("pace:.+", "hash", _EXPIRES, "intake", "commands that a person may still give; absent when all"),
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
     KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )

@@ -64,7 +64,7 @@ class Shard:
         self.deliveries = Deliveries(line, pool, keys, terms.process)
         self.places = Places(line, keys)
         self.questions = Questions(line, pool, keys)
-        self.suggestions = Suggestions(pool, keys)
+        self.suggestions = Suggestions(line, pool, keys)
         self.vault = Vault(line, keys)
         self.attachments = Attachments(pool, keys)
         self.operator = Operator(line, keys, scripts)

@@ -54,8 +54,13 @@ class SpreadIntake:
     async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
         return await self._rooms.of(key).withdraw(key, message_id)
 
-    async def request_control(self, request: ControlRequest) -> bool:
-        return await self._rooms.of(request.message.key).request_control(request)
+    async def request_control(
+        self,
+        request: ControlRequest,
+        *,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
+        return await self._rooms.of(request.message.key).request_control(request, rate=rate)
 
     async def position(self, name: str) -> str | None:
         return await self._rooms.named(name).position(name)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from gateway.bus.keys import ShardKeys
+from gateway.bus.line import Line
 from gateway.bus.pool import Pool
+from gateway.bus.scripts import script
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.suggestions import (
     Suggestion,
@@ -20,7 +22,7 @@ from gateway.contracts.suggestions import (
     encode_suggestions,
     encode_wanted,
 )
-from gateway.limits import BUS_WAIT_MAX_S, SUGGESTIONS_ASKED_MAX, SUGGESTIONS_TTL_S
+from gateway.limits import BUS_WAIT_MAX_S, SUGGESTIONS_TTL_S
 
 _WAIT_MIN_S: Final = 0.001  # BLPOP takes zero for "for ever"
 _MS: Final = 1000
@@ -29,20 +31,18 @@ _MS: Final = 1000
 class Suggestions:
     """`gateway.contracts.ports.SuggestionBus`, over connections that may block."""
 
-    def __init__(self, pool: Pool, keys: ShardKeys) -> None:
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
+        self._line = line
         self._pool = pool
         self._keys = keys
 
     async def ask(self, wanted: Wanted, *, wait_s: float) -> Sequence[Suggestion]:
-        """What an agent process suggests; nothing if none of them says anything within `wait_s`."""
-        asked, entry = self._keys.asked, encode_wanted(wanted)
-        await self._pool.transaction(
-            [
-                ("RPUSH", asked, entry),
-                ("LTRIM", asked, -SUGGESTIONS_ASKED_MAX, -1),
-                ("PEXPIRE", asked, SUGGESTIONS_TTL_S * _MS),
-            ]
-        )
+        """What an agent process suggests; nothing if none of them says anything within `wait_s`, and at once nothing to
+        one who asks too often."""
+        entry = encode_wanted(wanted)
+        keys = (self._keys.asked, self._keys.asking(str(wanted.owner)))
+        if not await self._line.run(script("ask_suggestions"), keys, (entry,)):
+            return ()
         said = await self._pool.call("BLPOP", self._keys.suggested(_name(entry)), _wait(wait_s))
         try:
             return () if said is None else decode_suggestions(said[1])

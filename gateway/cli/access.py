@@ -172,11 +172,12 @@ def limits(
     limited = limited_named(whom)
 
     async def change(keeper: Doorkeeper) -> LimitRule:
-        before = LimitRule() if reset else (await keeper.limits()).get(limited, LimitRule())
-        after = rule_changed(before, words)
+        def changed(before: LimitRule) -> LimitRule:
+            return rule_changed(LimitRule() if reset else before, words)
+
         if reset or words:
-            await keeper.set_limits(limited, after, actor=_ACTOR)
-        return after
+            await keeper.change_limits(limited, changed, actor=_ACTOR)
+        return (await keeper.limits()).get(limited, LimitRule())
 
     say(f"{limited}: {_run(config, change)}")
 

@@ -77,13 +77,25 @@ class Limits(Section):
 
     messages_per_minute: PerMinute = Field(
         default=20,
-        description="Messages a minute from each user, who is told when he may go on. Commands such as /stop, edits "
-        "and redelivered messages do not count, an album counts once. Admins are not limited. 0: nobody is.",
+        description="Messages a minute from each user, who is told when he may go on. Commands such as /stop have a "
+        "limit of their own, edits and redelivered messages do not count, an album counts once. Admins are not "
+        "limited. 0: nobody is.",
         json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
     )
     messages_burst: PerMinute = Field(
         default=5,
         description="How many more than that may come at once after a quiet minute.",
+        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
+    )
+    commands_per_minute: PerMinute = Field(
+        default=30,
+        description="Commands such as /stop and /status, and presses of buttons, a minute from each user, who is told "
+        "when he may go on; a /stop that finds what to stop does not count. Admins are not limited. 0: nobody is.",
+        json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
+    )
+    commands_burst: PerMinute = Field(
+        default=10,
+        description="How many more than that may come at once after a quiet minute. The last five are for /stop.",
         json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
     )
     user: Allowance = Allowance()
@@ -102,3 +114,7 @@ class Limits(Section):
         general = 0 if role is GrantRole.ADMIN else self.messages_per_minute
         own = {GrantRole.MEMBER: self.member, GrantRole.ADMIN: self.admin}.get(role, self.guest).messages_per_minute
         return Rate(general if own is None else own, self.messages_burst)
+
+    def command_rate_of(self, role: GrantRole) -> Rate:
+        """How fast each user of `role` may give commands and press buttons."""
+        return Rate(0 if role is GrantRole.ADMIN else self.commands_per_minute, self.commands_burst)

@@ -5,7 +5,7 @@ Measure by measure, what is said of a person wins over what is said of his role,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
@@ -68,6 +68,10 @@ class LimitRule:
         said = {"tokens": self.tokens, "usd": usd, "turns": self.turns, "rate": self.per_minute}
         words = (f"{name} {'none' if word in (0, '0') else word}" for name, word in said.items() if word is not None)
         return ", ".join(words) or "as configured"
+
+
+LimitChange = Callable[[LimitRule], LimitRule]
+"""What becomes of what was decided before. It may be asked more than once. Raises `BadLimit`."""
 
 
 def _no_number() -> BadLimit:

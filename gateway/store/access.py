@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Executable, Row, bindparam, delete, select
 from gateway.contracts.access import Audience, PlaceRule, Projection
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import Limited, LimitRule
+from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 from gateway.store import limits
 from gateway.store.access_tables import access_revision, place_realms, place_rules
 from gateway.store.auditing import USER, has_changed, write_down
@@ -102,9 +102,12 @@ class SqlAccess:
         """By whom they are for."""
         return await self._database.read(limits.rules)
 
-    async def put_limit_rule(self, whom: Limited, rule: LimitRule, *, actor: str, now_ms: int) -> bool:
-        """Replace what was decided about the limits of a person or a role; an empty rule takes it back."""
-        return await self._database.write(partial(limits.put_rule, whom=whom, rule=rule, actor=actor, now_ms=now_ms))
+    async def change_limit_rule(self, whom: Limited, change: LimitChange, *, actor: str, now_ms: int) -> bool:
+        """Make of what was decided about the limits of a person or a role what `change` says, in one transaction; an
+        empty rule takes it back."""
+        return await self._database.write(
+            partial(limits.change_rule, whom=whom, change=change, actor=actor, now_ms=now_ms)
+        )
 
     async def note_realm(self, place: SessionKey, realm: str) -> None:
         """Remember to which server or workspace a chat belongs."""

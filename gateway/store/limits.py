@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Executable, Row, bindparam, delete, select
 
 from gateway.contracts.entries import GrantRole
-from gateway.contracts.limit_rules import Limited, LimitRule, limited_named
+from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule, limited_named
 from gateway.store.access_tables import limit_rules
 from gateway.store.auditing import USER, has_changed, write_down
 from gateway.store.dialects import InsertInto, per_dialect
@@ -36,11 +36,13 @@ def rules(connection: Connection) -> Mapping[Limited, LimitRule]:
     return {limited_named(row.owner): _to_rule(row) for row in connection.execute(_RULES)}
 
 
-def put_rule(connection: Connection, whom: Limited, rule: LimitRule, actor: str, now_ms: int) -> bool:
-    """Replace what was decided; an empty rule takes it back. False: it is what was decided before."""
+def change_rule(connection: Connection, whom: Limited, change: LimitChange, actor: str, now_ms: int) -> bool:
+    """Make of what was decided what `change` says; an empty rule takes it back. False: it is what was decided before.
+    Changes wait for each other, so none undoes what another did meanwhile."""
     has_changed(connection)
     row = connection.execute(_RULE, {"whose": str(whom)}).first()
     before = LimitRule() if row is None else _to_rule(row)
+    rule = change(before)
     if before == rule:
         return False
     if rule.is_empty:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus
+from gateway.contracts.access import Rate
 from gateway.contracts.messages import ControlKind, ControlRequest
-from gateway.contracts.ports import Cancel, CancelKind, Claim, Verdict
+from gateway.contracts.ports import Admission, Cancel, CancelKind, Claim, Verdict
+from gateway.limits import STOPS_KEPT
 from tests.parts.bus_samples import ANNA, BORIS, control, message, reply
 from tests.parts.claiming import claim_one
 
@@ -26,8 +28,9 @@ async def next_request(requests: AsyncIterator[tuple[str, ControlRequest]]) -> t
 
 
 async def test_a_command_reaches_one_worker_and_its_answer_the_channel(bus: RedisBus, raw_redis: Any) -> None:
-    assert await bus.intake.request_control(control(1, kind=ControlKind.STATUS))
-    assert not await bus.intake.request_control(control(1, kind=ControlKind.STATUS)), "a redelivery"
+    assert await bus.intake.request_control(control(1, kind=ControlKind.STATUS)) == Admission(Verdict.ACCEPTED)
+    again = await bus.intake.request_control(control(1, kind=ControlKind.STATUS))
+    assert again == Admission(Verdict.DUPLICATE), "a redelivery"
     requests = bus.lanes.control_requests("w1")
     entry, request = await next_request(requests)
     assert request == control(1, kind=ControlKind.STATUS)
@@ -66,7 +69,7 @@ async def test_stop_cancels_the_turn_and_drops_what_waits(bus: RedisBus) -> None
     claim = await claim_one(bus)
     await bus.intake.enqueue(message(2))
     await bus.intake.enqueue(message(3))
-    assert await bus.intake.request_control(control(1))
+    assert (await bus.intake.request_control(control(1))).verdict is Verdict.ACCEPTED
     _, request = await next_request(bus.lanes.control_requests("w2"))
     assert (request.dropped, request.was_running, request.stopped_fence) == (2, True, claim.lease.fence)
     assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
@@ -231,3 +234,67 @@ async def test_asking_where_a_message_is_leaves_the_lane_alone(bus: RedisBus) ->
     _, request = await next_request(bus.lanes.control_requests("w1"))
     assert (request.kind, request.stopped_fence) == (ControlKind.WHERE, 0)
     assert await bus.operator.lane_depth(ANNA) == (1, False)
+
+
+# --- how fast people may give commands
+
+SLOW = Rate(per_minute=1, burst=STOPS_KEPT + 1)  # seven at once, of which five are for /stop
+
+
+async def verdicts(bus: RedisBus, kind: ControlKind, *numbers: int) -> list[Verdict]:
+    """Of as many commands of Anna."""
+    answers = [await bus.intake.request_control(control(f"{kind}{number}", kind=kind), rate=SLOW) for number in numbers]
+    return [answer.verdict for answer in answers]
+
+
+async def test_a_flood_of_commands_is_cut_off_and_anothers_stop_is_the_next_one_heard(bus: RedisBus) -> None:
+    kinds = [kind for kind in ControlKind if kind is not ControlKind.STOP]
+    answers = [
+        await bus.intake.request_control(control(number, kind=kinds[number % len(kinds)]), rate=SLOW)
+        for number in range(20)
+    ]
+    assert [answer.verdict for answer in answers] == [Verdict.ACCEPTED] * 2 + [Verdict.TOO_FAST] * 18
+    assert 0 < answers[-1].wait_s <= 60
+    assert (await bus.intake.request_control(control(1, BORIS), rate=SLOW)).verdict is Verdict.ACCEPTED
+    requests = bus.lanes.control_requests("w1")
+    heard = [(await next_request(requests))[1].message.key for _ in range(3)]
+    assert sorted(map(str, heard)) == sorted(map(str, [ANNA, ANNA, BORIS]))
+
+
+async def test_a_command_that_was_refused_may_be_given_again_and_one_that_comes_again_counts_once(
+    bus: RedisBus, raw_redis: Any
+) -> None:
+    assert await verdicts(bus, ControlKind.STATUS, 1, 1, 1, 2) == [
+        *(Verdict.ACCEPTED, Verdict.DUPLICATE, Verdict.DUPLICATE),
+        Verdict.ACCEPTED,
+    ]
+    assert await verdicts(bus, ControlKind.STATUS, 3, 2) == [Verdict.TOO_FAST, Verdict.DUPLICATE]
+    (bucket,) = raw_redis.keys("*pace:*")
+    raw_redis.delete(bucket)  # as when it is full again
+    assert await verdicts(bus, ControlKind.STATUS, 3) == [Verdict.ACCEPTED]
+
+
+async def test_whoever_has_used_up_his_commands_may_still_stop_and_not_for_ever(bus: RedisBus) -> None:
+    await verdicts(bus, ControlKind.STATUS, 1, 2, 3)
+    heard = [Verdict.ACCEPTED] * STOPS_KEPT
+    assert await verdicts(bus, ControlKind.STOP, *range(9)) == [*heard, *[Verdict.TOO_FAST] * (9 - STOPS_KEPT)]
+
+
+@pytest.mark.parametrize("state", ["waiting", "running", "running, with more behind it"])
+async def test_a_stop_that_finds_what_to_stop_is_always_taken_and_once(bus: RedisBus, state: str) -> None:
+    await verdicts(bus, ControlKind.STOP, *range(9))
+    await bus.intake.enqueue(message(1))
+    if state != "waiting":
+        await claim_one(bus)
+        assert await verdicts(bus, ControlKind.STOP, 21, 22) == [Verdict.ACCEPTED, Verdict.TOO_FAST]
+    if state != "running":
+        await bus.intake.enqueue(message(2))
+        assert await verdicts(bus, ControlKind.STOP, 31, 32) == [Verdict.ACCEPTED, Verdict.TOO_FAST]
+
+
+async def test_where_few_commands_are_allowed_one_of_them_is_no_stop(bus: RedisBus) -> None:
+    rate = Rate(per_minute=1)
+    answer = await bus.intake.request_control(control(1, kind=ControlKind.STATUS), rate=rate)
+    assert answer.verdict is Verdict.ACCEPTED
+    answer = await bus.intake.request_control(control(2, kind=ControlKind.STATUS), rate=rate)
+    assert answer.verdict is Verdict.TOO_FAST

@@ -107,7 +107,8 @@ class Interleavings(RuleBasedStateMachine):
     def stop(self, key: SessionKey) -> None:
         is_running = self.model.lanes[key].claim is not None
         dropped, fence = self.model.stop(key)
-        assert self.runner.run(self.bus.intake.request_control(control(self.number(), key)))
+        taken = self.runner.run(self.bus.intake.request_control(control(self.number(), key)))
+        assert taken.verdict is Verdict.ACCEPTED
         ((entry, fields),) = self.redis.xrevrange("{q0}:control", count=1)
         assert (int(fields[b"dropped"]), int(fields[b"fence"])) == (dropped, fence)
         assert fields[b"running"] == (b"1" if is_running else b"0")

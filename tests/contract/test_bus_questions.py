@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import Choice, CleanText, ControlKind, ControlRequest, ReplyKind
+from gateway.contracts.ports import Verdict
 from gateway.contracts.questions import PutQuestion, Standing
 from tests.parts.bus_samples import ANNA, BORIS, control, reply
 
@@ -86,8 +87,8 @@ async def test_who_presses_is_told_once_and_the_press_is_acknowledged(bus: Redis
 
 async def test_a_press_that_comes_twice_is_one(bus: RedisBus) -> None:
     await bus.lanes.register("w", lease_ttl_s=60)
-    assert await bus.intake.request_control(press(1))
-    assert not await bus.intake.request_control(press(1))
+    assert (await bus.intake.request_control(press(1))).verdict is Verdict.ACCEPTED
+    assert (await bus.intake.request_control(press(1))).verdict is Verdict.DUPLICATE
     await bus.lanes.drain("w", [])
 
 

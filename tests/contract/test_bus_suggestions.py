@@ -10,7 +10,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.commands import Suggests
 from gateway.contracts.messages import own_words
 from gateway.contracts.suggestions import Suggestion, Wanted
-from gateway.limits import SUGGESTIONS_TTL_S
+from gateway.limits import SUGGESTIONS_BURST, SUGGESTIONS_TTL_S
 from tests.parts.bus_samples import ANNA, BORIS
 
 WANTED = Wanted(ANNA, ANNA, Suggests.SESSIONS, own_words("gär"), "de")
@@ -68,3 +68,15 @@ async def test_what_cannot_be_read_counts_as_not_said(bus: RedisBus, bus_servers
             server.rpush(key, b"{")
             server.pexpire(key, 1_000)
     assert await bus.suggestions.ask(WANTED, wait_s=5) == ()
+
+
+async def test_who_asks_too_often_is_not_asked_for_and_others_are(bus: RedisBus) -> None:
+    """The bucket may gain some while this goes on, but hardly as many again."""
+    for number in range(4 * SUGGESTIONS_BURST):
+        await bus.suggestions.ask(replace(WANTED, typed=own_words(str(number))), wait_s=0)
+    await bus.suggestions.ask(replace(WANTED, owner=BORIS), wait_s=0)
+    asked = []
+    while (wanted := await bus.suggestions.wanted(wait_s=0)) is not None:
+        asked.append(wanted.owner)
+    assert SUGGESTIONS_BURST <= asked.count(ANNA) < 2 * SUGGESTIONS_BURST
+    assert asked[-1] == BORIS

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
+
+import pytest
 
 from gateway.contracts.access import Audience, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import LimitRule
+from gateway.contracts.limit_rules import BadLimit, LimitChange, LimitRule, rule_changed
 from gateway.contracts.messages import CleanText
 from gateway.store import SqlStore
 
@@ -68,16 +71,40 @@ async def test_a_rule_of_a_place_is_replaced_whole_and_taken_back(store: SqlStor
     assert (await lines(store))[2] == ("cli", "access.place", "place:discord:/10", said, {"lets_guests": True})
 
 
+def become(rule: LimitRule) -> LimitChange:
+    """Whatever was decided before."""
+    return lambda before: rule
+
+
+async def test_limits_that_two_admins_change_at_once_are_both_changed(store: SqlStore) -> None:
+    changes = (partial(rule_changed, words=(name, "7")) for name in ("tokens", "usd", "turns", "rate"))
+    await asyncio.gather(*(store.access.change_limit_rule(ANN, change, actor="cli", now_ms=1) for change in changes))
+    assert await store.access.limit_rules() == {ANN: LimitRule(7, 7_000_000_000, 7, 7)}
+
+
+async def test_a_limit_that_cannot_be_changes_nothing(store: SqlStore) -> None:
+    await store.access.change_limit_rule(ANN, become(LimitRule(7)), actor="cli", now_ms=1)
+    before = await store.access.revision()
+    with pytest.raises(BadLimit):
+        await store.access.change_limit_rule(ANN, partial(rule_changed, words=("turns", "-1")), actor="cli", now_ms=1)
+    assert await store.access.limit_rules() == {ANN: LimitRule(7)}
+    assert await store.access.revision() == before
+
+
 async def test_limits_are_replaced_whole_taken_back_and_written_down(store: SqlStore) -> None:
-    assert await store.access.put_limit_rule(ANN, LimitRule(10**15, per_minute=3), actor="telegram:9", now_ms=1)
-    assert await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(nano_usd=0), actor="cli", now_ms=2)
+    assert await store.access.change_limit_rule(
+        ANN, become(LimitRule(10**15, per_minute=3)), actor="telegram:9", now_ms=1
+    )
+    assert await store.access.change_limit_rule(GrantRole.GUEST, become(LimitRule(nano_usd=0)), actor="cli", now_ms=2)
     assert await store.access.limit_rules() == {
         GrantRole.GUEST: LimitRule(nano_usd=0),
         ANN: LimitRule(10**15, None, None, 3),
     }
-    assert not await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(nano_usd=0), actor="cli", now_ms=3)
-    assert await store.access.put_limit_rule(ANN, LimitRule(turns=7), actor="admin", now_ms=4)
-    assert await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(), actor="admin", now_ms=5)
+    assert not await store.access.change_limit_rule(
+        GrantRole.GUEST, become(LimitRule(nano_usd=0)), actor="cli", now_ms=3
+    )
+    assert await store.access.change_limit_rule(ANN, become(LimitRule(turns=7)), actor="admin", now_ms=4)
+    assert await store.access.change_limit_rule(GrantRole.GUEST, become(LimitRule()), actor="admin", now_ms=5)
     assert (await store.access.projection()).limits == {ANN: LimitRule(turns=7)}
     first = {"tokens": 10**15, "per_minute": 3}
     assert await lines(store) == [
@@ -89,8 +116,8 @@ async def test_limits_are_replaced_whole_taken_back_and_written_down(store: SqlS
 
 
 async def test_the_limits_of_an_erased_person_are_gone_and_those_of_roles_stay(store: SqlStore) -> None:
-    await store.access.put_limit_rule(ANN, LimitRule(turns=7), actor="cli", now_ms=1)
-    await store.access.put_limit_rule(GrantRole.GUEST, LimitRule(turns=7), actor="cli", now_ms=1)
+    await store.access.change_limit_rule(ANN, become(LimitRule(turns=7)), actor="cli", now_ms=1)
+    await store.access.change_limit_rule(GrantRole.GUEST, become(LimitRule(turns=7)), actor="cli", now_ms=1)
     before = await store.access.revision()
     await store.people.erase(ANN)
     assert await store.access.revision() > before

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +17,14 @@ from channels.emulators.stage import EventKind, Person, Place, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from gateway.config.tools import Tools
+from gateway.contracts.access import Rate
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import ControlKind
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
-from tests.parts.towns import Town, town
+from tests.parts.bus_samples import control
+from tests.parts.towns import OPEN, Town, town
 from tests.parts.waiting import until
 
 __all__ = ["town"]
@@ -131,6 +136,27 @@ async def test_a_press_is_acknowledged_however_often_and_whatever_it_says(lively
     await until(lambda: notes(tmp_path))
     assert len(notes(tmp_path)) == 1
     assert await lively_answer(lively, place)
+
+
+async def test_whoever_presses_too_fast_is_told_and_can_press_again(
+    town: Town, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, raw_redis: Any
+) -> None:
+    """The question stays open meanwhile, and nobody's client waits in vain."""
+    rate, ann = Rate(per_minute=1), SessionKey(town.platform, town.ann.id)
+    rules = replace(OPEN, command_rate_of=lambda role: rate)
+    async with at_work(town, bus, sqlite_store, tmp_path), town.line(bus, rules), town.watched() as events:
+        place = town.dm(town.ann)
+        await town.stage.say(town.ann.id, place.id, WRITE)
+        question = await asked(town, place)
+        await bus.intake.request_control(replace(control(1, ann, ControlKind.PRESS), is_press=True), rate=rate)
+        is_acknowledged = raw_press(town, question, question.buttons[0].id)
+        await until(lambda: any("faster than I may" in text for text in whispers(town, town.ann, place.id, events)))
+        await until(is_acknowledged)
+        assert now(town, question).buttons
+        raw_redis.delete(*raw_redis.keys("*pace:*"))  # as when the minute is over
+        await press(town, town.ann, question, "Approve")
+        await until(lambda: "approved by ann" in plain(now(town, question)))
+        await until(lambda: notes(tmp_path))
 
 
 async def lively_answer(town: Town, place: Place) -> bool:

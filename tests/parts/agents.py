@@ -46,7 +46,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Admission, Amendment, Scrubber
+from gateway.contracts.ports import Admission, Amendment, Scrubber, Verdict
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
@@ -116,12 +116,12 @@ class AgentProcess:
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
         """Send /stop, /status or /where past the queue."""
         said = replace(message(f"/{kind.value}", key), received_at_ms=self.clock.now_ms())
-        return await self.bus.intake.request_control(ControlRequest(kind, said))
+        return (await self.bus.intake.request_control(ControlRequest(kind, said))).verdict is Verdict.ACCEPTED
 
-    async def say_to_control(self, text: str, key: str = "telegram:1") -> bool:
+    async def say_to_control(self, text: str, key: str = "telegram:1") -> None:
         """Say a control command with something behind it."""
         kind = ControlKind(text.split()[0].removeprefix("/"))
-        return await self.bus.intake.request_control(ControlRequest(kind, message(text, key)))
+        await self.bus.intake.request_control(ControlRequest(kind, message(text, key)))
 
     async def press(self, command: str, key: str = "telegram:1", *, message_id: str = "") -> CleanText | None:
         """Press the button that says `command`; what the one who pressed is told."""

@@ -18,6 +18,7 @@ from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
+from gateway.contracts.ports import Verdict
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import pairing
@@ -133,8 +134,8 @@ async def test_a_press_that_comes_again_counts_once(agent: AgentProcess, mind: M
     error = await failed(agent, mind)
     press = message(behind(error), ANN)
     request = ControlRequest(ControlKind.PRESS, press, is_press=True)
-    assert await agent.bus.intake.request_control(request)
-    assert not await agent.bus.intake.request_control(request)
+    assert (await agent.bus.intake.request_control(request)).verdict is Verdict.ACCEPTED
+    assert (await agent.bus.intake.request_control(request)).verdict is Verdict.DUPLICATE
     await agent.heard(3)
     await agent.ask("and now?")
     assert len(agent.replies) == 4

@@ -34,6 +34,7 @@ from tests.parts.waiting import PATIENCE_S
 BOSS, ANN, BEN = "900", "1", "2"
 ADMIN = SessionKey("telegram", BOSS)
 GROUP = "-100"
+COMMANDS_TAKEN_MAX = 45  # a full bucket, and what it gains while the machine is slow
 
 
 @dataclass
@@ -77,7 +78,9 @@ async def a_street(
 ) -> AsyncIterator[Street]:
     limits, mind = limits or Limits(), Mind()
     async with running_agent(bus, store, mind, folder, access=access, limits=limits) as agent:
-        rules = DoorRules(access.policy, SessionScope.PLACE, rate_of=limits.rate_of)
+        rules = DoorRules(
+            access.policy, SessionScope.PLACE, rate_of=limits.rate_of, command_rate_of=limits.command_rate_of
+        )
         door = Intake(Rooms.of(bus, Scrubber(), SystemClock()), rules)
         yield Street(door, agent, mind)
 
@@ -283,6 +286,34 @@ async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
         told = [reply.text for reply in street.agent.replies if reply.text.startswith("You write faster")]
         assert len(told) == 1, "and not once more because a minute of the clock ends meanwhile"
         assert re.search(r"in \d+ seconds?\.", told[0])
+
+
+async def test_a_flood_of_commands_is_cut_off_and_everybody_can_still_stop(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    access = Access(admins=(ADMIN,), default=StrangerRule.OPEN)
+    async with a_street(bus, sqlite_store, tmp_path, access) as street:
+        outcomes = [await street.say(ANN, "/status") for _ in range(100)]
+        assert 10 <= outcomes.count(Outcome.CONTROL) <= COMMANDS_TAKEN_MAX
+        assert await street.say(BEN, "/stop") is Outcome.CONTROL
+        assert await street.say(ANN, "/stop") is Outcome.CONTROL, "what she may still stop by"
+        assert {await street.say(BOSS, "/status") for _ in range(60)} == {Outcome.CONTROL}
+        taken = outcomes.count(Outcome.CONTROL) + 62
+        said = [reply.text for reply in await street.agent.heard(taken + 1)]
+        assert len([text for text in said if text.startswith("You give commands faster")]) == 1
+
+
+async def test_what_is_chosen_or_pressed_too_fast_is_answered_each_time(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+) -> None:
+    """The platform shows until then that it waits."""
+    access, limits = Access(default=StrangerRule.OPEN), Limits(commands_per_minute=1, commands_burst=0)
+    async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
+        assert await street.door.invoke(street.words(ANN, "/status")) is None
+        told = [await street.door.invoke(street.words(ANN, "/status")) for _ in range(2)]
+        told += [await street.door.press(street.words(ANN, "/approve K7QM2PXA")) for _ in range(2)]
+        assert [text is not None and text.startswith("You give commands faster") for text in told] == [True] * 4
+        assert await street.door.press(street.words(BEN, "/approve K7QM2PXA")) is None
 
 
 async def test_an_album_counts_once(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.config import load_settings
+from gateway.contracts.access import Rate
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.spending import Caps
@@ -40,6 +41,14 @@ def test_a_role_differs_in_what_it_says_and_zero_lifts_a_limit() -> None:
     assert limits.caps_of(GrantRole.ADMIN) == Caps(0, 2_500_000_000)
     assert limits.caps_of(GrantRole.BLOCKED) == limits.caps_of(GrantRole.GUEST)
     assert limits.pot.caps == Caps(nano_usd=10_000_000_000)
+
+
+def test_admins_give_commands_as_fast_as_they_like_and_zero_lets_all_do_so() -> None:
+    limits = load_settings(None, {"TRIVET_LIMITS__COMMANDS_BURST": "3"}).settings.limits
+    assert limits.command_rate_of(GrantRole.MEMBER) == limits.command_rate_of(GrantRole.GUEST) == Rate(30, 3)
+    assert limits.command_rate_of(GrantRole.ADMIN).per_minute == 0
+    limits = load_settings(None, {"TRIVET_LIMITS__COMMANDS_PER_MINUTE": "0"}).settings.limits
+    assert limits.command_rate_of(GrantRole.GUEST).per_minute == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Protocol
 from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Taken
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import Limited, LimitRule
+from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 
 
 class AccessBook(Protocol):
@@ -50,8 +50,9 @@ class AccessBook(Protocol):
         """What is different from the configuration, by whom it is for."""
         ...
 
-    async def put_limit_rule(self, whom: Limited, rule: LimitRule, *, actor: str, now_ms: int) -> bool:
-        """Replace what was decided about limits; an empty rule takes it back. False: nothing has changed."""
+    async def change_limit_rule(self, whom: Limited, change: LimitChange, *, actor: str, now_ms: int) -> bool:
+        """Make of what was decided about the limits of a person or a role what `change` says, in one transaction: no
+        change undoes another. An empty rule takes it back. False: nothing has changed."""
         ...
 
     async def note_realm(self, place: SessionKey, realm: str) -> None:

@@ -27,7 +27,8 @@ class Admission:
     """What the bus did with a message. After ACCEPTED or DUPLICATE the platform may be told "received".
 
     `queued` counts the messages now waiting in the lane, this one included; `is_running` says that a
-    turn of the lane is in progress. After TOO_FAST its author may write again in `wait_s`.
+    turn of the lane is in progress; neither is said of a control command. After TOO_FAST its author may write again in
+    `wait_s`.
     """
 
     verdict: Verdict
@@ -78,11 +79,17 @@ class IntakeBus(Protocol):
         restarted without it."""
         ...
 
-    async def request_control(self, request: ControlRequest) -> bool:
-        """Put a control command on the control lane; False for a duplicate message id.
+    async def request_control(
+        self,
+        request: ControlRequest,
+        *,
+        rate: Rate = Rate(),  # noqa: B008 - frozen
+    ) -> Admission:
+        """Put a control command on the control lane, unless its message id is known.
 
         For STOP, in the same atomic step: the running turn is cancelled and what is queued in the
-        lane is dropped; the request that arrives carries `dropped` and `was_running`.
+        lane is dropped; the request that arrives carries `dropped` and `was_running`. With a `rate`, its author is not
+        taken more from, in the same step; the last STOPS_KEPT are for STOP, which needs none if it finds what to stop.
         """
         ...
 

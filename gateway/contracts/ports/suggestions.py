@@ -12,7 +12,8 @@ class SuggestionSource(Protocol):
     """What the channels role may ask. A question that nobody answers at once is forgotten. Raises `BusUnavailable`."""
 
     async def ask(self, wanted: Wanted, *, wait_s: float) -> Sequence[Suggestion]:
-        """What an agent process suggests; nothing if none of them says anything within `wait_s`."""
+        """What an agent process suggests; nothing if none of them says anything within `wait_s`, and at once nothing to
+        one who asks too often."""
         ...
 
 
