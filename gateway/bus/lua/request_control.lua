@@ -10,26 +10,8 @@ if is_known(seen, digest, now) then
 end
 
 local lane = lane_of(handle)
-local mailbox = mailboxes .. lane
-local worker, fence, in_work = owner_of(lane)
-local dropped = 0
-if is_stop then
-  local failures, restarts, stopped, failure = past_of(lane)
-  local length = call('LLEN', mailbox)
-  local kept = in_work or stopped
-  dropped = length - kept
-  if dropped > 0 then
-    call('RPOP', mailbox, dropped)
-    call('DECRBY', total, dropped)
-  end
-  if worker then
-    -- Whoever runs these messages next, after a death or a revoke, knows that they were stopped.
-    set_past(lane, failures, restarts, in_work, failure)
-    cancel(worker, lane, fence, 'stop')
-  elseif length > 0 and kept == 0 then
-    forget(lane, handle)
-  end
-end
+local worker, fence = owner_of(lane)
+local dropped = is_stop and stop(lane, handle) or 0
 
 call('XADD', control, 'MAXLEN', '~', CONTROL_REQUESTS_MAX, '*',
   'e', envelope, 'dropped', dropped, 'running', worker and 1 or 0, 'fence', is_stop and fence or 0)
