@@ -102,7 +102,7 @@ SUBTASKS_KEPT: Final = 100  # sub-agents' tasks that are over: the board is for 
 SUBTASK_ALIVE_S: Final = 10.0  # a task that was opened lives for so long; then its worker has to have said so
 SUBTASK_AHEAD_S: Final = 900.0  # of the clock of whoever says that it lives; what says more was written by a wrong one
 SUBAGENT_KEPT_CHARS_MAX: Final = 200_000  # of a sub-agent's answer
-ERASE_PATIENCE_S: Final = 2.0  # for sub-agents to end, which takes them half a second
+ERASE_PATIENCE_S: Final = 2.0  # for turns and sub-agents to end, which takes them half a second
 SUBTASK_SHOWN_CHARS_MAX: Final = 2_000  # of a prompt or an answer in a list of tasks
 FAMILY_SESSIONS_MAX: Final = 1_000  # sub-agents' sessions shown below one conversation
 

@@ -29,7 +29,7 @@ def _text(chars_max: int, *, chars_min: int = 1) -> Mapping[str, Any]:
 _STEP: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
-        "id": {"type": "string", "pattern": "^S[1-9][0-9]?$"},
+        "id": {"type": "string", "pattern": r"^S[1-9][0-9]?\Z"},
         "title": _text(200),
         "detail": _text(1_500),
         "depends_on": {"type": "array", "items": {"type": "string"}, "maxItems": PLAN_STEPS_MAX},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -46,12 +46,12 @@ def people(
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
         """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets,
-        his dead letters and the files of his conversations on this machine included. His sub-agents are ended first,
-        whichever process runs them. What is under way at this moment (a queued message, a running turn) may still
-        write; erase again when it has ended."""
+        his dead letters and the files of his conversations on this machine included. His turns and sub-agents are ended
+        first, whichever process runs them, and his messages that wait are dropped. What a process still writes that is
+        cut off at this moment is erased by asking again."""
         owner = owner_of(key)
         ends = await store.links.ends_of(owner)
-        await _end_sub_agents(store.tasks, await store.people.keys(owner), clock)
+        await _end_work({*ends, *await store.people.keys(owner)}, figures, store.tasks, clock)
         for end in ends:
             await vault.drop_all(end)
         letters = sum([await figures.forget(end) for end in ends])
@@ -65,12 +65,21 @@ def people(
     return router
 
 
-async def _end_sub_agents(book: SubTaskBook, keys: Sequence[SessionKey], clock: Clock) -> None:
-    """Return when nothing of them runs any more that might write, or after a while: a process that is paused or cut off
-    finds its rows gone when it is back, and ends what it ran for them."""
+async def _end_work(keys: Collection[SessionKey], lanes: OperatorBus, book: SubTaskBook, clock: Clock) -> None:
+    """Return when nothing runs in these lanes any more that might write, or after a while: a process that is paused or
+    cut off finds its rows gone when it is back, and ends what it ran for them."""
+    for key in keys:
+        await lanes.stop(key)
     until_s = clock.monotonic_s() + ERASE_PATIENCE_S
-    while sum([await book.want_cancelled(key) for key in keys]) and clock.monotonic_s() < until_s:  # noqa: ASYNC110 - asked again, more are ended
+    while await _is_at_work(keys, lanes, book) and clock.monotonic_s() < until_s:  # noqa: ASYNC110 - other processes end
         await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _is_at_work(keys: Collection[SessionKey], lanes: OperatorBus, book: SubTaskBook) -> bool:
+    """Whether a turn or a sub-agent runs; sub-agents that were started since are told to end, too."""
+    live = sum([await book.want_cancelled(key) for key in keys])
+    depths = [await lanes.lane_depth(key) for key in keys]
+    return live > 0 or any(is_running for _, is_running in depths)
 
 
 def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:

@@ -77,6 +77,10 @@ class Operator:
         owner = await self._line.call("HGET", self._keys.own, str(key))
         return owner is not None and int(owner.split(b"|")[-2]) == fence
 
+    async def stop(self, key: SessionKey) -> None:
+        """End the running turn of a lane and drop what waits in it."""
+        await self._scripts.run("stop", arguments=(lane_handle(key),))
+
     async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
         """What the ledger says of replies of a key; PENDING when it says nothing."""
         rows = await self._line.call_all([("HGETALL", self._keys.ledger(reply_id)) for reply_id in reply_ids])

@@ -83,7 +83,7 @@ _LANES_PRELUDE: Final = "prelude_lanes"
 LANE_SCRIPTS: Final = frozenset(
     {
         *("enqueue", "amend", "withdraw", "request_control", "retry_dead"),
-        *("claim", "commit", "retry_later", "restart", "revoke", "extend"),
+        *("claim", "commit", "retry_later", "restart", "revoke", "extend", "stop"),
         *("register", "drain", "reap"),
     }
 )

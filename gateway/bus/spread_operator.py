@@ -85,6 +85,9 @@ class SpreadOperator:
     async def is_in_work(self, key: SessionKey, fence: int) -> bool:
         return await self._rooms.of(key).is_in_work(key, fence)
 
+    async def stop(self, key: SessionKey) -> None:
+        await self._rooms.of(key).stop(key)
+
     async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
         return await self._rooms.of(key).delivery_records(key, reply_ids)
 

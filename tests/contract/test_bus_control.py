@@ -90,6 +90,21 @@ async def test_stop_empties_a_lane_that_nobody_runs(bus: RedisBus, settle_ms: in
     assert (await claim_one(bus)).messages == (message(2),)
 
 
+async def test_an_operators_stop_does_the_same_without_a_word(bus: RedisBus, raw_redis: Any) -> None:
+    await bus.intake.enqueue(message(1))
+    claim = await claim_one(bus)
+    await bus.intake.enqueue(message(2))
+    await bus.intake.enqueue(message(3, BORIS))
+    await bus.operator.stop(ANNA)
+    assert await bus.operator.lane_depth(ANNA) == (0, True)
+    assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
+    assert await bus.lanes.commit(claim, handled=1)
+    assert await bus.operator.lane_depth(BORIS) == (1, False), "nobody else's"
+    await bus.operator.stop(BORIS)
+    assert (await bus.operator.figures()).queued == 0
+    assert raw_redis.xlen("{q0}:control") == 0
+
+
 async def test_stop_touches_no_other_lane(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1, BORIS))
     await bus.intake.request_control(control(1, ANNA))

@@ -16,16 +16,16 @@ from agent.subagents.plans import PlanSubAgents
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
-from gateway.contracts.errors import BudgetSpent, ToolError
+from gateway.contracts.errors import BudgetSpent, ConfigError, QueryRefused, ToolError
 from gateway.contracts.messages import CleanText, own_code
 from gateway.contracts.reasons import Reason
 from gateway.contracts.spending import Measure
-from gateway.contracts.subagents import Audited, SubTypeChange, TaskEnding, TaskMode, TaskState
+from gateway.contracts.subagents import Audited, SubTask, SubTypeChange, TaskEnding, TaskMode, TaskState
 from gateway.store import SqlStore
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import asked, started
 from tests.parts.nursery import Nursery, echo, never, nursery
-from tests.parts.waiting import until
+from tests.parts.waiting import PATIENCE_S, until
 
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 
@@ -87,6 +87,23 @@ async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
     async with nursery(sqlite_store, fails) as made:
         task = await made.agents.run(made.context, order())
         assert (task.state, task.reason) == (TaskState.FAILED, reason)
+
+
+@pytest.mark.parametrize("error", [QueryRefused("no"), ConfigError("the database is damaged"), RuntimeError("ours")])
+async def test_whoever_asks_is_told_what_keeps_it_from_being_written_down(
+    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """At once, and whatever it is: nobody waits for what never begins."""
+
+    async def fails(*_: object, **__: object) -> SubTask:
+        raise error
+
+    async with nursery(sqlite_store) as made:
+        monkeypatch.setattr(sqlite_store.tasks, "open", fails)
+        for asks in (made.agents.run, made.agents.spawn):
+            with pytest.raises(type(error)):
+                await asyncio.wait_for(asks(made.context, order()), PATIENCE_S)
+        await until(lambda: not list(made.lives))
 
 
 async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: SqlStore) -> None:

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jsonschema import Draft202012Validator
+
 from agent.subagents.life.orders import SubOrder
-from agent.subagents.strategies.asked import strategy_of
+from agent.subagents.strategies.asked import schema, strategy_of
 from agent.subagents.strategies.strategy import Strategy
 from agent.tools.tool import ToolContext
 from gateway.contracts.ids import SessionKey
@@ -22,8 +24,10 @@ APPROVED = json.dumps({"approved": True, "feedback": ""})
 
 
 def asked(strategy: str, **arguments: object) -> Strategy:
-    """The strategy of a call with these arguments."""
-    return strategy_of({"strategy": strategy, "goal": "Find the fault.", **arguments}, TYPES)
+    """The strategy of a call with these arguments, which have to fit the schema as a model's have."""
+    call = {"strategy": strategy, "goal": "Find the fault.", **arguments}
+    Draft202012Validator(schema()).validate(call)
+    return strategy_of(call, TYPES)
 
 
 def step(name: str, *needs: str, kind: str = "explore") -> Mapping[str, Any]:

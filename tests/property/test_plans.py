@@ -47,6 +47,7 @@ def problems_of(text: str) -> str:
         (written(step(1, [3]), step(2, [1]), step(3, [2])), "wait for each other"),
         (written(step(1), step(1)), "the same id"),
         (written(step(1, id="one")), "$.steps[0].id"),
+        (written(step(1, id="S1\n")), "$.steps[0].id"),
         (written(step(1, title="")), "$.steps[0].title"),
         (written(step(1, risks="none")), "$.steps[0].risks"),
         (written({"id": "S1"}), "'title' is a required property"),

@@ -288,6 +288,13 @@ def test_empty_fields_and_numbers_of_other_strategies_do_no_harm() -> None:
     assert [undone.id for undone in sequence.undone({})] == ["1", "2"]
 
 
+@pytest.mark.parametrize("name", ["a b", "a\n", "\N{SNOWMAN}", "x" * 33])
+def test_a_step_has_a_plain_name(name: str) -> None:
+    """It stands in a row of a table, and on one line in the chat."""
+    call = {"strategy": "sequential", "goal": "Go.", "steps": [step(name)]}
+    assert not Draft202012Validator(schema()).is_valid(call)
+
+
 # --- prompts
 
 

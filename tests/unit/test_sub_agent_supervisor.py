@@ -193,6 +193,7 @@ class TestFloods:
         ("script", "limit", "most", "reason"),
         [
             ('while True: say("chunk", delta="x")', "HEARD_FRAMES_MAX", 100, "too_many_frames"),
+            ("while True: os.write(1, b'\\n' * 65536)", "HEARD_BYTES_MAX", 64_000_000, "too_many_frames"),
             ("while True: os.write(1, b'x' * 65536)", "HEARD_BYTES_MAX", 20_000_000, "too_many_bytes"),
             ("while True: print('garbage')", "UNREAD_MAX", 100, "too_many_lines_that_are_no_frame"),
         ],

@@ -78,7 +78,6 @@ class Exchange:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
         self._unread = 0
-        self._frames = 0
         self._spoken = Spoken()
         self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
         """What came on its standard error."""
@@ -134,11 +133,14 @@ class Exchange:
     async def _hear(self) -> None:
         """To the end, also when nobody listens any more: a pipe that is full would never close."""
         assert self._process.stdout is not None
-        reader, heard_bytes = FrameReader(), 0
+        reader, heard_bytes, heard_lines = FrameReader(), 0, 0
         while piece := await self._process.stdout.read(PIECE_BYTES):
             heard_bytes += len(piece)
+            heard_lines += piece.count(b"\n")
             if heard_bytes > SUBAGENT_HEARD_BYTES_MAX:
                 self._fail(Reason.TOO_MANY_BYTES)
+            if heard_lines > SUBAGENT_HEARD_FRAMES_MAX:  # empty ones, too: they say nothing, and are work to read
+                self._fail(Reason.TOO_MANY_FRAMES)
             await self._take_all(reader.feed(piece) if not self._over.done() else ())
         await self._take_all(reader.end())
 
@@ -210,11 +212,8 @@ class Exchange:
 
     async def _take(self, frame: Frame | Unread) -> None:
         """Of a child that has to confine itself and has not said that it did, nothing is taken."""
-        self._frames += 1
         if self._held.has_to_confine_itself and self.ready is None and not isinstance(frame, Ready | Failed | Unread):
             self._fail(Reason.NOT_CONFINED)
-        if self._frames > SUBAGENT_HEARD_FRAMES_MAX:
-            self._fail(Reason.TOO_MANY_FRAMES)
         match frame:
             case Ready():
                 self._greet(frame)

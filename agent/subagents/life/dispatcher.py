@@ -30,7 +30,7 @@ from agent.subagents.life.orders import Refused, SubOrder
 from agent.subagents.life.recruiting import Recruiting
 from agent.subagents.life.slots import Slots
 from agent.tools.tool import ToolContext
-from gateway.contracts.errors import BudgetSpent, StoreError
+from gateway.contracts.errors import BudgetSpent, StoreError, TrivetError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, own_code, own_words
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
@@ -179,9 +179,9 @@ class SubAgents:
             opened = await insist(
                 lambda: self._book.open(life.task, wake=life.wake, fence=life.fence), for_s=BEGIN_PATIENCE_S
             )
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - the boundary of a child: whoever asked for it is told
             life.opened.set_exception(error)
-            life.opened.exception()  # whoever waits for it is told; nobody may
+            life.opened.exception()  # nobody may wait any more
             await self._unopen(life)
             return False
         life.opened.set_result(opened)
@@ -190,9 +190,12 @@ class SubAgents:
         return True
 
     async def _unopen(self, life: Life) -> None:
-        """Nobody knows whether its row is there; if it is, nothing else would ever end it."""
+        """Nobody knows whether its row is there; if it is, nothing else would end it while this process lives."""
         ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
-        await insist(lambda: self._book.finish(life.task.id, ending))
+        try:
+            await insist(lambda: self._book.finish(life.task.id, ending))
+        except TrivetError as error:
+            _log.error("subagent.not_unopened", reason=str(error))
 
     async def _live(self, life: Life) -> None:
         working = asyncio.create_task(self._carry_out(life))

@@ -55,7 +55,7 @@ _ITERATIONS: Final = 3  # of a review, likewise
 
 def schema() -> Mapping[str, Any]:
     """What the arguments have to fit."""
-    name = {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,32}$"}
+    name = {"type": "string", "pattern": r"^[A-Za-z0-9_-]{0,32}\Z"}  # `$` would let a line end through
     step = {
         "type": "object",
         "properties": {

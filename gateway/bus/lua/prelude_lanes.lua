@@ -162,6 +162,35 @@ local function cancel(worker, lane, fence, kind)
   call('SADD', cancels .. worker, word)
 end
 
+-- Whether a turn runs that was not stopped yet, or a message waits that a stop would drop.
+local function finds_what_to_stop(lane)
+  local _, _, in_work = owner_of(lane)
+  local _, _, stopped = past_of(lane)
+  return call('LLEN', mailboxes .. lane) > (in_work or stopped) or (in_work or 0) > stopped
+end
+
+-- The running turn is to end, and what waits behind it goes. Answers how many messages that were.
+local function stop(lane, handle)
+  local worker, fence, in_work = owner_of(lane)
+  local failures, restarts, stopped, failure = past_of(lane)
+  local mailbox = mailboxes .. lane
+  local length = call('LLEN', mailbox)
+  local kept = in_work or stopped
+  local dropped = length - kept
+  if dropped > 0 then
+    call('RPOP', mailbox, dropped)
+    call('DECRBY', total, dropped)
+  end
+  if worker then
+    -- Whoever runs these messages next, after a death or a revoke, knows that they were stopped.
+    set_past(lane, failures, restarts, in_work, failure)
+    cancel(worker, lane, fence, 'stop')
+  elseif length > 0 and kept == 0 then
+    forget(lane, handle)
+  end
+  return dropped
+end
+
 -- Where the message is whose envelope begins with `identity`: its index and what lies there.
 local function find(lane, identity)
   for position, message in ipairs(call('LRANGE', mailboxes .. lane, 0, -1)) do

@@ -13,13 +13,8 @@ if is_known(seen, digest, now) then
 end
 
 local lane = lane_of(handle)
-local mailbox = mailboxes .. lane
-local worker, fence, in_work = owner_of(lane)
-local failures, restarts, stopped, failure = past_of(lane)
-local length = call('LLEN', mailbox)
-local kept = in_work or stopped
-local dropped = is_stop and length - kept or 0
-local is_needed = is_stop and (dropped > 0 or (in_work or 0) > stopped)
+local worker, fence = owner_of(lane)
+local is_needed = is_stop and finds_what_to_stop(lane)
 
 if per_minute > 0 and not is_needed then
   local most = per_minute + burst
@@ -29,20 +24,7 @@ if per_minute > 0 and not is_needed then
     return { -3, wait_ms }
   end
 end
-
-if is_stop then
-  if dropped > 0 then
-    call('RPOP', mailbox, dropped)
-    call('DECRBY', total, dropped)
-  end
-  if worker then
-    -- Whoever runs these messages next, after a death or a revoke, knows that they were stopped.
-    set_past(lane, failures, restarts, in_work, failure)
-    cancel(worker, lane, fence, 'stop')
-  elseif length > 0 and kept == 0 then
-    forget(lane, handle)
-  end
-end
+local dropped = is_stop and stop(lane, handle) or 0
 
 call('XADD', control, 'MAXLEN', '~', CONTROL_REQUESTS_MAX, '*',
   'e', envelope, 'dropped', dropped, 'running', worker and 1 or 0, 'fence', is_stop and fence or 0)

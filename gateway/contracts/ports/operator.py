@@ -55,6 +55,11 @@ class LaneDepth(Protocol):
 class OperatorBus(LaneDepth, Protocol):
     async def figures(self) -> QueueFigures: ...
 
+    async def stop(self, key: SessionKey) -> None:
+        """End the running turn of a lane and drop what waits in it, as /stop does; nobody is told. It returns at once:
+        `lane_depth` says when the turn has ended."""
+        ...
+
     async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]:
         """What the ledger says of replies of a key, for as long as it lives; PENDING when it says nothing."""
         ...
