@@ -21,12 +21,13 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
 from gateway.store.store import open_store
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
+from gateway.telemetry.tracing import open_spans
 
 
 def main() -> None:
@@ -39,10 +40,11 @@ def _program() -> None:
     scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
-    uvloop.run(_serve(loaded.settings, scrubber, model_clients(loaded.settings)))
+    with open_spans(loaded.settings.telemetry, role="agent") as spans:
+        uvloop.run(_serve(loaded.settings, scrubber, model_clients(loaded.settings), spans))
 
 
-async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients) -> None:
+async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, spans: SpanSink) -> None:
     """Work until SIGTERM or SIGINT."""
     clock = SystemClock()
     stopping = asyncio.Event()
@@ -67,11 +69,12 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients) 
                 clients=clients,
                 scrubber=scrubber,
                 clock=clock,
+                spans=spans,
             )
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+                group.create_task(Relay(worker_id, bus.lanes, store, clock, spans).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
                 group.create_task(showing_access(keeper)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),

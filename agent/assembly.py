@@ -12,6 +12,7 @@ from platform import python_version, system
 from agent.afterwards.consolidation import Consolidation
 from agent.afterwards.finished import AfterTurn
 from agent.afterwards.keeping import keeping_answers
+from agent.afterwards.tracing import tracing_turns
 from agent.afterwards.yielding import waking_waiters
 from agent.allowances import Allowances
 from agent.attachments.attending import Attending
@@ -49,6 +50,7 @@ from agent.memory.knowledge import Memory
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
+from agent.model.traced import TracedClient
 from agent.model_clients import ModelClients
 from agent.models import Models
 from agent.people import People
@@ -71,6 +73,7 @@ from agent.subagents.life.orders import Dispatcher
 from agent.subagents.opening import Delegation, open_subagents
 from agent.subagents.plans import PlanSubAgents
 from agent.subagents.status.lines import StatusLines
+from agent.subagents.status.tracing import TracingWatch
 from agent.subagents.tools.delegating import answers_of
 from agent.subagents.wakes.waking import Waking
 from agent.titles.titler import Titler
@@ -93,7 +96,7 @@ from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber, SpanSink, Store
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
@@ -111,10 +114,11 @@ async def assembled(
     clients: ModelClients,
     scrubber: Scrubber,
     clock: Clock,
+    spans: SpanSink,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
     """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
-    parts = _Parts(settings, bus, store, clients, scrubber, clock)
+    parts = _Parts(settings, bus, store, clients, scrubber, clock, spans)
     async with (
         aclosing(parts.meter),
         parts.catching_up(),
@@ -180,6 +184,7 @@ class _Parts:
         clients: ModelClients,
         scrubber: Scrubber,
         clock: Clock,
+        spans: SpanSink,
     ) -> None:
         self._transcriptions = clients.transcriptions
         self._settings = settings
@@ -187,11 +192,12 @@ class _Parts:
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
+        self._spans = spans
         self._commits = Commits(scrubber, clock)
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
-        self.client = MeteredClient(clients.client, self.meter)
+        self.client = MeteredClient(TracedClient(clients.client, spans, clock), self.meter)
         self.models = Models(self.client, settings)
         embedder = self._embedder(clients.embeddings)
         self._memory = Memory(store.memories, scrubber, clock, embedder=embedder)
@@ -240,6 +246,7 @@ class _Parts:
             scrubber=self._scrubber,
             clock=self._clock,
             elsewhere=answers_of(self._store.tasks),
+            spans=self._spans,
         )
 
     def delegating(self, worker_id: str, tools: ToolRegistry) -> AbstractAsyncContextManager[Delegation]:
@@ -252,7 +259,7 @@ class _Parts:
             models=self.models,
             people=self.people,
             store=self._store,
-            watch=self._status,
+            watch=TracingWatch(self._status, self._spans),
             ring=self._ends.ring,
         )
 
@@ -379,6 +386,7 @@ class _Parts:
             *((self._consolidation.after,) if remembers else ()),
             *((keeping_answers(self._cache),) if keeps else ()),
             waking_waiters(self._ends.ring),
+            tracing_turns(self._spans),
         )
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from agent.commands.parsing import parse_command
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.subagents import is_wake
 
+_ONLY: Final = ":1"
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """The messages one turn answers, all of one place, with the fence that guards their lane. `is_first`: no run of it
-    was begun before."""
+    was begun before; this one was at `begun_at_ms`."""
 
     turn_id: str
     key: SessionKey
     fence: int
     messages: tuple[InboundMessage, ...]
     is_first: bool = False
+    begun_at_ms: int = 0
 
     @property
     def newest(self) -> InboundMessage:
@@ -45,7 +49,12 @@ class Batch:
 
 def reply_id_of(turn_id: str) -> str:
     """The id of the one reply that a turn leaves, known before there is any."""
-    return f"{turn_id}:1"
+    return f"{turn_id}{_ONLY}"
+
+
+def turn_of_reply(reply_id: str) -> str:
+    """The turn that left this reply; "" for a status line, a title, or what no turn left."""
+    return reply_id.removesuffix(_ONLY) if reply_id.endswith(_ONLY) and reply_id.count(":") == 1 else ""
 
 
 def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:

@@ -13,10 +13,12 @@ from typing import Final
 
 import structlog
 
+from agent.batch import turn_of_reply
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import Receipt
-from gateway.contracts.ports import Clock, LaneBus, Store
+from gateway.contracts.ports import Clock, LaneBus, SpanSink, Store
 from gateway.limits import RELAY_AFTER_S
+from gateway.telemetry.spans import delivery_spans
 
 _log = structlog.get_logger(__name__)
 _SWEEP_EVERY_S: Final = 5.0
@@ -30,11 +32,12 @@ class Relay:
     """The receipt writer and the sweeper of one agent process. Every process runs them: a receipt and a
     stale reply are given to one, and doing it twice changes nothing."""
 
-    def __init__(self, worker_id: str, bus: LaneBus, store: Store, clock: Clock) -> None:
+    def __init__(self, worker_id: str, bus: LaneBus, store: Store, clock: Clock, spans: SpanSink) -> None:
         self._id = worker_id
         self._bus = bus
         self._store = store
         self._clock = clock
+        self._spans = spans
         self._unwritten: Sequence[tuple[str, Receipt]] = ()
         self._sweep_at_s = clock.monotonic_s()
 
@@ -60,7 +63,14 @@ class Relay:
             await self._store.record_receipts([receipt for _, receipt in waiting])
             await self._bus.finish_receipts([entry_id for entry_id, _ in waiting])
             self._unwritten = ()
+            self._tell([receipt for _, receipt in waiting])
         return len(waiting)
+
+    def _tell(self, receipts: Sequence[Receipt]) -> None:
+        for receipt in receipts:
+            if turn_id := turn_of_reply(receipt.record.reply_id):
+                for span in delivery_spans(turn_id, receipt):
+                    self._spans.record(span)
 
     async def sweep(self) -> int:
         """Publish committed replies of which no receipt tells `RELAY_AFTER_S` later; how many there were."""

@@ -90,7 +90,7 @@ class Bill:
 class ModelRequest:
     """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
     included; `backoff_s` are the pauses before each further try; `permit` is asked before each try. `turn_id` names
-    the turn it belongs to; empty: it belongs to none. `bill` is for this one call."""
+    the turn it belongs to, `task_id` the sub-agent that asks; empty: there is none. `bill` is for this one call."""
 
     model: str
     purpose: UsagePurpose
@@ -102,6 +102,7 @@ class ModelRequest:
     temperature: float | None = None
     timeout_s: float = 180.0
     turn_id: str = ""
+    task_id: str = ""
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
     bill: Bill = field(default_factory=Bill, compare=False, repr=False)

@@ -29,7 +29,8 @@ from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock, NoSpans, Scrubber, SpanSink, TraceSpan
+from gateway.telemetry.spans import OTHER, under
 from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
@@ -62,6 +63,7 @@ class ToolRegistry:
         lender: Lender | None = None,
         absent: Sequence[AbsentTool] = (),
         elsewhere: KeptElsewhere | None = None,
+        spans: SpanSink | None = None,
     ) -> None:
         shelf = Shelf(clock, elsewhere)
         self._tools: dict[str, Tool] = {}
@@ -73,6 +75,7 @@ class ToolRegistry:
         self._lender = lender
         self._scrubber = scrubber
         self._clock = clock
+        self._spans = spans or NoSpans()
         self._locks: WeakValueDictionary[tuple[SessionKey, str], asyncio.Lock] = WeakValueDictionary()
         self.add((*tools, shelf.tool()))
 
@@ -171,7 +174,25 @@ class ToolRegistry:
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
         envelope = await self._envelope(shared.context, raw, is_foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
+        self._tell(shared.context, call, duration_ms, failure="tool_error" if is_error else "")
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
+
+    def _tell(self, context: ToolContext, call: RequestedCall, duration_ms: int, *, failure: str) -> None:
+        """A name that no tool has is what a model made up: it may be anything."""
+        name, now_ms = call.name if call.name in self.names else OTHER, self._clock.now_ms()
+        self._spans.record(
+            TraceSpan(
+                context.turn_id,
+                f"tool:{self._clock.new_id()}",
+                under(context.lineage.task_id),
+                "execute_tool",
+                now_ms - duration_ms,
+                now_ms,
+                subject=name,
+                failure=failure,
+                attributes={"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name},
+            )
+        )
 
     def fitting(self, call: RequestedCall) -> str:
         """The arguments of a call that runs in a sub-agent's own process, as JSON that fits. Raises `ToolError`."""

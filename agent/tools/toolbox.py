@@ -32,7 +32,7 @@ from agent.tools.web.tools import web_tools
 from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber
+from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber, SpanSink
 from gateway.contracts.workspaces import WORKSPACES
 
 
@@ -48,6 +48,7 @@ async def open_toolbox(
     approvals: Approvals | None = None,
     lender: Lender | None = None,
     elsewhere: KeptElsewhere | None = None,
+    spans: SpanSink | None = None,
 ) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
@@ -77,6 +78,7 @@ async def open_toolbox(
             lender=lender,
             absent=[tool for _, absent in offered for tool in absent],
             elsewhere=elsewhere,
+            spans=spans,
         )
         servers = McpTools(tuple(map(_server, settings.mcp_servers)), scrubber, clock)
         keeping = asyncio.create_task(servers.run(registry.add))

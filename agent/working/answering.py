@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -117,7 +118,9 @@ class Answering:
         if not messages:
             await self._pass_over(run, taken)
             return
-        batch = Batch(turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages)
+        batch = Batch(
+            turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self._clock.now_ms()
+        )
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
             start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
@@ -126,7 +129,7 @@ class Answering:
                 await self._publish_again(run, batch, start, handled)
                 return
             self._forget_halves(batch.key, messages)
-            run.begin(Batch(batch.turn_id, batch.key, batch.fence, fresh, start.is_first), lane[len(taken) :])
+            run.begin(replace(batch, messages=fresh, is_first=start.is_first), lane[len(taken) :])
             await self._take(run, start, is_heard=messages[0].id not in unheard)
 
     async def _begin(self, batch: Batch) -> TurnStart:
@@ -135,7 +138,7 @@ class Answering:
             key=batch.key,
             fence=batch.fence,
             messages=batch.messages,
-            now_ms=self._clock.now_ms(),
+            now_ms=batch.begun_at_ms,
             is_said=batch.is_said,
         )
 

@@ -23,6 +23,7 @@ from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, url_with
 from gateway.config.subagents import Subagents
+from gateway.config.telemetry import Telemetry
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionScope
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
@@ -261,3 +262,4 @@ class Settings(Section):
     scrub: Scrub = Scrub()
     words: Words = Words()
     log: Log = Log()
+    telemetry: Telemetry = Telemetry()

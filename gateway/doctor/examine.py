@@ -14,6 +14,7 @@ from gateway.doctor.machine import (
     check_model,
     check_ports,
     check_scrubber,
+    check_telemetry,
 )
 from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
@@ -32,6 +33,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
         check_model(settings, environ),
         check_scrubber(),
         check_memory(),
+        check_telemetry(settings),
         await check_confinement(settings, environ),
         *platforms,
     ]

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from gateway.config import SCRIPTED_MODEL, Loaded, Settings
+from gateway.config import SCRIPTED_MODEL, Loaded, Settings, masked_url
 from gateway.config.providers import provider_of
 from gateway.contracts.errors import ConfigError
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.dumpable import is_closed_to_others
 from gateway.preflight import check_port_free, http_get
 from gateway.scrub.finding import engine_name
+from gateway.telemetry.tracing import check_exporter
 
 _CONFINEMENT: Final = (sys.executable, "-m", "agent.confinement")
 _CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten seconds
@@ -103,6 +104,18 @@ def check_memory() -> Finding:
     if is_closed_to_others():
         return ok(name, "nobody but root looks into our processes")
     return warning(name, "every program of this user can read them", "run Trivet as a user of its own")
+
+
+def check_telemetry(settings: Settings) -> Finding:
+    """Can traces leave? Nobody is called."""
+    name = "telemetry"
+    try:
+        check_exporter(settings.telemetry)
+    except ConfigError as error:
+        seen, _, remedy = str(error).partition(": ")
+        return wrong(name, seen, remedy)
+    endpoint = settings.telemetry.otlp_endpoint
+    return ok(name, f"traces go to {masked_url(endpoint)}" if endpoint else "traces go nowhere")
 
 
 def file_system_of(path: PurePath, mounts: str) -> str:

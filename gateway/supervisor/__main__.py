@@ -23,6 +23,7 @@ from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch, keep_server
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
+from gateway.telemetry.tracing import check_exporter
 
 _READY_POLL_S: Final = 0.1
 _PATIENCE_S: Final = 30.0  # after this long without being ready, the operator is told why
@@ -68,6 +69,7 @@ def _check(settings: Settings) -> None:
         if missing := settings.channels.each()[name].missing:
             keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
             raise ConfigError(f"{table_of(name)} is enabled, but {keys} is empty: set it or disable the channel")
+    check_exporter(settings.telemetry)
     check_port_free(settings.http.host, settings.http.port, "http.port")
     admin_token(settings)
     for key in settings.access.open_keys:

@@ -11,6 +11,7 @@ _MODEL_KEY: Final = "TRIVET_AGENT__API_KEY"
 _ADMIN_TOKEN: Final = "TRIVET_HTTP__ADMIN_TOKEN"  # noqa: S105 - a variable's name
 _VAULT_KEY: Final = "TRIVET_SCRUB__VAULT__KEY"
 _DATABASE: Final = "TRIVET_DATABASE__URL"
+_COLLECTOR_KEY: Final = "TRIVET_TELEMETRY__OTLP_HEADERS"
 _TOOL_SECRETS: Final = frozenset({"TRIVET_TOOLS__WEB__KEY", "TRIVET_TOOLS__MCP_SECRETS", "TRIVET_TOOLS__DATABASES"})
 _PLAIN: Final = re.compile(
     r"TRIVET_.*|PATH|HOME|USER|LOGNAME|SHELL|TERM|TZ|LANG|LANGUAGE|LC_.*|TMPDIR|XDG_.*|VIRTUAL_ENV|PYTHON.*"
@@ -20,8 +21,9 @@ _PLAIN: Final = re.compile(
 
 
 def for_channels(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Plain variables and ours, without the keys of the model and the tools, the database, the operator's token."""
-    return _plain(environ, given, hidden={_MODEL_KEY, _DATABASE, _ADMIN_TOKEN, *_TOOL_SECRETS})
+    """Plain variables and ours, without the keys of the model, the tools and the collector, the database, the
+    operator's token."""
+    return _plain(environ, given, hidden={_MODEL_KEY, _DATABASE, _ADMIN_TOKEN, _COLLECTOR_KEY, *_TOOL_SECRETS})
 
 
 def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
@@ -31,8 +33,11 @@ def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels:
 
 
 def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Plain variables and ours, without tokens of channels and the keys of the model, the tools and the vault."""
-    return _without_channels(_plain(environ, given, hidden={_MODEL_KEY, _VAULT_KEY, *_TOOL_SECRETS}), channels)
+    """Plain variables and ours, without tokens of channels and the keys of the model, the tools, the collector and
+    the vault."""
+    return _without_channels(
+        _plain(environ, given, hidden={_MODEL_KEY, _VAULT_KEY, _COLLECTOR_KEY, *_TOOL_SECRETS}), channels
+    )
 
 
 def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[str]) -> dict[str, str]:

@@ -29,6 +29,7 @@ VIOLATIONS: Final = {
     "litellm": ("agent/steps.py", "import litellm"),
     "claude-sdk": ("agent/turn.py", "import claude_agent_sdk"),
     "mcp-sdk": ("agent/steps.py", "import mcp"),
+    "opentelemetry": ("gateway/telemetry/logs.py", "import opentelemetry"),
     "playwright": ("agent/steps.py", "import playwright"),
     "telegram-sdk": ("channels/outbound/delivery.py", "import telegram"),
     "discord-sdk": ("channels/outbound/delivery.py", "import discord"),

@@ -46,7 +46,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Admission, Amendment, Scrubber, Verdict
+from gateway.contracts.ports import Admission, Amendment, NoSpans, Scrubber, Verdict
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store.store import SqlStore
@@ -242,13 +242,14 @@ async def running_agent(
         clients=ModelClients(client, embeddings, transcriptions),
         scrubber=scrubber,
         clock=clock,
+        spans=NoSpans(),
         grace_s=grace_s,
     ) as worker:
         process = AgentProcess(worker_id, worker, bus, store, clock)
         if tweak is not None:
             tweak(process)
         beside = [
-            asyncio.create_task(Relay(worker_id, bus.lanes, store, clock).run()),
+            asyncio.create_task(Relay(worker_id, bus.lanes, store, clock, NoSpans()).run()),
             asyncio.create_task(Porter(bus.lanes, store).run()),
             asyncio.create_task(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()

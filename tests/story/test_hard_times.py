@@ -18,7 +18,7 @@ from gateway.contracts.entries import Committed, TurnCommit, TurnStart, UsagePur
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
-from gateway.contracts.ports import Claim
+from gateway.contracts.ports import Claim, NoSpans
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store.store import SqlStore, open_store
 from tests.doubles import ManualClock
@@ -246,7 +246,7 @@ async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, da
     sent = DeliveryRecord(arrived.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
     await bus.deliveries.finish("telegram", taken[arrived.id].entry_id, Receipt(sent, arrived.key, "telegram"))
     clock.at_ms += 60_000
-    relay = Relay("relay-1", bus.lanes, store, clock)
+    relay = Relay("relay-1", bus.lanes, store, clock, NoSpans())
     assert await relay.write_receipts() == 1
     assert await relay.sweep() == 3
     again = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)
@@ -265,7 +265,7 @@ async def test_a_receipt_that_sql_did_not_take_is_written_later(
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
     record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1)
     await bus.deliveries.finish("telegram", pending.entry_id, Receipt(record, reply.key, "telegram"))
-    relay = Relay("relay-1", bus.lanes, store, SystemClock())
+    relay = Relay("relay-1", bus.lanes, store, SystemClock(), NoSpans())
 
     async def away(_receipts: object) -> None:
         raise StoreUnavailable("the test took the database away")

@@ -235,9 +235,12 @@ SECRET_SETTINGS = [key for key, setting in catalog().items() if setting.is_secre
 def test_every_secret_setting_is_known_by_what_it_says(key: str) -> None:
     """A setting that is added as a secret needs no line anywhere else."""
     quiet = "quiet-and-unlikely-and-quite-long"
-    text = {"tools.mcp_secrets": f"a.X={quiet}", "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d"}.get(
-        key, quiet
-    )
+    lines = {
+        "tools.mcp_secrets": f"a.X={quiet}",
+        "tools.databases": f"a=postgresql+asyncpg://u:{quiet}@h/d",
+        "telemetry.otlp_headers": f"X={quiet}",
+    }
+    text = lines.get(key, quiet)
     settings = load_settings(None, {catalog()[key].variable: text}).settings
     assert quiet in settings_secrets(settings)
     assert quiet not in repr(settings)

@@ -142,6 +142,7 @@ class ChildHost:
             tools=tuple(spec for spec in specs if spec.name in wanted),
             timeout_s=ROUND_TIMEOUT_S,
             turn_id=charge.context.turn_id,
+            task_id=charge.context.lineage.task_id,
             permit=charge.context.permit,
         )
 

@@ -16,6 +16,7 @@ from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.questions import PressBus, QuestionBus
 from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
+from gateway.contracts.ports.spans import NoSpans, SpanSink, TraceSpan
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
@@ -48,6 +49,7 @@ __all__ = [
     "LinkBook",
     "LoanBook",
     "MemoryStore",
+    "NoSpans",
     "OperatorBus",
     "Outlook",
     "PendingReply",
@@ -61,12 +63,14 @@ __all__ = [
     "ScrubStream",
     "Scrubber",
     "Span",
+    "SpanSink",
     "SpendingLedger",
     "Store",
     "SubTaskBook",
     "SubTypeBook",
     "SuggestionBus",
     "SuggestionSource",
+    "TraceSpan",
     "UsageBook",
     "VaultBus",
     "Verdict",
