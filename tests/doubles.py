@@ -27,7 +27,16 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, ScrubStream, Verdict, WantedFile
+from gateway.contracts.ports import (
+    Admission,
+    Amendment,
+    Outlook,
+    PendingReply,
+    ScrubStream,
+    TokenWish,
+    Verdict,
+    WantedFile,
+)
 from gateway.contracts.ports import Scrubber as ScrubberPort
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import BOT_TURNS_MAX
@@ -283,13 +292,13 @@ class MemoryBus:
         if self.holder == holder:
             self.holder = None
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
+    async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
         self._check()
         return self.waits_s.pop(0) if self.waits_s else 0.0
 
-    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
+    async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
         self._check()
-        self.paused.append((bucket, for_s))
+        self.paused.append((f"{account}:{bucket}", for_s))
 
     async def outlook(self, account: str, place: str) -> Outlook:
         self._check()

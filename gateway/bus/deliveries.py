@@ -22,7 +22,7 @@ from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, DeliveryRecord, Draft, Preview, Receipt, Reply
-from gateway.contracts.ports import PendingReply, WantedFile
+from gateway.contracts.ports import PendingReply, TokenWish, WantedFile
 
 _Heard = TypeVar("_Heard", Activity, Draft)
 
@@ -148,11 +148,11 @@ class Deliveries:
     async def release(self, name: str, holder: str) -> None:
         await self._holds.release(name, holder)
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
-        return await self._buckets.take_send_token(bucket, per_s=per_s, burst=burst, spare=spare)
+    async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
+        return await self._buckets.take_send_tokens(account, wishes)
 
-    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
-        await self._buckets.pause_bucket(bucket, for_s=for_s)
+    async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
+        await self._buckets.pause_bucket(account, bucket, for_s=for_s)
 
     def _channel(self, channel: str, consumer: str) -> _Channel:
         known, signed = self._channels.get(channel), self._process.sign(consumer)

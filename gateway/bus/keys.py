@@ -157,8 +157,8 @@ class ShardKeys:
     def hold(self, name: str) -> str:
         return self._named(f"hold:{name}")
 
-    def tokens(self, bucket: str) -> str:
-        return self._named(f"tb:{bucket}")
+    def tokens(self, account: str, bucket: str) -> str:
+        return self._named(f"tb:{account}:{bucket}")
 
     # --- places
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gateway.bus.keys import ShardKeys
 from gateway.bus.line import Line
 from gateway.bus.processes import ProcessName
 from gateway.bus.scripts import script
+from gateway.contracts.ports import TokenWish
 
 
 class Holds:
@@ -46,12 +49,12 @@ class Buckets:
         self._line = line
         self._keys = keys
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
-        """0: one token was spent, send now, and `spare` tokens are left. Else nothing was spent: wait so many
-        seconds and ask again."""
-        wait_ms = await self._line.run(script("take_token"), (self._keys.tokens(bucket),), (per_s, burst, spare))
-        return int(wait_ms) / 1000
+    async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
+        """0: one token of each was spent, send now. Else nothing was spent: wait so many seconds and ask again."""
+        keys = [self._keys.tokens(account, wish.bucket) for wish in wishes]
+        numbers = [number for wish in wishes for number in (wish.per_s, wish.burst, wish.spare)]
+        return int(await self._line.run(script("take_tokens"), keys, numbers)) / 1000
 
-    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
+    async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
         """A 429 said how long everybody has to wait; a longer pause that runs already stays."""
-        await self._line.run(script("pause_bucket"), (self._keys.tokens(bucket),), (int(for_s * 1000),))
+        await self._line.run(script("pause_bucket"), (self._keys.tokens(account, bucket),), (int(for_s * 1000),))

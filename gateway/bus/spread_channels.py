@@ -27,7 +27,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, WantedFile
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, TokenWish, WantedFile
 from gateway.contracts.questions import PutQuestion, Standing
 
 
@@ -146,11 +146,12 @@ class SpreadDeliveries:
     async def release(self, name: str, holder: str) -> None:
         await self._rooms.named(name).release(name, holder)
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
-        return await self._rooms.named(bucket).take_send_token(bucket, per_s=per_s, burst=burst, spare=spare)
+    async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
+        """The buckets of an account are in one shard: a send spends from several of them at once."""
+        return await self._rooms.named(account).take_send_tokens(account, wishes)
 
-    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
-        await self._rooms.named(bucket).pause_bucket(bucket, for_s=for_s)
+    async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
+        await self._rooms.named(account).pause_bucket(account, bucket, for_s=for_s)
 
 
 class SpreadQuestions:

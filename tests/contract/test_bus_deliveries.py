@@ -14,7 +14,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.processes import ProcessName
 from gateway.contracts.errors import BusError
 from gateway.contracts.messages import Activity, DeliveryRecord, DeliveryState, own_words
-from gateway.contracts.ports import PendingReply
+from gateway.contracts.ports import PendingReply, TokenWish
 from gateway.limits import LEDGER_TTL_S, REPLY_ENVELOPE_BYTES_MAX
 from tests.parts.bus_samples import ANNA, address, receipt, reply
 
@@ -243,23 +243,36 @@ async def test_a_named_lease_ends_by_itself(bus: RedisBus, raw_redis: Any) -> No
 
 async def test_a_bucket_lets_a_burst_pass_and_then_makes_wait(bus: RedisBus) -> None:
     """A wait spends nothing: asking again and again does not push the moment away."""
-    take = bus.deliveries.take_send_token
-    assert [await take("chat", per_s=0.01, burst=3) for _ in range(3)] == [0, 0, 0]
-    waits = [await take("chat", per_s=0.01, burst=3) for _ in range(5)]
+    take, chat = bus.deliveries.take_send_tokens, TokenWish("chat", per_s=0.01, burst=3)
+    assert [await take("bot", [chat]) for _ in range(3)] == [0, 0, 0]
+    waits = [await take("bot", [chat]) for _ in range(5)]
     assert all(90 < wait <= 100 for wait in waits)
-    assert await take("other chat", per_s=0.01, burst=3) == 0
+    assert await take("bot", [replace(chat, bucket="other chat")]) == 0
+    assert await take("other bot", [chat]) == 0
+
+
+async def test_a_send_spends_from_all_its_buckets_or_from_none(bus: RedisBus) -> None:
+    """Whoever waits for the one takes nothing of the other."""
+    take = bus.deliveries.take_send_tokens
+    chat, whole = TokenWish("chat", per_s=0.01, burst=1), TokenWish("bot", per_s=0.02, burst=2)
+    assert await take("bot", [chat, whole]) == 0
+    assert all(90 < wait <= 100 for wait in [await take("bot", [chat, whole]) for _ in range(3)])
+    assert await take("bot", [replace(chat, bucket="other chat"), whole]) == 0
+    assert 40 < await take("bot", [replace(chat, bucket="third chat"), whole]) <= 50
 
 
 async def test_what_may_be_left_out_leaves_tokens_for_what_may_not(bus: RedisBus) -> None:
-    take = bus.deliveries.take_send_token
-    assert [await take("chat", per_s=0.01, burst=4, spare=2) for _ in range(2)] == [0, 0]
-    assert await take("chat", per_s=0.01, burst=4, spare=2) > 90
-    assert [await take("chat", per_s=0.01, burst=4) for _ in range(2)] == [0, 0]
+    take, answer = bus.deliveries.take_send_tokens, TokenWish("chat", per_s=0.01, burst=4)
+    spare = replace(answer, spare=2)
+    assert [await take("bot", [spare]) for _ in range(2)] == [0, 0]
+    assert await take("bot", [spare]) > 90
+    assert [await take("bot", [answer]) for _ in range(2)] == [0, 0]
 
 
 async def test_a_paused_bucket_makes_everybody_wait(bus: RedisBus, valkey_url: str) -> None:
     other = await open_bus(valkey_url)
-    await bus.deliveries.pause_bucket("chat", for_s=30)
-    await bus.deliveries.pause_bucket("chat", for_s=1)
-    assert 29 < await other.deliveries.take_send_token("chat", per_s=30, burst=30) <= 30
+    await bus.deliveries.pause_bucket("bot", "chat", for_s=30)
+    await bus.deliveries.pause_bucket("bot", "chat", for_s=1)
+    chat, whole = TokenWish("chat", per_s=30, burst=30), TokenWish("bot", per_s=30, burst=30)
+    assert 29 < await other.deliveries.take_send_tokens("bot", [whole, chat]) <= 30
     await other.close()

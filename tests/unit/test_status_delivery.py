@@ -18,7 +18,7 @@ from channels.outbound.status import EDIT_LATE_AFTER_S, LINE_LATE_AFTER_S
 from gateway.contracts.errors import AddressDead, CredentialsRejected, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, ReplyKind
-from gateway.contracts.ports import PendingReply
+from gateway.contracts.ports import PendingReply, TokenWish
 from gateway.limits import RELAY_AFTER_S
 from tests.doubles import ManualClock, MemoryBus, PlainScrubber
 from tests.parts.scripted_adapters import ButtonAdapter, ScriptedAdapter
@@ -175,8 +175,8 @@ class CrowdedBus(MemoryBus):
 
     refused: int = 0
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
-        if spare and self.refused:
+    async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
+        if self.refused and any(wish.spare for wish in wishes):
             self.refused -= 1
             return 1.0
         return 0.0

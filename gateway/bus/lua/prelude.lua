@@ -60,14 +60,20 @@ local function publish(stream, outbound_channels, channel, published, digest, en
   return 1
 end
 
--- Spend one token of a bucket that gains `per_s`, up to `burst`. Answers 0, or how many ms to wait before asking again
--- (then nothing is spent). `spare` tokens have to be left over. A bucket that is full again is forgotten.
-local function spend(bucket, per_s, burst, spare, now)
+-- How many ms until a bucket that gains `per_s`, up to `burst`, has a token and `spare` more; and how many it has now.
+local function ms_to_a_token(bucket, per_s, burst, spare, now)
   local tokens, at = unpack(call('HMGET', bucket, 'tokens', 'at'))
   tokens, at = tonumber(tokens or burst), tonumber(at or now)
   tokens = math.min(burst, tokens + math.max(0, now - at) * per_s / 1000)
-  if tokens < 1 + spare then
-    return math.ceil((1 + spare - tokens) * 1000 / per_s)
+  return tokens < 1 + spare and math.ceil((1 + spare - tokens) * 1000 / per_s) or 0, tokens
+end
+
+-- Spend one token of such a bucket. Answers 0, or how many ms to wait before asking again (then nothing is spent). A
+-- bucket that is full again is forgotten.
+local function spend(bucket, per_s, burst, spare, now)
+  local wait_ms, tokens = ms_to_a_token(bucket, per_s, burst, spare, now)
+  if wait_ms > 0 then
+    return wait_ms
   end
   call('HSET', bucket, 'tokens', string.format('%.6f', tokens - 1), 'at', whole(now))
   call('PEXPIRE', bucket, math.ceil(burst * 1000 / per_s) + 1000)

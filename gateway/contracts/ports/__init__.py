@@ -4,7 +4,7 @@ from gateway.contracts.ports.access import AccessBook, AccessBus
 from gateway.contracts.ports.answers import AnswerShelf
 from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
 from gateway.contracts.ports.buttons import ButtonBook
-from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, WantedFile
+from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, TokenWish, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
 from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
@@ -70,6 +70,7 @@ __all__ = [
     "SubTypeBook",
     "SuggestionBus",
     "SuggestionSource",
+    "TokenWish",
     "TraceSpan",
     "UsageBook",
     "VaultBus",

@@ -35,6 +35,17 @@ class WantedFile:
     position: int
 
 
+@dataclass(frozen=True, slots=True)
+class TokenWish:
+    """A token of a bucket that gains `per_s`, up to `burst`. What may be left undone asks with `spare`, the tokens that
+    must remain for what may not."""
+
+    bucket: str
+    per_s: float
+    burst: int
+    spare: float = 0
+
+
 class DeliveryBus(Protocol):
     """The outbound stream and the delivery ledger of one channel. Raises `BusUnavailable`."""
 
@@ -100,12 +111,12 @@ class DeliveryBus(Protocol):
 
     async def release(self, name: str, holder: str) -> None: ...
 
-    async def take_send_token(self, bucket: str, *, per_s: float, burst: int, spare: float = 0) -> float:
-        """Spend one token of a bucket shared by all processes; seconds to wait first (0 = go). What may be
-        left undone asks with `spare`, the tokens that must remain for what may not."""
+    async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
+        """Spend one token of each of these buckets of an account, which all processes share, or none at all; seconds
+        to wait first (0 = go)."""
         ...
 
-    async def pause_bucket(self, bucket: str, *, for_s: float) -> None:
+    async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
         """A 429 said how long everybody has to wait."""
         ...
 
