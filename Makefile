@@ -33,9 +33,10 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m compileall -q gateway channels agent
 	@touch $(READY)
 
-# What only checks need, so that nobody waits for it who wants to try the product: the Claude SDK brings 370 MB.
-$(CHECKED): $(READY) tests/claude.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps --requirements tests/claude.lock
+# What only checks need, so that nobody waits for it who wants to try the product: the Claude SDK brings 370 MB, and
+# every process that loads redis-py would load the OpenTelemetry SDK, too, once it is there.
+$(CHECKED): $(READY) tests/checks.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --no-deps --requirements tests/checks.lock
 	@touch $(CHECKED)
 
 setup: $(READY) ## create .venv and install what the lock names
@@ -86,5 +87,5 @@ words: $(READY) ## bring the catalogues of gateway/words up to date with the sen
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
-	$(COMPILE) --no-deps tests/claude.in --output-file tests/claude.lock
+	$(COMPILE) --no-deps tests/checks.in --output-file tests/checks.lock
 	for pins in $(CONTEST)/*.in tests/llm/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

@@ -20,4 +20,4 @@ def test_what_takes_the_checks_packages_away_says_that_they_are_gone() -> None:
     [gone] = [at for at, command in enumerate(commands) if command == "rm -f .venv/.checked"]
     [synced] = [at for at, command in enumerate(commands) if "uv pip sync" in command]
     assert gone < synced
-    assert not any("claude.lock" in command for command in commands)
+    assert not any("checks.lock" in command for command in commands)
