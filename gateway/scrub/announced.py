@@ -34,7 +34,7 @@ _CJK_WORDS_CHARS_MAX: Final = 12
 REACH_CHARS: Final = 120
 """How far from the announcing word a value may begin."""
 
-_BASIC_AUTH: Final = "auth"
+_OF_PAIRS: Final = frozenset(["auth", "networkcredential", "passwordauthentication", "usernamepasswordcredentials"])
 """`auth=('bob', '…')`: a name, then its password."""
 
 _JUDGED_CHARS: Final = 96
@@ -219,7 +219,7 @@ class AnnouncedValue:
             self._quote = opening["quote"]
         elif opening.group() == "<":
             self._bond = Bond.LOOSE
-        elif opening.group() == "(" and self._word.word == _BASIC_AUTH:
+        elif opening.group() == "(" and self._word.word in _OF_PAIRS:
             self._bond, self._is_pair_open = Bond.ASSIGNED, True
         return opening.end()
 

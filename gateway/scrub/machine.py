@@ -218,7 +218,7 @@ class Machine:
         else:
             word = ahead.words[-1]
             self._at = word.end
-            self._state = opened_by(word)
+            self._state = opened_by(word, text)
         return True
 
     def _go_on(self, state: State, text: str, end: int, ahead: Ahead, *, is_last: bool) -> bool:

@@ -14,6 +14,7 @@ from gateway.scrub.judge import Bond, is_secret
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.rules import Span
 from gateway.scrub.states import State, Step
+from gateway.scrub.tables import TableColumn, may_be_head
 from gateway.scrub.units import unit_end
 from gateway.scrub.vendors import NearVendor
 from gateway.scrub.words import Announcement, Family, announces_more, vocabulary
@@ -24,8 +25,8 @@ SECOND_WORD: Final = re.compile(r"[^\W\d_]{1,16}")
 _REACH_CHARS: Final = 96
 
 
-def opened_by(word: Announcement) -> State:
-    """The state that an announcing word begins."""
+def opened_by(word: Announcement, text: str) -> State:
+    """The state that an announcing word of `text` begins."""
     if word.family is Family.COOKIE:
         return CookieLine()
     if word.family is Family.LOGIN:
@@ -34,7 +35,9 @@ def opened_by(word: Announcement) -> State:
         return NearVendor(word.end)
     if word.family is Family.COMMAND:
         return CommandLine(word)
-    return Phrase(word) if word.word in vocabulary().together else AnnouncedValue(word)
+    if word.word in vocabulary().together:
+        return Phrase(word)
+    return TableColumn(word) if may_be_head(word, text) else AnnouncedValue(word)
 
 
 class Phrase:
@@ -158,6 +161,8 @@ class CommandLine:
 
     _NAME: Final = re.compile(r"[\"']?[\w.@+-]{1,64}[:%]")
     _ENDS: Final = frozenset("\n|;&")
+    _CLUSTERED: Final = frozenset(["-u", "-P"])
+    _CLUSTER: Final = re.compile(r"-[A-Za-z]{2,5}\Z")
 
     def __init__(self, word: Announcement) -> None:
         self._begun_at = word.end
@@ -189,6 +194,8 @@ class CommandLine:
         for option in self._options:
             if text.startswith(option, at, unit) and not text[at - 1].isalnum():
                 return at + len(option)
+            if option in self._CLUSTERED and self._CLUSTER.match(text, at, unit) and text[unit - 1] == option[1]:
+                return unit
         return None
 
     def _announcement(self, at: int) -> Announcement:

@@ -17,8 +17,10 @@ _LOOK_BACK_CHARS: Final = 48
 ENDING_CHARS_MAX: Final = 4
 _ENDING: Final = re.compile(f"[а-яё]{{0,{ENDING_CHARS_MAX}}}")
 _HUMP: Final = re.compile(r"[A-ZА-ЯЁ]?[a-zà-öø-ÿа-яё]+|[A-ZА-ЯЁ]+|[\u2e80-\ud7ff]+")
-_MENTIONED: Final = re.compile(r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40})\Z")
-"""A placeholder's kind and a reference (`${DB_PASSWORD}`) announce nothing."""
+_MENTIONED: Final = re.compile(
+    r"(?:\[redacted:(?:[a-z0-9]{1,16}-)?|\$\{[a-z0-9_.:]{0,40}|:secretsmanager:[a-z0-9:-]{0,32})\Z"
+)
+"""A placeholder's kind, a reference (`${DB_PASSWORD}`) and the address of a secret announce nothing."""
 
 _ANOTHER: Final = re.compile(r"[ =:](?P<word>[^\W\d_]{2,24})(?=[ =:])")
 _PAIR: Final = re.compile(r"(?:login|user|username|email|логин|юзер|用户名|账号|帳號|アカウント)\s?[/:|]\s?\Z")

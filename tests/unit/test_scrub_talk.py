@@ -38,6 +38,18 @@ password: ${DB_PASSWORD}
 password: $(cat /run/secrets/db)
 password: %DB_PASSWORD%
 password: $DB_PASSWORD
+password: $PASSWORD
+password: $env:PASSWORD
+password: $$PASSWORD$$
+password: @password
+password: ‹secret›
+password: 00000000-0000-0000-0000-000000000000
+password = generate_password(length=16)
+PGPASSWORD=$PGPASSWORD psql -h db
+kubectl get secret db -o jsonpath='{.data.password}' | base64 -d
+pin-sha256="<base64:43>="; max-age=5184000
+arn:aws:secretsmanager:eu-west-1:<digits:12>:secret:prod/db-<base62:6>
+Sec-WebSocket-Key: <base64:22>==
 password: "{{ .Values.db.password }}"
 password: vault:secret/data/db#password
 password: op://vault/item/password

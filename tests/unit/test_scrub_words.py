@@ -177,6 +177,14 @@ chiave segreta: {k}
 moje hasło to {p}
 klucz API: {k}
 wifi şifresi: {p}
+كلمة السر: {p}
+كلمة المرور هي {p}
+पासवर्ड: {p}
+मेरा पासवर्ड {p} है
+mật khẩu là {p}
+kata sandi: {p}
+lösenordet är {p}
+jelszó: {p}
 API anahtarı: {k}
 """
 CONFIGURATION = """
@@ -228,6 +236,12 @@ docker login -u bob -p '{p}' x.org
 redis-cli -a '{p}' ping
 curl -u 'bob:{p}' https://x.org
 unzip -P '{p}' a.zip
+curl -su bob:{p} https://x.org
+sqlcmd -S box -U sa -P {p}
+mosquitto_pub -u bob -P {p} -t a -m b
+ssh-keygen -t rsa -N '{p}' -f key
+plink -pw {p} bob@box
+xfreerdp /u:bob /p:{p} /v:box
 vault login {k}
 kubectl create secret generic x --from-literal=password={p}
 CREATE USER bob IDENTIFIED BY '{p}'
@@ -249,6 +263,10 @@ $token .= "{k}"
 api_key <- "{k}"
 const char* secret{"{k}"};
 token = f'{k}'
+char psk[] = "{p}";
+new NetworkCredential("bob", "{p}")
+new PasswordAuthentication("bob", "{p}".toCharArray())
+{s:4:"user";s:3:"bob";s:8:"password";s:11:"{p}";}
 """
 CHAT = """
 | password | {p} |
@@ -276,6 +294,19 @@ LINES = (
     "<token>\n  {k}\n</token>",
     "Password\n{p}\nUser",
 )
+TABLES = (
+    "| user | password |\n|---|---|\n| bob | {p} |\n",
+    "| Service | Login | Password |\n|:--|:-:|--:|\n| a box | bob | `{p}` |\n| more | eve | **{p}** |\n",
+    "name,login,password\nbob,bob@x.org,{p}\n",
+    "url;password;user\nx;{p};bob\ny;{p};eve\n",
+    "host\tuser\tpassword\nbox\troot\t{p}\n",
+    "User      Password\nadmin     {p}\n",
+    "Сервис | Логин | Пароль\nпочта | bob | {p}\n",
+    "服务,账号,密码\n邮箱,bob,{p}\n",
+    '"user","db_password","note"\n"bob","{p}","is old"\n',
+    "user,access token\nbob,{k}\n",
+    "user,token,password\nbob,none,{p}\neve,none,{p}\n",
+)
 
 
 def rows(*tables: str) -> list[str]:
@@ -288,7 +319,7 @@ def told(text: str) -> str:
 
 @pytest.mark.parametrize(
     "form",
-    [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CONFIGURATION, COMMANDS, CODE, CHAT), *LINES],
+    [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS, CONFIGURATION, COMMANDS, CODE, CHAT), *LINES, *TABLES],
 )
 def test_a_named_value_goes_and_its_surroundings_stay(form: str) -> None:
     secrets = PASSWORDS if "{p}" in form else KEYS if "{k}" in form else ("482913",)
@@ -300,7 +331,7 @@ def test_a_named_value_goes_and_its_surroundings_stay(form: str) -> None:
             assert clean == f"{lead}{text}{end}".replace(secret, "…"), text
 
 
-@pytest.mark.parametrize("form", rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS))
+@pytest.mark.parametrize("form", [*rows(ENGLISH, VALUE_FIRST, RUSSIAN, CHINESE, OTHERS), *TABLES])
 def test_a_stream_of_single_characters_says_what_the_whole_says(form: str) -> None:
     text = form.replace("{p}", PASSWORDS[0]).replace("{k}", KEYS[0])
     stream = SCRUBBER.stream()
