@@ -17,6 +17,7 @@ from gateway.scrub import Scrubber
 from gateway.telemetry import crashes
 from gateway.telemetry.crashes import LINE_CHARS_MAX, ScrubbedStream
 from gateway.telemetry.logs import configure_logs
+from tests.parts.logs import logging_put_back
 from tests.scrubbing import draw
 
 SECRET = draw("ghp_<base62:36>", seed=21)
@@ -121,15 +122,9 @@ class Broken(io.StringIO):
 
 
 def test_a_line_that_cannot_be_written_is_not_printed_instead(capsys: pytest.CaptureFixture[str]) -> None:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
+    with logging_put_back():
         configure_logs(Scrubber(), output=Broken())
         logging.getLogger("a_library").error("token %s", SECRET)
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-        logging.captureWarnings(capture=False)
     assert SECRET not in "".join(capsys.readouterr())
 
 

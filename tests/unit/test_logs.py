@@ -12,6 +12,7 @@ import structlog
 
 from gateway.scrub import Scrubber
 from gateway.telemetry.logs import QUIET, UNPRINTABLE, ScrubbingFormatter, configure_logs
+from tests.parts.logs import logging_put_back
 from tests.scrubbing import draw
 
 SECRET = draw("ghp_<base62:36>", seed=11)
@@ -20,16 +21,11 @@ OWN = "the operator's own phrase"
 
 @pytest.fixture
 def output() -> Iterator[io.StringIO]:
-    """What was logged; the root logger is put back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    """What was logged."""
     stream = io.StringIO()
-    configure_logs(Scrubber([OWN], placeholder_key=b"k"), level="debug", as_json=True, output=stream)
-    yield stream
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
-    logging.captureWarnings(capture=False)
+    with logging_put_back():
+        configure_logs(Scrubber([OWN], placeholder_key=b"k"), level="debug", as_json=True, output=stream)
+        yield stream
 
 
 class TestStandardLibrary:
