@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import structlog
 
-from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
+from agent.model.around import AroundClient
+from agent.model.client import ModelClient, ModelEvent, ModelRequest, StreamRestarted
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelError
 
 _log = structlog.get_logger(__name__)
 
 
-class FallbackClient:
+class FallbackClient(AroundClient):
     """A `ModelClient` that asks other models when the one of the request has failed for good.
 
     The model that was asked for always comes first, whoever chose it. A prompt that is too long is no reason to
@@ -22,20 +23,8 @@ class FallbackClient:
     """
 
     def __init__(self, inner: ModelClient, fallbacks: Sequence[str]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._fallbacks = tuple(fallbacks)
-
-    def facts(self, model: str) -> ModelFacts:
-        """As the inner client knows them."""
-        return self._inner.facts(model)
-
-    def check_name(self, model: str) -> None:
-        """As the inner client judges it."""
-        self._inner.check_name(model)
-
-    async def close(self) -> None:
-        """Close the inner client."""
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The first stream that ends with an answer; the first model's failure if there is none."""

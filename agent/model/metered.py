@@ -21,6 +21,7 @@ from agent.limits import (
     SPOKEN_BYTES_PER_S,
     TRANSCRIPTION_TRIES_MAX,
 )
+from agent.model.around import AroundClient
 from agent.model.client import (
     ModelAnswer,
     ModelClient,
@@ -79,24 +80,12 @@ class Gate(Protocol):
         ...
 
 
-class MeteredClient:
+class MeteredClient(AroundClient):
     """A `ModelClient` that makes no call which its owner cannot afford: it raises `BudgetSpent`."""
 
     def __init__(self, inner: ModelClient, gate: Gate) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._gate = gate
-
-    def facts(self, model: str) -> ModelFacts:
-        """As the inner client knows them."""
-        return self._inner.facts(model)
-
-    def check_name(self, model: str) -> None:
-        """As the inner client judges it."""
-        self._inner.check_name(model)
-
-    async def close(self) -> None:
-        """Close the inner client."""
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream, reserved before and settled after. Also raises `BudgetSpent`."""

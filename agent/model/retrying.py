@@ -18,7 +18,8 @@ from agent.limits import (
     MODEL_RETRY_AFTER_MAX_S,
     TRANSCRIPTION_TRIES_MAX,
 )
-from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest, StreamRestarted
+from agent.model.around import AroundClient
+from agent.model.client import ModelClient, ModelEvent, ModelRequest, StreamRestarted
 from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
 from agent.model.transcription import TranscriptionAnswer, TranscriptionModel, TranscriptionRequest
 from gateway.contracts.errors import ModelUnavailable
@@ -27,7 +28,7 @@ _log = structlog.get_logger(__name__)
 _Answer = TypeVar("_Answer")
 
 
-class RetryingClient:
+class RetryingClient(AroundClient):
     """A `ModelClient` that outlives rate limits, overload and dropped connections.
 
     One attempt more than the request has pauses in its `backoff_s`, with jitter, all within the time that the
@@ -43,21 +44,9 @@ class RetryingClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._sleep = sleep
         self._monotonic_s = monotonic_s
-
-    def facts(self, model: str) -> ModelFacts:
-        """As the inner client knows them."""
-        return self._inner.facts(model)
-
-    def check_name(self, model: str) -> None:
-        """As the inner client judges it."""
-        self._inner.check_name(model)
-
-    async def close(self) -> None:
-        """Close the inner client."""
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream, begun again as often as the limits allow."""

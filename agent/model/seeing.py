@@ -7,33 +7,19 @@ from dataclasses import replace
 
 import structlog
 
-from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest
+from agent.model.around import AroundClient
+from agent.model.client import ModelEvent, ModelRequest
 from gateway.contracts.errors import ModelRejected
 
 _log = structlog.get_logger(__name__)
 
 
-class SeeingClient:
+class SeeingClient(AroundClient):
     """A `ModelClient` that takes the images out of a prompt for a model that sees none.
 
     A provider that refuses a prompt with images is asked once more without them: an image that it does not like would
     otherwise cost its author the whole conversation, for it stands in every prompt that follows.
     """
-
-    def __init__(self, inner: ModelClient) -> None:
-        self._inner = inner
-
-    def facts(self, model: str) -> ModelFacts:
-        """As the inner client knows them."""
-        return self._inner.facts(model)
-
-    def check_name(self, model: str) -> None:
-        """As the inner client judges it."""
-        self._inner.check_name(model)
-
-    async def close(self) -> None:
-        """Close the inner client."""
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Final
 
-from agent.model.client import ModelAnswer, ModelClient, ModelEvent, ModelFacts, ModelRequest
+from agent.model.around import AroundClient
+from agent.model.client import ModelAnswer, ModelClient, ModelEvent, ModelRequest
 from gateway.contracts.errors import ModelError
 from gateway.contracts.ports import Clock, SpanSink, TraceSpan
 from gateway.telemetry.spans import under
@@ -13,26 +14,14 @@ from gateway.telemetry.spans import under
 _CUT_OFF: Final = "cut_off"
 
 
-class TracedClient:
+class TracedClient(AroundClient):
     """A `ModelClient` that records a span for each call of a turn, by OpenTelemetry's conventions for generative AI:
     https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/"""
 
     def __init__(self, inner: ModelClient, spans: SpanSink, clock: Clock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._spans = spans
         self._clock = clock
-
-    def facts(self, model: str) -> ModelFacts:
-        """As the inner client knows them."""
-        return self._inner.facts(model)
-
-    def check_name(self, model: str) -> None:
-        """As the inner client judges it."""
-        self._inner.check_name(model)
-
-    async def close(self) -> None:
-        """Close the inner client."""
-        await self._inner.close()
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """The inner stream."""
