@@ -21,6 +21,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
+from gateway.config.models import keys_in_files
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
@@ -37,7 +38,8 @@ def main() -> None:
 
 def _program() -> None:
     loaded = load()
-    scrubber = scrubber_of(loaded, *vault_keys(loaded.settings))
+    keys = (*vault_keys(loaded.settings), *keys_in_files(loaded.settings.models))
+    scrubber = scrubber_of(loaded, *keys)
     configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
     with open_spans(loaded.settings.telemetry, role="agent") as spans:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
 from importlib.metadata import version
@@ -49,6 +49,7 @@ from agent.memory.embedder import ChargedEmbedder
 from agent.memory.knowledge import Memory
 from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
+from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
 from agent.model.traced import TracedClient
 from agent.model_clients import ModelClients
@@ -187,6 +188,7 @@ class _Parts:
         spans: SpanSink,
     ) -> None:
         self._transcriptions = clients.transcriptions
+        self._endpoint_of = clients.endpoint_of
         self._settings = settings
         self._bus = bus
         self._store = store
@@ -226,7 +228,8 @@ class _Parts:
         if embeddings is None:
             return None
         metered = MeteredEmbeddings(embeddings, self.meter, self.client.facts)
-        return ChargedEmbedder(metered, self._settings.agent.embedding_model, self._store, self._clock)
+        name = self._settings.agent.embedding_model
+        return ChargedEmbedder(metered, name, self._store, self._clock, space=self._endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
         """All that the model may use, but for what needs sub-agents, who use tools themselves."""
@@ -311,7 +314,7 @@ class _Parts:
         facts = RuntimeFacts(
             version("trivet"), python_version(), system(), settings.channels.enabled_names, settings.scrub.vault.enabled
         )
-        engine = _engine(settings.agent, self.client, self.meter, tools, self._scrubber, self._clock)
+        engine = _engine(settings.agent, self.client, self._endpoint_of, self.meter, tools, self._scrubber, self._clock)
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
         conversing = Conversing(
@@ -397,12 +400,18 @@ def _lender(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> Le
 
 
 def _engine(
-    settings: Agent, client: ModelClient, gate: Gate, tools: ToolRegistry, scrubber: Scrubber, clock: Clock
+    settings: Agent,
+    client: ModelClient,
+    endpoint_of: Callable[[str], Endpoint],
+    gate: Gate,
+    tools: ToolRegistry,
+    scrubber: Scrubber,
+    clock: Clock,
 ) -> Engine:
     steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
     if settings.engine == "litellm":
         return steps
-    if not is_claude(settings.model):
+    if not is_claude(endpoint_of(settings.model).model):
         raise ConfigError(
             f"agent.engine is claude_sdk, and agent.model is {settings.model}: choose a Claude model, such as "
             "anthropic/claude-sonnet-4-6, or the engine litellm"
@@ -416,6 +425,5 @@ def _engine(
         gate=gate,
         rounds_max=settings.tool_rounds_max,
         fallbacks=settings.fallback_models,
-        api_key=settings.api_key.get_secret_value() if settings.api_key else "",
-        api_base=settings.api_base,
+        endpoint_of=endpoint_of,
     )

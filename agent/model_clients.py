@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from agent.attachments.gallery import WorkspaceGallery
@@ -9,6 +10,7 @@ from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.endpoints import Endpoint, Endpoints
 from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
@@ -27,23 +29,21 @@ class ModelClients:
     client: ModelClient
     embeddings: EmbeddingModel | None
     transcriptions: TranscriptionModel | None
+    endpoint_of: Callable[[str], Endpoint] = Endpoint
 
 
 def model_clients(settings: Settings) -> ModelClients:
-    """All of them. Raises `ConfigError` for a name nobody can call."""
-    agent = settings.agent
-    client = FallbackClient(RetryingClient(SeeingClient(ByName(_litellm(settings)))), agent.fallback_models)
-    check_models(client, settings)
-    return ModelClients(
-        client,
-        RetryingEmbeddings(_litellm(settings)) if agent.embedding_model else None,
-        RetryingTranscriptions(_litellm(settings)) if agent.transcription_model else None,
-    )
-
-
-def _litellm(settings: Settings) -> LitellmClient:
-    agent = settings.agent
-    api_key = agent.api_key.get_secret_value() if agent.api_key else ""
+    """All of them. Raises `ConfigError` for a name nobody can call, or a key that cannot be read."""
+    agent, catalog = settings.agent, ModelCatalog()
+    endpoint_of = Endpoints(settings, catalog).of
     gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
-    return LitellmClient(ModelCatalog(), api_base=agent.api_base, api_key=api_key, gallery=gallery, sees=sees)
+    litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
+    client = FallbackClient(RetryingClient(SeeingClient(ByName(litellm))), agent.fallback_models)
+    check_models(client, settings, known=catalog.names)
+    return ModelClients(
+        client,
+        RetryingEmbeddings(litellm) if agent.embedding_model else None,
+        RetryingTranscriptions(litellm) if agent.transcription_model else None,
+        endpoint_of,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -9,7 +11,7 @@ import structlog
 from agent.context import Budget, budget_of
 from agent.model.client import ModelClient, ModelFacts
 from agent.routing import Depth, Tier, tier_of
-from gateway.config import Settings, utility_model
+from gateway.config import SCRIPTED_MODEL, Settings, utility_model
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ConfigError
 
@@ -114,13 +116,35 @@ class Models:
 
 
 def choosable(settings: Settings) -> tuple[str, ...]:
-    """The models that everybody may choose, the configured one first."""
+    """The models that everybody may choose, the configured one first. An entry that hears or embeds cannot talk."""
     agent = settings.agent
-    return tuple(dict.fromkeys((agent.model, *(agent.models or (*settings.routing.models, *agent.fallback_models)))))
+    silent = {agent.embedding_model, agent.transcription_model}
+    entries = (name for name in settings.models if name not in silent)
+    unlisted = (*settings.routing.models, *agent.fallback_models, *entries)
+    return tuple(dict.fromkeys((agent.model, *(agent.models or unlisted))))
 
 
-def check_models(client: ModelClient, settings: Settings) -> None:
-    """Raises `ConfigError`, which names the setting, for a configured model that nobody can call."""
+def check_models(client: ModelClient, settings: Settings, *, known: Iterable[str] = ()) -> None:
+    """Raises `ConfigError`, which names the setting and what may have been meant, for a configured model that nobody
+    can call."""
+    for name, entry in settings.models.items():
+        if not entry.model or entry.model.startswith(SCRIPTED_MODEL):
+            raise ConfigError(f"models.{name}.model: {entry.model!r} is no model of litellm: write <provider>/<model>")
+    hearing = settings.models.get(settings.agent.transcription_model)
+    if hearing is not None and hearing.extra_headers:
+        name = settings.agent.transcription_model
+        raise ConfigError(f"models.{name}.extra_headers: litellm gives none to a transcription: take them out")
+    for setting, models in _named_models(settings).items():
+        for model in models:
+            try:
+                client.check_name(model)
+            except ConfigError as error:
+                near = difflib.get_close_matches(model, (*settings.models, *known), n=1)
+                raise ConfigError(f"{setting}: {error}" + (f"; did you mean {near[0]}?" if near else "")) from error
+
+
+def _named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Every setting that names models, and those that it names."""
     agent, routing = settings.agent, settings.routing
     named = {
         "agent.model": (agent.model,),
@@ -134,10 +158,6 @@ def check_models(client: ModelClient, settings: Settings) -> None:
         "routing.low": (routing.low,),
         "routing.medium": (routing.medium,),
         "routing.high": (routing.high,),
+        **{f"models.{name}.model": (name,) for name in settings.models},
     }
-    for setting, models in named.items():
-        for model in filter(None, models):
-            try:
-                client.check_name(model)
-            except ConfigError as error:
-                raise ConfigError(f"{setting}: {error}") from error
+    return {setting: tuple(filter(None, models)) for setting, models in named.items()}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from gateway.config import Settings, load
+from gateway.config.models import keys_in_files
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
 from gateway.telemetry import crashes
@@ -22,7 +23,7 @@ def answer_once(asked: Callable[[Settings, Scrubber], Coroutine[Any, Any, str]])
 
     def program() -> None:
         loaded = load()
-        scrubber = Scrubber(loaded.secrets)
+        scrubber = Scrubber((*loaded.secrets, *keys_in_files(loaded.settings.models)))
         crashes.speak_with(scrubber)
         configure_logs(scrubber, level="error", as_json=False)
         sys.stdout.write(f"{asyncio.run(asked(loaded.settings, scrubber))}\n")

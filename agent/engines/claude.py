@@ -24,6 +24,7 @@ from agent.engines.hearing import TOOL_PREFIX, Hearing
 from agent.engines.history import as_text
 from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, TURN_TIMEOUT_S, WRAP_UP_ROUNDS
 from agent.model.client import ModelClient, PromptMessage, RequestedCall
+from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, cost_of, planned
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
@@ -56,8 +57,8 @@ def load_sdk() -> ModuleType:
         import claude_agent_sdk  # noqa: PLC0415 - an extra, and only those who chose it load it
     except ModuleNotFoundError as error:
         raise ConfigError(
-            "agent.engine is claude_sdk, which is not installed: pip install 'trivet[claude]', "
-            "or set agent.engine to litellm"
+            "agent.engine is claude_sdk, and the extra `claude` is not installed: run "
+            "`.venv/bin/pip install -e '.[claude]'` in the folder of Trivet, or set agent.engine to litellm"
         ) from error
     return claude_agent_sdk
 
@@ -84,12 +85,11 @@ class ClaudeEngine:
         gate: Gate,
         rounds_max: int,
         fallbacks: Sequence[str] = (),
-        api_key: str = "",
-        api_base: str = "",
+        endpoint_of: Callable[[str], Endpoint] = Endpoint,
         transport: Callable[[], Transport] | None = None,
     ) -> None:
-        """Of the `fallbacks` the first Claude model counts. `transport` None: the program that came with the SDK.
-        Raises `ConfigError` if there is no SDK."""
+        """Of the `fallbacks` the first Claude model counts that is called as the model is. `transport` None: the
+        program that came with the SDK. Raises `ConfigError` if there is no SDK."""
         self._sdk = load_sdk()
         self._client = client
         self._tools = tools
@@ -98,8 +98,8 @@ class ClaudeEngine:
         self._otherwise = otherwise
         self._gate = gate
         self._rounds_max = rounds_max
-        self._fallbacks = tuple(filter(is_claude, fallbacks))
-        self._access = {"ANTHROPIC_API_KEY": api_key, "ANTHROPIC_BASE_URL": api_base}
+        self._endpoint_of = endpoint_of
+        self._fallbacks = tuple(other for other in map(endpoint_of, fallbacks) if is_claude(other.model))
         self._transport = transport
         self._working: set[asyncio.Task[None]] = set()  # also those that nobody waits for any more
 
@@ -115,7 +115,7 @@ class ClaudeEngine:
         room: Room,
     ) -> None:
         """Fill `taken` until it has an answer. Raises the `ModelError` tree."""
-        if not is_claude(model):
+        if not is_claude(self._endpoint_of(model).model):
             await self._otherwise.run(taken, hold, context, model=model, system=system, prompt=prompt, room=room)
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
@@ -195,7 +195,8 @@ class ClaudeEngine:
     ) -> ClaudeAgentOptions:
         prompt = folder / "system.md"  # not an argument of the program: all of the machine can read those
         prompt.write_text(system, "utf-8")
-        environment = {name: value for name, value in self._access.items() if value}
+        endpoint = self._endpoint_of(model)
+        others = (other.model for other in self._fallbacks if other.is_called_as(endpoint))
         options: ClaudeAgentOptions = self._sdk.ClaudeAgentOptions(
             tools=[],
             mcp_servers={_SERVER: self._sdk.create_sdk_mcp_server(_SERVER, tools=list(tools))},
@@ -205,14 +206,26 @@ class ClaudeEngine:
             setting_sources=[],
             system_prompt={"type": "file", "path": str(prompt)},
             max_turns=self._rounds_max + WRAP_UP_ROUNDS if self._rounds_max else None,
-            model=_bare(model),
-            fallback_model=next((_bare(other) for other in self._fallbacks if _bare(other) != _bare(model)), None),
+            model=_bare(endpoint.model),
+            fallback_model=next((_bare(other) for other in others if _bare(other) != _bare(endpoint.model)), None),
             cwd=folder,
-            env={**_QUIET, **environment, "CLAUDE_CONFIG_DIR": str(folder)},
+            env={**_QUIET, **_access(endpoint), "CLAUDE_CONFIG_DIR": str(folder)},
             extra_args={"no-session-persistence": None, "disable-slash-commands": None},
             stderr=lambda line: _log.debug("claude.said", line=line),
         )
         return options
+
+
+def _access(endpoint: Endpoint) -> dict[str, str]:
+    """The variables by which the program calls an endpoint. With a key or an address of ours, a token of the
+    environment stays out of it."""
+    given = {
+        "ANTHROPIC_API_KEY": endpoint.api_key,
+        "ANTHROPIC_BASE_URL": endpoint.api_base,
+        "ANTHROPIC_CUSTOM_HEADERS": "\n".join(f"{name}: {value}" for name, value in endpoint.headers.items()),
+    }
+    kept = {name: value for name, value in given.items() if value}
+    return kept | ({"ANTHROPIC_AUTH_TOKEN": ""} if endpoint.api_key or endpoint.api_base else {})
 
 
 def _bare(model: str) -> str:

@@ -20,16 +20,19 @@ _log = structlog.get_logger(__name__)
 class ChargedEmbedder:
     """`Embedder` on one model of the configuration."""
 
-    def __init__(self, inner: EmbeddingModel, model: str, store: Store, clock: Clock) -> None:
+    def __init__(self, inner: EmbeddingModel, model: str, store: Store, clock: Clock, *, space: str) -> None:
+        """`space` is what vectors are kept under: litellm's name of the model, for an entry of the settings may mean
+        another one tomorrow, and vectors of two models cannot be compared."""
         self._inner = inner
         self._model = model
+        self._space = space
         self._store = store
         self._clock = clock
 
     @property
     def model(self) -> str:
-        """The model's name."""
-        return self._model
+        """What the vectors belong to."""
+        return self._space
 
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
         """A vector for each text; of a long text, for its beginning. Raises the `ModelError` tree."""

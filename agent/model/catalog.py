@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,11 @@ class ModelCatalog:
     def _models(self) -> Mapping[str, Mapping[str, Any]]:
         models: dict[str, Mapping[str, Any]] = json.loads((self._folder / _PRICES).read_text("utf-8"))
         return models
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every model that the map knows."""
+        return self._models.keys()
 
     @cached_property
     def _provider_names(self) -> frozenset[str]:

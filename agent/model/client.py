@@ -153,12 +153,13 @@ ModelEvent = TextDelta | StreamRestarted | ModelAnswer
 class ModelFacts:
     """What is known of a model without asking it. Zero means unknown.
 
-    `provider` names whose servers read what the model is asked; `sees` says that it understands images. Most
-    providers cache what prompts have in common by themselves; one that `is_told_to_cache` does it where the request
-    says so.
+    `provider` names whose servers read what the model is asked, `api` the provider whose API they speak; `sees` says
+    that it understands images. Most providers cache what prompts have in common by themselves; one that
+    `is_told_to_cache` does it where the request says so.
     """
 
     provider: str = ""
+    api: str = ""
     context_window: int = 0
     output_max: int = 0
     is_reasoning: bool = False

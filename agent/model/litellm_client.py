@@ -9,7 +9,7 @@ import asyncio
 import gc
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
@@ -30,8 +30,9 @@ from agent.model.client import (
     request_chars,
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
+from agent.model.endpoints import Endpoint
 from agent.model.transcription import TranscriptionAnswer, TranscriptionRequest
-from agent.model.wire import arguments
+from agent.model.wire import addressed, arguments
 from agent.tokens import estimate_tokens
 from gateway.contracts.alongside import Image
 from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelTooSlow, ModelUnavailable
@@ -50,15 +51,14 @@ _TOO_LONG_WORDS: Final = (
 
 
 class LitellmClient:
-    """`ModelClient`, `EmbeddingModel` and `TranscriptionModel` on litellm. `api_base` and `api_key`, where given, go
-    to every call."""
+    """`ModelClient`, `EmbeddingModel` and `TranscriptionModel` on litellm. What goes along with a call, `endpoint_of`
+    says for each name of a model."""
 
     def __init__(
         self,
         catalog: ModelCatalog,
+        endpoint_of: Callable[[str], Endpoint] = Endpoint,
         *,
-        api_base: str = "",
-        api_key: str = "",
         gallery: Gallery | None = None,
         sees: Mapping[str, bool] = _AS_THE_MAP_SAYS,
     ) -> None:
@@ -66,20 +66,25 @@ class LitellmClient:
         self._catalog = catalog
         self._gallery = gallery
         self._sees = sees
-        self._api_base = api_base
-        self._endpoint = {name: value for name, value in (("api_base", api_base), ("api_key", api_key)) if value}
+        self._endpoint_of = endpoint_of
         self._loading = asyncio.Lock()
         self._litellm: Any = None
 
     def facts(self, model: str) -> ModelFacts:
-        """From litellm's price map, without importing litellm. With an address of its own, all go to one provider."""
-        facts = self._catalog.facts(model)
-        facts = replace(facts, sees=self._gallery is not None and self._sees.get(model, facts.sees))
-        return replace(facts, provider=self._api_base) if self._api_base else facts
+        """From litellm's price map, without importing litellm. An address of one's own is a provider of one's own."""
+        endpoint = self._endpoint_of(model)
+        facts = self._catalog.facts(endpoint.model)
+        return replace(
+            facts,
+            provider=endpoint.api_base or facts.provider,
+            api=facts.provider,
+            output_max=endpoint.max_tokens or facts.output_max,
+            sees=self._gallery is not None and self._sees.get(model, facts.sees),
+        )
 
     def check_name(self, model: str) -> None:
         """As litellm's price map and its list of providers have it."""
-        self._catalog.check_name(model)
+        self._catalog.check_name(self._endpoint_of(model).model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """One attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
@@ -88,8 +93,9 @@ class LitellmClient:
         try:
             async with asyncio.timeout(request.timeout_s):
                 pictures = await self._pictures(request)
-                given = arguments(request, self._catalog.facts(request.model), pictures)
-                chunks = await litellm.acompletion(**given, **self._endpoint)
+                endpoint = self._endpoint_of(request.model)
+                given = arguments(request, endpoint, self._catalog.facts(endpoint.model), pictures)
+                chunks = await litellm.acompletion(**given)
                 async for chunk in chunks:
                     if text := gathered.add(chunk):
                         yield TextDelta(text)
@@ -105,12 +111,11 @@ class LitellmClient:
         try:
             async with asyncio.timeout(request.timeout_s):
                 answer = await litellm.aembedding(
-                    model=request.model,
+                    **addressed(self._endpoint_of(request.model)),
                     input=list(request.texts),
                     encoding_format="float",
                     timeout=request.timeout_s,
                     max_retries=0,
-                    **self._endpoint,
                 )
         except TimeoutError as error:
             raise ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
@@ -125,18 +130,17 @@ class LitellmClient:
         try:
             async with asyncio.timeout(request.timeout_s):
                 answer = await litellm.atranscription(
-                    model=request.model,
+                    **addressed(self._endpoint_of(request.model)),
                     file=(request.name, request.content, request.media_type),
                     timeout=request.timeout_s,
                     max_retries=0,
                     **given,
-                    **self._endpoint,
                 )
         except TimeoutError as error:
             raise ModelTooSlow(request.timeout_s) from error
         except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
             raise _translated(error, litellm) from None  # as with `stream`
-        return _transcribed(request, answer, self._catalog.facts(request.model).prices_usd)
+        return _transcribed(request, answer, self.facts(request.model).prices_usd)
 
     async def close(self) -> None:
         """Close litellm's cached HTTP clients, if litellm was ever loaded."""
@@ -167,7 +171,7 @@ class LitellmClient:
             calls=gathered.requested_calls(),
             finish_reason=gathered.finish_reason or "stop",
             tokens=tokens,
-            cost_usd=price_usd(tokens, self._catalog.facts(request.model).prices_usd),
+            cost_usd=price_usd(tokens, self.facts(request.model).prices_usd),
             model=request.model,
         )
 
@@ -178,7 +182,7 @@ class LitellmClient:
             raise ModelRejected(f"{len(vectors)} vectors for {len(request.texts)} texts")
         counted = answer.usage.prompt_tokens if answer.usage else 0
         tokens = counted or sum(map(estimate_tokens, request.texts))
-        prices_usd = self._catalog.facts(request.model).prices_usd
+        prices_usd = self.facts(request.model).prices_usd
         return EmbeddingAnswer(vectors, tokens, tokens * prices_usd.get("prompt", 0.0))
 
 

@@ -90,7 +90,7 @@ class ScriptedClient:
 
     def facts(self, model: str) -> ModelFacts:
         """A small window, so that compaction can be seen in a demo."""
-        return ModelFacts(provider=PREFIX, context_window=_WINDOW, output_max=_OUTPUT_MAX)
+        return ModelFacts(provider=PREFIX, api=PREFIX.partition("/")[0], context_window=_WINDOW, output_max=_OUTPUT_MAX)
 
     def check_name(self, model: str) -> None:
         """`demo/scripted`, with or without a latency."""

@@ -40,17 +40,12 @@ class TracedClient(AroundClient):
             if not is_told:
                 self._tell(request, began_ms, failure=failure)
 
-    def _provider(self, model: str) -> str:
-        """As the model's name has it: of one at an address of the operator's, `facts` knows the address."""
-        named, slash, _ = model.partition("/")
-        return named if slash else self._inner.facts(model).provider
-
     def _tell(
         self, request: ModelRequest, began_ms: int, *, answer: ModelAnswer | None = None, failure: str = ""
     ) -> None:
         attributes: dict[str, str | int] = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": self._provider(request.model),
+            "gen_ai.provider.name": self._inner.facts(request.model).api,
             "gen_ai.request.model": request.model,
             "trivet.purpose": request.purpose.value,
         }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.model.client import ModelFacts, ModelRequest, PromptMessage, ToolSpec
+from agent.model.endpoints import Endpoint
 from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, UsagePurpose
 
@@ -15,10 +16,31 @@ _CACHE_UP_TO: Final = ({"location": "message", "role": "system"}, {"location": "
 newest message, which the next prompt will hold, too. Only a turn has a next one."""
 
 
-def arguments(request: ModelRequest, facts: ModelFacts, pictures: Mapping[Image, bytes]) -> dict[str, Any]:
-    """What `acompletion` is called with. Of the images of the prompt those are shown that are among `pictures`."""
+_LONG_WORK: Final = frozenset({UsagePurpose.TURN, UsagePurpose.PLAN, UsagePurpose.SUBAGENT})
+_LONG_EFFORTS: Final = frozenset({"medium", "high"})
+_SHORT_EFFORT: Final = "low"
+"""What is small has few tokens for its answer: a long thought would leave none of them."""
+
+
+def addressed(endpoint: Endpoint) -> dict[str, Any]:
+    """The arguments of every call that say who is called, and with which key."""
+    given: dict[str, Any] = {"model": endpoint.model}
+    if endpoint.api_base:
+        given["api_base"] = endpoint.api_base
+    if endpoint.api_key:
+        given["api_key"] = endpoint.api_key
+    if endpoint.headers:
+        given["extra_headers"] = dict(endpoint.headers)
+    return given
+
+
+def arguments(
+    request: ModelRequest, endpoint: Endpoint, facts: ModelFacts, pictures: Mapping[Image, bytes]
+) -> dict[str, Any]:
+    """What `acompletion` is called with. Of the images of the prompt those are shown that are among `pictures`. The
+    request may bound what its endpoint allows, and knows its temperature better."""
     given: dict[str, Any] = {
-        "model": request.model,
+        **addressed(endpoint),
         "messages": [
             {"role": "system", "content": request.system},
             *(_message(message, pictures) for message in request.messages),
@@ -31,10 +53,15 @@ def arguments(request: ModelRequest, facts: ModelFacts, pictures: Mapping[Image,
     }
     if request.tools:
         given["tools"] = [_tool(tool) for tool in request.tools]
-    if request.completion_tokens_max is not None:
-        given["max_tokens"] = request.completion_tokens_max
-    if request.temperature is not None:
-        given["temperature"] = request.temperature
+    limits = [limit for limit in (request.completion_tokens_max, endpoint.max_tokens) if limit is not None]
+    if limits:
+        given["max_tokens"] = min(limits)
+    temperature = endpoint.temperature if request.temperature is None else request.temperature
+    if temperature is not None:
+        given["temperature"] = temperature
+    if effort := endpoint.reasoning_effort:
+        is_short = request.purpose not in _LONG_WORK and effort in _LONG_EFFORTS
+        given["reasoning_effort"] = _SHORT_EFFORT if is_short else effort
     if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
         given["cache_control_injection_points"] = _CACHE_UP_TO
     return given

@@ -2,7 +2,15 @@
 
 from gateway.config.channels import DiscordAccount, SlackAccount, TelegramAccount, table_of
 from gateway.config.credentials import masked_url, settings_secrets
-from gateway.config.derived import auto_consolidate, database_url, hook_path, hook_url, house_language, utility_model
+from gateway.config.derived import (
+    auto_consolidate,
+    called,
+    database_url,
+    hook_path,
+    hook_url,
+    house_language,
+    utility_model,
+)
 from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
 from gateway.config.settings import (
@@ -23,6 +31,7 @@ __all__ = [
     "TelegramAccount",
     "admin_token",
     "auto_consolidate",
+    "called",
     "database_url",
     "hook_path",
     "hook_url",

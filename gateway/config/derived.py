@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from gateway.config.providers import are_siblings, cheapest_sibling
+from gateway.config.providers import cheapest_sibling, family_of, provider_of
 from gateway.config.settings import SCRIPTED_MODEL, Settings
 
 
@@ -29,9 +29,31 @@ def utility_model(settings: Settings, of: str = "") -> str:
     configured, else a cheap one of the same provider; never of another provider than the conversation's own."""
     agent = settings.agent
     model = of or agent.model
-    if agent.utility_model and (model == agent.model or agent.api_base or are_siblings(model, agent.utility_model)):
+    if agent.utility_model and (model == agent.model or _are_siblings(settings, model, agent.utility_model)):
         return agent.utility_model
-    return model if agent.api_base else cheapest_sibling(model)
+    return model if model in settings.models or _address(settings, model) else cheapest_sibling(model)
+
+
+def called(settings: Settings, name: str) -> str:
+    """What litellm calls the model that a setting or a person calls `name`."""
+    entry = settings.models.get(name)
+    return entry.model if entry else name
+
+
+def _are_siblings(settings: Settings, one: str, other: str) -> bool:
+    """Whether two models are known to be of one provider. Those at one address are, whoever serves it."""
+    address, model = _address(settings, one), called(settings, one)
+    is_known = bool(address) or provider_of(model) is not None
+    return is_known and address == _address(settings, other) and family_of(model) == family_of(called(settings, other))
+
+
+def _address(settings: Settings, name: str) -> str:
+    """The configured address that a model is asked at; "" for its provider's own."""
+    entry = settings.models.get(name)
+    if entry and (entry.api_base or entry.has_key):
+        return entry.api_base
+    home = family_of(called(settings, settings.agent.model))
+    return settings.agent.api_base if family_of(called(settings, name)) == home else ""
 
 
 def auto_consolidate(settings: Settings) -> bool:

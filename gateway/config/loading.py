@@ -254,6 +254,19 @@ def _nested(values: Mapping[str, object]) -> dict[str, Any]:
 
 def _check_together(settings: Settings, sources: Mapping[str, str]) -> None:
     """What no single key can show."""
+    for name, entry in settings.models.items():
+        if entry.api_key is not None and entry.api_key_file is not None:
+            where = sources[f"models.{name}.api_key"]
+            raise ConfigError(f"{where}: models.{name} has an api_key and an api_key_file: keep one of them")
+    own = settings.models.get(settings.agent.model)
+    if own is not None and (own.has_key or own.api_base):
+        named = f"models.{settings.agent.model}"
+        for key in ("api_key", "api_base"):
+            if sources[f"agent.{key}"] != "default":
+                raise ConfigError(
+                    f"{sources[f'agent.{key}']}: agent.{key} is set, but agent.model names {named}, which has a key or "
+                    f"an address of its own: set {named}.{key} instead"
+                )
     called = tuple(settings.channels.called())
     for key in called:
         if not settings.http.public_url:

@@ -41,13 +41,13 @@ def provider_of(model: str) -> Provider | None:
     return next((provider for provider in PROVIDERS if model.startswith(provider.family)), None)
 
 
+def family_of(model: str) -> str:
+    """What the names of a provider's models have in common: the same for two models of one provider."""
+    provider = provider_of(model)
+    return provider.family[0] if provider else model.partition("/")[0]
+
+
 def cheapest_sibling(model: str) -> str:
     """A cheap model of the same provider, or `model` itself where we know none. Never another provider."""
     provider = None if model == SCRIPTED_MODEL else provider_of(model)
     return provider.utility_model if provider else model
-
-
-def are_siblings(one: str, other: str) -> bool:
-    """Whether two models are known to be of one provider."""
-    provider = provider_of(one)
-    return provider is not None and provider is provider_of(other)

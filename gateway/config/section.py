@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 HTTP_SCHEMES: Final = ("https://", "http://")
+_HEADER: Final = re.compile(r"[A-Za-z0-9-]{1,64}=[\x20-\x7e]+")
 
 
 def expecting(text: str) -> dict[str, Any]:
@@ -28,6 +32,26 @@ def url_with(*schemes: str, may_be_empty: bool = True) -> AfterValidator:
 def bare(url: str) -> str:
     """An address to which a path can be appended."""
     return url.rstrip("/")
+
+
+def resolved(path: Path) -> Path:
+    """An absolute path, `~` spelled out."""
+    return path.expanduser().absolute()
+
+
+def _header(line: SecretStr) -> SecretStr:
+    if not _HEADER.fullmatch(line.get_secret_value()):
+        raise ValueError("not such a line")
+    return line
+
+
+HeaderLine = Annotated[SecretStr, AfterValidator(_header)]
+"""A header of HTTP: a name, =, a value."""
+
+
+def headers_of(lines: Iterable[SecretStr]) -> Mapping[str, str]:
+    """Such lines by name."""
+    return dict(line.get_secret_value().split("=", 1) for line in lines)
 
 
 def _filled(secret: SecretStr | None) -> SecretStr | None:

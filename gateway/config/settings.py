@@ -6,6 +6,7 @@ it is `TRIVET_HTTP__PORT`. All values are frozen. What follows from several of t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -18,10 +19,11 @@ from gateway.config.cache import Cache
 from gateway.config.channels import Channels
 from gateway.config.limits import Limits
 from gateway.config.memory import Memory
+from gateway.config.models import ENTRIES, EntryName, ModelEntry
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
 from gateway.config.scrub import Scrub
-from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, url_with
+from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, resolved, url_with
 from gateway.config.subagents import Subagents
 from gateway.config.telemetry import Telemetry
 from gateway.config.tools import Tools
@@ -58,10 +60,6 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
-
-
-def _resolved(path: Path) -> Path:
-    return path.expanduser().absolute()
 
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -124,7 +122,9 @@ class Agent(Section):
         f"or {SCRIPTED_MODEL}, which is offline and says so.",
     )
     utility_model: str = Field(
-        default="", description="Model for titles and summaries. Empty: the cheapest known of the same provider."
+        default="",
+        description="Model for titles and summaries. Empty: the cheapest known of the same provider; for an "
+        "entry of models, the entry itself.",
     )
     embedding_model: str = Field(
         default="",
@@ -153,7 +153,7 @@ class Agent(Section):
     models: tuple[str, ...] = Field(
         default=(),
         description="What everybody may choose with /model, beside the configured model. Empty: the models of "
-        "routing and the fall-backs. An admin may choose any.",
+        "routing, the fall-backs and the entries of models. An admin may choose any.",
         json_schema_extra=expecting('a list of model names such as ["openai/gpt-5.4-mini"]'),
     )
     engine: Literal["litellm", "claude_sdk"] = Field(
@@ -168,11 +168,14 @@ class Agent(Section):
     )
     api_base: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
         default="",
-        description="Address of the model's API, passed to litellm. Empty: the provider's own.",
+        description="Address of the API of the model's provider; models of other providers do not go there. Empty: the "
+        "provider's own.",
         json_schema_extra=expecting("empty or an http(s) URL"),
     )
     api_key: Secret = Field(
-        default=None, description="Key of the model's API, passed to litellm. Empty: the provider's variable."
+        default=None,
+        description="Key of the model's provider; no other provider gets it. Empty: the provider's variable, such as "
+        "ANTHROPIC_API_KEY.",
     )
     context_window: Annotated[int, Field(ge=1024)] | None = Field(
         default=None,
@@ -239,7 +242,7 @@ class Log(Section):
 class Settings(Section):
     """The whole configuration of one Trivet."""
 
-    data_dir: Annotated[Path, AfterValidator(_resolved)] = Field(
+    data_dir: Annotated[Path, AfterValidator(resolved)] = Field(
         default=Path("~/.local/share/trivet"),
         description="SQLite file, embedded Valkey's data, workspaces. A local disk, never a network file system.",
     )
@@ -247,6 +250,13 @@ class Settings(Section):
     database: Database = Database()
     http: Http = Http()
     agent: Agent = Agent()
+    models: Mapping[EntryName, ModelEntry] = Field(
+        default={},
+        description="Models with an address, a key or parameters of their own: tables such as [models.fast] with "
+        "model, api_base, api_key or api_key_file, temperature, max_tokens, reasoning_effort, extra_headers. Wherever "
+        "a setting names a model, the name of a table will do.",
+        json_schema_extra=expecting(ENTRIES),
+    )
     routing: Routing = Routing()
     channels: Channels = Channels()
     access: Access = Access()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from gateway.config import SCRIPTED_MODEL, Loaded, Settings, masked_url
+from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, masked_url
 from gateway.config.providers import provider_of
 from gateway.contracts.errors import ConfigError
 from gateway.doctor.findings import Finding, ok, warning, wrong
@@ -153,9 +153,13 @@ async def _check_port(host: str, port: int, key: str) -> Finding:
 def check_model(settings: Settings, environ: Mapping[str, str]) -> Finding:
     """Is there a key for the model? Nobody is called."""
     agent = settings.agent
+    entry = settings.models.get(agent.model)
+    if entry is not None and (entry.has_key or entry.api_base):
+        seen = "with a key" if entry.has_key else f"at {entry.api_base}, without a key"
+        return ok("agent.model", f"{agent.model}, which is {entry.model} {seen}")
     if agent.model.startswith(SCRIPTED_MODEL):
         return warning("agent.model", f"{agent.model} is a demo without any AI", "set agent.model, or a provider's key")
-    provider = provider_of(agent.model)
+    provider = provider_of(called(settings, agent.model))
     if agent.api_key:
         return ok("agent.model", f"{agent.model}, with agent.api_key")
     if agent.api_base:

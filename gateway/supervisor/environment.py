@@ -8,6 +8,9 @@ from typing import Final
 
 _CHANNELS: Final = "TRIVET_CHANNELS__"
 _MODEL_KEY: Final = "TRIVET_AGENT__API_KEY"
+_MODELS: Final = "TRIVET_MODELS"
+"""With keys among their settings, so that nobody but the agent is told of any of them."""
+
 _ADMIN_TOKEN: Final = "TRIVET_HTTP__ADMIN_TOKEN"  # noqa: S105 - a variable's name
 _VAULT_KEY: Final = "TRIVET_SCRUB__VAULT__KEY"
 _DATABASE: Final = "TRIVET_DATABASE__URL"
@@ -44,7 +47,7 @@ def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[
     return {
         name: value
         for name, value in (*environ.items(), *given.items())
-        if _PLAIN.fullmatch(name) and name not in hidden
+        if _PLAIN.fullmatch(name) and name not in hidden and not name.startswith(_MODELS)
     }
 
 

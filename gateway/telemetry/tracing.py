@@ -50,6 +50,6 @@ def check_exporter(settings: Telemetry, package: str = _PACKAGE) -> None:
         version(package)
     except PackageNotFoundError as error:
         raise ConfigError(
-            "telemetry.otlp_endpoint is set, but the extra `otel` is not installed: install trivet[otel], or leave "
-            "telemetry.otlp_endpoint empty"
+            "telemetry.otlp_endpoint is set, but the extra `otel` is not installed: run "
+            "`.venv/bin/pip install -e '.[otel]'` in the folder of Trivet, or leave telemetry.otlp_endpoint empty"
         ) from error

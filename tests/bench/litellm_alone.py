@@ -13,11 +13,13 @@ import tempfile
 import time
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelRequest, PromptMessage, ToolSpec, ask
+from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from agent.prompts.library import PROMPTS
 from agent.tools.permissions import Place
@@ -70,7 +72,7 @@ async def offered() -> tuple[ToolSpec, ...]:
 
 
 async def measure(url: str) -> float:
-    client = LitellmClient(ModelCatalog(), api_base=url, api_key="x")
+    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=url, api_key="x"))
     question = PromptMessage(Role.USER, CleanText(QUESTION.format(number=1)))
     request = ModelRequest("openai/gpt-4o-mini", UsagePurpose.TURN, KEY, PROMPTS.system, (question,), timeout_s=30.0)
     request = replace(request, tools=await offered())

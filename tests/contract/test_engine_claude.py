@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from agent.engines import claude
 from agent.engines.claude import ClaudeEngine
 from agent.engines.history import as_text
 from agent.model.client import ModelFacts, PromptMessage
+from agent.model.endpoints import Endpoint
 from agent.model.metered import Planned
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
@@ -421,8 +423,7 @@ def real_engine(api_base: str, *tools: Tool) -> ClaudeEngine:
         otherwise=Otherwise(),
         gate=Till(),
         rounds_max=5,
-        api_key="sk-ant-nobody",
-        api_base=api_base,
+        endpoint_of=partial(Endpoint, api_key="sk-ant-nobody", api_base=api_base),
     )
 
 
@@ -467,14 +468,14 @@ async def test_the_real_program_on_an_api_of_our_own() -> None:
 
 def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
-    with pytest.raises(ConfigError, match=r"trivet\[claude\]"):
+    with pytest.raises(ConfigError, match=r"pip install -e '\.\[claude\]'"):
         claude.load_sdk()
 
 
 def test_the_engine_needs_a_model_it_can_answer_with() -> None:
     settings = Agent(model="openai/gpt-4o", engine="claude_sdk")
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
-        assembly._engine(settings, Priced(), Till(), registry(), Scrubber(), SystemClock())
+        assembly._engine(settings, Priced(), Endpoint, Till(), registry(), Scrubber(), SystemClock())
     settings = Agent(model=MODEL, engine="claude_sdk")
-    engine = assembly._engine(settings, Priced(), Till(), registry(), Scrubber(), SystemClock())
+    engine = assembly._engine(settings, Priced(), Endpoint, Till(), registry(), Scrubber(), SystemClock())
     assert isinstance(engine, ClaudeEngine)

@@ -6,6 +6,7 @@ import gc
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -20,6 +21,7 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.model.embedding import EmbeddingRequest
+from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
 from agent.model.seeing import SeeingClient
@@ -42,7 +44,7 @@ async def provider() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def client(provider: ModelServer) -> AsyncIterator[LitellmClient]:
-    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test")
+    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"))
     yield client
     await client.close()
 
@@ -200,7 +202,7 @@ async def test_the_wait_a_provider_asks_for_is_known(
 
 async def test_a_provider_that_cannot_be_reached_is_unavailable() -> None:
     """A refused connection may pass by itself."""
-    client = LitellmClient(ModelCatalog(), api_base="http://127.0.0.1:9/v1", api_key="k")
+    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base="http://127.0.0.1:9/v1", api_key="k"))
     with pytest.raises(ModelUnavailable):
         await events_of(client.stream(asking("hello")))
     await client.close()
@@ -284,7 +286,9 @@ class Shelf:
 
 @pytest.fixture
 async def eyes(provider: ModelServer) -> AsyncIterator[LitellmClient]:
-    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test", gallery=Shelf())
+    client = LitellmClient(
+        ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=Shelf()
+    )
     yield client
     await client.close()
 
@@ -316,7 +320,10 @@ async def test_a_model_that_sees_nothing_gets_the_words_alone(eyes: LitellmClien
 async def test_what_the_operator_says_of_a_model_counts(provider: ModelServer) -> None:
     """Nobody else knows what a model of his own can do."""
     client = LitellmClient(
-        ModelCatalog(), api_base=provider.url, api_key="key", gallery=Shelf(), sees={"openai/my-own": True}
+        ModelCatalog(),
+        partial(Endpoint, api_base=provider.url, api_key="key"),
+        gallery=Shelf(),
+        sees={"openai/my-own": True},
     )
     assert client.facts("openai/my-own").sees
     assert not client.facts("openai/another").sees

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from starlette.routing import Route
 
 from agent.model.catalog import ModelCatalog
 from agent.model.client import ModelRequest, PromptMessage
+from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from channels.emulators.serving import LOOPBACK, listening
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
@@ -40,7 +42,7 @@ class Provider:
 
     async def hear(self, model: str, purpose: UsagePurpose) -> dict[str, Any]:
         """The request that a prompt with a tool's result becomes."""
-        client = LitellmClient(ModelCatalog(), api_base=self.url, api_key="key-of-the-test")
+        client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=self.url, api_key="key-of-the-test"))
         messages = (
             PromptMessage(Role.USER, own_words("look it up")),
             PromptMessage(Role.ASSISTANT, own_words("I do"), (ToolCall("c1", "recall", own_words("{}")),)),

@@ -6,12 +6,14 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from agent.model.catalog import ModelCatalog
+from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from tests.parts.environments import interpreter
 
@@ -72,7 +74,7 @@ async def talkative(talkative_server: str) -> AsyncIterator[LitellmClient]:
 
 def client_of(address: str) -> LitellmClient:
     """Our client for a private server."""
-    return LitellmClient(ModelCatalog(), api_base=f"{address}/v1", api_key="none")
+    return LitellmClient(ModelCatalog(), partial(Endpoint, api_base=f"{address}/v1", api_key="none"))
 
 
 @pytest.fixture(autouse=True)

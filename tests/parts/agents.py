@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,7 @@ from typing import Literal
 from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
+from agent.model.endpoints import Endpoint
 from agent.model.transcription import TranscriptionModel
 from agent.model_clients import ModelClients
 from agent.relay import Relay
@@ -239,7 +241,7 @@ async def running_agent(
         settings,
         bus=bus,
         store=store,
-        clients=ModelClients(client, embeddings, transcriptions),
+        clients=ModelClients(client, embeddings, transcriptions, partial(Endpoint, api_base=api_base)),
         scrubber=scrubber,
         clock=clock,
         spans=NoSpans(),

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -24,6 +25,7 @@ class AnthropicServer:
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.requests: list[Body] = []
+        self.headers: list[Headers] = []
         self.url = ""
         self.hung_up = 0
         self._steps = iter(steps)
@@ -55,6 +57,7 @@ class AnthropicServer:
     async def _answer(self, request: Request) -> Response:
         body: Body = await request.json()
         self.requests.append(body)
+        self.headers.append(request.headers)
         await self._wait(request)
         step = next(self._steps) if body.get("tools") else Step("ok")
         return StreamingResponse(_events(body["model"], step), media_type="text/event-stream")

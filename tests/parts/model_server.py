@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import UploadFile
+from starlette.datastructures import Headers, UploadFile
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -90,6 +90,7 @@ class ModelServer:
 
     def __init__(self) -> None:
         self.requests: list[Body] = []
+        self.headers: list[Headers] = []
         self.failures: deque[Failure] = deque()
         self.answer: Callable[[Body], Body] = echo
         self.latency_s = 0.0
@@ -109,6 +110,7 @@ class ModelServer:
     async def _complete(self, request: Request) -> Response:
         body: Body = await request.json()
         self.requests.append(body)
+        self.headers.append(request.headers)
         await self.gate(body)
         await asyncio.sleep(self.latency_s)
         failure = self.failures.popleft() if self.failures else None
@@ -123,6 +125,7 @@ class ModelServer:
     async def _embed(self, request: Request) -> Response:
         body: Body = await request.json()
         self.requests.append(body)
+        self.headers.append(request.headers)
         failure = self.failures.popleft() if self.failures else None
         if failure is not None:
             error = {"message": failure.message, "type": "error", "code": failure.code}
@@ -136,6 +139,7 @@ class ModelServer:
         return JSONResponse({"object": "list", "model": body["model"], "data": rows[::-1], "usage": usage})
 
     async def _transcribe(self, request: Request) -> Response:
+        self.headers.append(request.headers)
         form = await request.form()
         file = form["file"]
         assert isinstance(file, UploadFile)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from agent.attachments.gallery import WorkspaceGallery
 from agent.model.catalog import ModelCatalog
+from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from agent.model.retrying import RetryingClient
 from agent.tools.files.workspace import Workspaces
@@ -49,7 +51,7 @@ async def provider() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, provider: ModelServer) -> AsyncIterator[AgentProcess]:
-    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test")
+    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"))
     model = "openai/gpt-4o-mini"
     async with running_agent(bus, store, RetryingClient(client), tmp_path, model=model) as process:
         yield process
@@ -61,7 +63,9 @@ async def test_an_image_stays_where_it_was_shown(
 ) -> None:
     """Its bytes, too, are part of what a provider has read."""
     gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))
-    client = LitellmClient(ModelCatalog(), api_base=provider.url, api_key="key-of-the-test", gallery=gallery)
+    client = LitellmClient(
+        ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=gallery
+    )
     async with (
         delivering(bus) as postman,
         running_agent(bus, sqlite_store, RetryingClient(client), tmp_path, model="openai/gpt-4o-mini") as agent,

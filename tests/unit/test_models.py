@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from structlog.testing import capture_logs
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 from agent.limits import UNKNOWN_WINDOW_TOKENS
 from agent.model.by_name import ByName
 from agent.model.catalog import ModelCatalog
+from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from agent.models import Models, check_models
 from agent.routing import Depth
@@ -39,7 +41,7 @@ SESSION = Session(
 
 def client(api_base: str = "") -> ByName:
     """Every model, as the agent process has them; nothing is called."""
-    return ByName(LitellmClient(ModelCatalog(), api_base=api_base))
+    return ByName(LitellmClient(ModelCatalog(), partial(Endpoint, api_base=api_base)))
 
 
 def settings(agent: Agent, routing: Routing | None = None) -> Settings:
