@@ -217,15 +217,15 @@ class ClaudeEngine:
 
 
 def _access(endpoint: Endpoint) -> dict[str, str]:
-    """The variables by which the program calls an endpoint. With a key or an address of ours, a token of the
-    environment stays out of it."""
+    """The variables by which the program calls an endpoint. With a key of ours, a token of the environment
+    stays out of it."""
     given = {
         "ANTHROPIC_API_KEY": endpoint.api_key,
         "ANTHROPIC_BASE_URL": endpoint.api_base,
         "ANTHROPIC_CUSTOM_HEADERS": "\n".join(f"{name}: {value}" for name, value in endpoint.headers.items()),
     }
     kept = {name: value for name, value in given.items() if value}
-    return kept | ({"ANTHROPIC_AUTH_TOKEN": ""} if endpoint.api_key or endpoint.api_base else {})
+    return kept | ({"ANTHROPIC_AUTH_TOKEN": ""} if endpoint.api_key else {})
 
 
 def _bare(model: str) -> str:
