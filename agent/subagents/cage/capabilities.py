@@ -7,6 +7,7 @@ neither its environment nor its memory. Facts from <linux/capability.h> and capa
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Final
 
 _VERSION: Final = 0x20080522
@@ -27,7 +28,10 @@ class _Half(ctypes.Structure):
 
 
 def give_up_capabilities() -> bool:
-    """This thread, and those it starts, have none but that for files, if they had that. False where it fails."""
+    """This thread, and those it starts, have none but that for files, if they had that. False where it fails, and on systems
+    other than Linux, which have none to give up."""
+    if sys.platform != "linux":
+        return False
     header, sets = _Header(_VERSION, 0), (_Half * 2)()
     if _LIBC.capget(ctypes.byref(header), sets) != 0:
         return False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ _SET_NO_NEW_PRIVS: Final = 38  # <linux/prctl.h>
 
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _DEVICES = 1 << 13, 1 << 14, 1 << 15
+_PATH_ONLY: Final = getattr(os, "O_PATH", 0)  # only Linux has it
 _FIRST: Final = (1 << 13) - 1  # everything that version 1 knows: execute, write, read, remove, make
 _SINCE: Final = ((2, _REFER), (3, _TRUNCATE), (5, _DEVICES))
 _TCP_SINCE: Final = 4
@@ -44,7 +46,9 @@ class _Beneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The kernel's version of Landlock, 0 for none."""
+    """Tell the kernel's version of Landlock, 0 for none: elsewhere than on Linux these numbers mean other calls."""
+    if sys.platform != "linux":
+        return 0
     return max(int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)), 0)
 
 
@@ -80,7 +84,7 @@ def _size(known: int) -> int:
 
 
 def _allow(rules: int, place: Path, rights: int) -> None:
-    folder = os.open(place, os.O_PATH | os.O_CLOEXEC)
+    folder = os.open(place, _PATH_ONLY | os.O_CLOEXEC)
     try:
         rule = _Beneath(rights, folder)
         _done(_LIBC.syscall(_ADD_RULE, rules, _PATH_BENEATH, ctypes.byref(rule), 0))

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import struct
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -140,8 +141,8 @@ class _Program(ctypes.Structure):
 
 
 def is_known_here() -> bool:
-    """True where there is a filter for this architecture."""
-    return os.uname().machine in _MACHINES and struct.calcsize("P") == _POINTER_BYTES
+    """True where there is a filter for this system and architecture."""
+    return sys.platform == "linux" and os.uname().machine in _MACHINES and struct.calcsize("P") == _POINTER_BYTES
 
 
 def give_up_processes_and_sockets() -> bool:

@@ -7,6 +7,7 @@ import ctypes
 import resource
 import signal
 import sys
+from contextlib import suppress
 from typing import Final
 
 from agent.limits import SUBAGENT_SIGNALS
@@ -45,12 +46,21 @@ def restrain_process(pid: int, limits: Limits) -> None:
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_NOFILE, limits.descriptors),
-        (resource.RLIMIT_SIGPENDING, SUBAGENT_SIGNALS),
     ):
         _lower(pid, which, most)
+    if sys.platform == "linux":
+        _lower(pid, resource.RLIMIT_SIGPENDING, SUBAGENT_SIGNALS)
 
 
 def _lower(pid: int, which: int, most: int) -> None:
-    _, allowed = resource.prlimit(pid, which)
-    new = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
-    resource.prlimit(pid, which, (new, new))
+    if sys.platform == "linux":
+        _, allowed = resource.prlimit(pid, which)
+        resource.prlimit(pid, which, (_at_most(most, allowed),) * 2)
+    elif pid == 0:  # other systems let a process lower its own limits only
+        _, allowed = resource.getrlimit(which)
+        with suppress(ValueError, OSError):  # macOS refuses to lower some of them
+            resource.setrlimit(which, (_at_most(most, allowed),) * 2)
+
+
+def _at_most(most: int, allowed: int) -> int:
+    return most if allowed == resource.RLIM_INFINITY else min(most, allowed)
