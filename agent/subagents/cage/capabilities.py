@@ -28,8 +28,8 @@ class _Half(ctypes.Structure):
 
 
 def give_up_capabilities() -> bool:
-    """This thread, and those it starts, have none but that for files, if they had that. False where it fails, and on systems
-    other than Linux, which have none to give up."""
+    """This thread, and those it starts, have none but that for files, if they had that. False where it fails, and on
+    systems other than Linux, which have none to give up."""
     if sys.platform != "linux":
         return False
     header, sets = _Header(_VERSION, 0), (_Half * 2)()
