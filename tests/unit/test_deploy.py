@@ -22,6 +22,7 @@ from gateway.__main__ import app as command_line
 from gateway.bus.bus import RedisBus
 from gateway.config import Settings, load_settings
 from gateway.config.catalog import variables
+from gateway.config.providers import PROVIDERS
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 from gateway.store import SqlStore
@@ -34,6 +35,10 @@ UNITS: Final = sorted((DEPLOY / "systemd").glob("*.service"))
 ROLES: Final = ("channels", "agent", "admin")
 VARIABLE: Final = re.compile(r"TRIVET_[A-Z_]+")
 LABELS_OF_A_SCRAPE: Final = {"job", "instance"}
+FIXED_BY_COMPOSE: Final = {
+    *("TRIVET_DATA_DIR", "TRIVET_HTTP__HOST", "TRIVET_HTTP__PORT", "TRIVET_HTTP__WEBHOOK_PORT"),  # by image and ports
+    "TRIVET_AGENT__PROCESSES",  # each container is one; `replicas` says how many
+}
 GRACE_S: Final = {"channels": STOP_GRACE_S, "agent": SHUTDOWN_GRACE_S + HAND_OVER_S, "admin": 3.0}
 
 NOTICE: Final = Reply("o1", "t1", ADA, CHAT, SCRUBBER.scrub("Soon."), ReplyKind.NOTICE, created_at_ms=CLOCK.now_ms())
@@ -212,6 +217,16 @@ def test_a_role_is_given_what_it_would_be_given_on_one_machine(role: str) -> Non
         kept = shown(dict.fromkeys(names, "x"), {})
         assert {name for name in names if name not in kept and not name.endswith("__ENABLED")} == set(), where
         assert {"TRIVET_ACCESS__ADMINS", "TRIVET_ACCESS__DEFAULT", "TRIVET_QUEUE__MODE"} <= names, where
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_compose_passes_on_each_setting_that_a_role_may_know(role: str) -> None:
+    """What stands in `deploy/.env` would be ignored without a word otherwise."""
+    shown = {"channels": for_channels, "agent": _for_agent, "admin": _for_admin}[role]
+    wanted = {name for name in variables() if name in shown({name: "x"}, {})} - FIXED_BY_COMPOSE
+    if role == "agent":
+        wanted |= {provider.variable for provider in PROVIDERS}
+    assert wanted - composition()[role]["environment"].keys() == set()
 
 
 def _for_agent(environ: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
