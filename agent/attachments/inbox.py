@@ -19,6 +19,7 @@ from agent.tools.files.naming import media_type, safe_name
 from agent.tools.files.workspace import Homes, Workspace
 from gateway.config.attachments import Attachments
 from gateway.contracts.errors import FileRefused, ToolError
+from gateway.contracts.ids import first_id_of
 from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage
 from gateway.contracts.ports import AttachmentBus, Clock, FetchedFile, Scrubber, WantedAttachment
 
@@ -117,7 +118,7 @@ def _position(message: InboundMessage, attachment: Attachment) -> int:
 
 def _mark(message: InboundMessage, attachment: Attachment) -> str:
     """The same for the same file of the same message."""
-    source = f"{message.id}\n{attachment.reference}".encode(errors="surrogatepass")
+    source = f"{first_id_of(message.id)}\n{attachment.reference}".encode(errors="surrogatepass")
     return hashlib.blake2b(source, digest_size=_DIGEST_BYTES).hexdigest()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.bus import ledger
@@ -14,7 +15,7 @@ from gateway.bus.line import Line
 from gateway.bus.scripts import script
 from gateway.contracts.envelope import decode_inbound, encode
 from gateway.contracts.errors import BadEnvelope
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
 from gateway.contracts.ports import DeadLetter, QueueFigures
 from gateway.limits import DEAD_LETTERS_MAX
@@ -97,7 +98,8 @@ class Operator:
         message = _dead_letter(entry_id, rows[0][1]).message if rows else None
         if message is None:
             return False
-        arguments = (entry_id, lane_handle(message.key), encode(message))
+        again = replace(message, id=retry_id_of(message.id))  # its own id is answered, with an apology
+        arguments = (entry_id, lane_handle(again.key), encode(again))
         return bool(await self._scripts.run("retry_dead", (self._keys.dead_letters, self._keys.untold), arguments))
 
     async def drop_dead(self, entry_id: str) -> bool:

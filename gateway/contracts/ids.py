@@ -13,6 +13,7 @@ from gateway.contracts.errors import BadSessionKey
 _PART: Final = re.compile(r"[^\s/:\x00-\x1f]{1,128}")
 _CHANNEL: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}(\.[A-Za-z0-9_-]{1,64})?")
 KEY_CHARS_MAX: Final = 512
+_TRIED_AGAIN: Final = re.compile(r"(.+)~(\d{1,9})", re.DOTALL)
 
 
 class SessionScope(StrEnum):
@@ -92,6 +93,29 @@ class ReplyAddress:
     channel: str
     lane: str
     target: str
+
+
+def retry_id_of(message_id: str) -> str:
+    """Name the next try of a message that was given up. Whoever counts what is answered takes it for another message:
+    `m`, `m~1`, `m~2`."""
+    first, tries = _first_and_tries(message_id)
+    return f"{first}~{tries + 1}"
+
+
+def earlier_ids_of(message_id: str) -> tuple[str, ...]:
+    """List the ids under which a message was tried before, oldest first; none for a message that never was."""
+    first, tries = _first_and_tries(message_id)
+    return tuple(first if number == 0 else f"{first}~{number}" for number in range(tries))
+
+
+def first_id_of(message_id: str) -> str:
+    """Give the id that a message came with, however often it was tried again."""
+    return _first_and_tries(message_id)[0]
+
+
+def _first_and_tries(message_id: str) -> tuple[str, int]:
+    found = _TRIED_AGAIN.fullmatch(message_id)
+    return (found[1], int(found[2])) if found else (message_id, 0)
 
 
 def turn_id_of(message_id: str) -> str:

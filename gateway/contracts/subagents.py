@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.ids import ReplyAddress, SessionKey, first_id_of
 from gateway.contracts.messages import CleanText, InboundMessage, own_words
 
 _WAKE: Final = "subagent:"
@@ -177,7 +177,7 @@ def is_wake(message: InboundMessage) -> bool:
 
 def wake_id_of(message_id: str) -> str:
     """The id of the wake that such a message carries."""
-    return message_id.removeprefix(_WAKE)
+    return first_id_of(message_id).removeprefix(_WAKE)
 
 
 def is_wake_id(message_id: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, bindparam, select, update
 
 from gateway.contracts.entries import Entry, Role
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import CleanText, InboundMessage, Reply
 from gateway.store import outbox, turns, unanswered
 from gateway.store.tables import lanes
@@ -45,7 +45,8 @@ def give_up(
 ) -> bool:
     """`Store.give_up` in one transaction."""
     lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
-    answered, _ = unanswered.known(connection, [message.id])
+    # The operator may have it tried again before its author was told: an apology behind the answer would mislead.
+    answered, _ = unanswered.known(connection, [message.id, retry_id_of(message.id)])
     if answered:
         return False
     if lane is not None and lane.turn_id == turn_id:
@@ -53,7 +54,7 @@ def give_up(
         connection.execute(_CLOSE_LANE, {"k": str(message.key)})
         connection.execute(turns.LOSE_TURN, {"t": turn_id, "reference": turns.WORKER_LOST, "now_ms": now_ms})
         _note(connection, turn_id, message, note, now_ms=now_ms)
-    turns.consume(connection, [message.id], turn_id=turn_id, now_ms=now_ms)
+    turns.consume(connection, [message.id], turn_id=turn_id, now_ms=now_ms, is_given_up=True)
     outbox.put(connection, [reply])
     return True
 

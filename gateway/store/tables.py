@@ -39,10 +39,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0002"
+SCHEMA_REVISION: Final = "0003"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001", "0002"})
+KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003"})
 """Every migration up to ours: anything else was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
@@ -163,6 +163,7 @@ consumed: Final = Table(
     column("message_id", Text, doc="the inbound message", primary_key=True),
     column("turn_id", Text, doc="the turn that answered it"),
     column("consumed_at_ms", BigInteger, doc="when"),
+    column("is_given_up", Boolean, doc="answered with an apology: it may be tried again", server_default=false()),
 )
 """Answered messages, for ever: a redelivery is never answered twice."""
 

@@ -238,9 +238,14 @@ def _consume(insert: InsertInto) -> Executable:
     return insert(consumed).on_conflict_do_nothing(index_elements=[consumed.c.message_id])
 
 
-def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:
-    """These messages are answered, for ever."""
-    rows = [{"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(message_ids)]
+def consume(
+    connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int, is_given_up: bool = False
+) -> None:
+    """These messages are answered, for ever; what was given up, with an apology."""
+    rows = [
+        {"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms, "is_given_up": is_given_up}
+        for id_ in dict.fromkeys(message_ids)
+    ]
     if rows:
         connection.execute(_consume(connection), rows)
 

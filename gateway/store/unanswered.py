@@ -15,10 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, exists, func, literal, select, union_all, update
+from sqlalchemy import Connection, Row, bindparam, delete, exists, false, func, literal, select, union_all, update
 
 from gateway.contracts.alongside import told
 from gateway.contracts.entries import Entry, EntryKind, Role
+from gateway.contracts.ids import earlier_ids_of
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.store.tables import consumed, entries, sessions, turns
@@ -45,12 +46,15 @@ _LEFT_BY: Final = (
     .order_by(entries.c.seq)
 )
 _KNOWN: Final = union_all(
-    select(consumed.c.message_id, consumed.c.turn_id.label("answered_by"), literal("").label("session_id")).where(
-        consumed.c.message_id.in_(bindparam("ids", expanding=True))
-    ),
-    select(entries.c.message_id, literal("").label("answered_by"), entries.c.session_id).where(
-        entries.c.message_id.in_(bindparam("ids", expanding=True))
-    ),
+    select(
+        consumed.c.message_id,
+        consumed.c.turn_id.label("answered_by"),
+        consumed.c.is_given_up,
+        literal("").label("session_id"),
+    ).where(consumed.c.message_id.in_(bindparam("ids", expanding=True))),
+    select(
+        entries.c.message_id, literal("").label("answered_by"), false().label("is_given_up"), entries.c.session_id
+    ).where(entries.c.message_id.in_(bindparam("ids", expanding=True))),
 )
 _WITHDRAW: Final = delete(entries).where(entries.c.message_id == bindparam("m"))
 _UNCOUNT: Final = (
@@ -61,14 +65,18 @@ _UNCOUNT: Final = (
 
 
 def known(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Of these messages: the turn that answered each, and the session that holds each unanswered one."""
+    """Of these messages: the turn that answered each, and the session that holds each unanswered one. What is tried
+    again is answered where an earlier try of it was after all; that it was given up is no answer."""
+    tries = {earlier: id_ for id_ in ids for earlier in earlier_ids_of(id_)} | {id_: id_ for id_ in ids}
     answered: dict[str, str] = {}
     homes: dict[str, str] = {}
-    for row in connection.execute(_KNOWN, {"ids": list(ids)}) if ids else ():
+    for row in connection.execute(_KNOWN, {"ids": list(tries)}) if ids else ():
+        id_ = tries[row.message_id]
         if row.session_id:
-            homes[row.message_id] = row.session_id
-        else:
-            answered[row.message_id] = row.answered_by
+            if row.message_id == id_:
+                homes[id_] = row.session_id
+        elif row.message_id == id_ or not row.is_given_up:
+            answered[id_] = row.answered_by
     return answered, {message_id: home for message_id, home in homes.items() if message_id not in answered}
 
 

@@ -244,7 +244,7 @@ class Interleavings(RuleBasedStateMachine):
         assert letter.message is not None
         assert self.runner.run(self.bus.operator.retry_dead(letter.entry_id))
         assert not self.runner.run(self.bus.operator.retry_dead(letter.entry_id))
-        self.model.retry_dead(letter.message)
+        self.sent.append(self.model.retry_dead(letter.message))
 
     @rule()
     def empty_all_lanes(self) -> None:

@@ -303,3 +303,34 @@ async def test_a_given_up_command_leaves_no_note(store: SqlStore) -> None:
     await store.begin_turn(turn_id="t2", key=ANN, fence=2, messages=[command], now_ms=1, is_said=False)
     assert await give_up(store, "t2", command)
     assert await texts(store) == ["hello", "re: hello"]
+
+
+async def test_a_given_up_message_that_is_tried_again_is_new(store: SqlStore) -> None:
+    """And once it is answered it is so for ever, also for those who would still apologise."""
+    one, again = says(ANN, "one", id_="m1"), says(ANN, "one", id_="m1~1")
+    await begin(store, "t1", [one], fence=1)
+    assert await give_up(store, "t1", one)
+    start = await begin(store, "t2", [again], fence=2)
+    assert start.fresh_ids == {"m1~1"}
+    await store.commit_turn(outcome(start, "t2", [again], fence=2))
+    assert (await begin(store, "t3", [again], fence=3)).fresh_ids == frozenset()
+    assert await texts(store) == ["one", "(given up)", "one", "fine"]
+
+
+async def test_an_apology_that_comes_after_the_answer_is_left_out(store: SqlStore) -> None:
+    one, again = says(ANN, "one", id_="m1"), says(ANN, "one", id_="m1~1")
+    await begin(store, "t1", [one], fence=1)
+    start = await begin(store, "t2", [again], fence=2)
+    await store.commit_turn(outcome(start, "t2", [again], fence=2))
+    assert not await give_up(store, "t1", one)
+    assert await texts(store) == ["one", "fine"]
+
+
+async def test_what_an_earlier_try_answered_after_all_is_not_answered_again(store: SqlStore) -> None:
+    """Its last run committed and died before the bus heard of it: the dead letter was none."""
+    one = says(ANN, "one", id_="m1")
+    start = await begin(store, "t1", [one], fence=1)
+    await store.commit_turn(outcome(start, "t1", [one], fence=1))
+    again = await begin(store, "t2", [says(ANN, "one", id_="m1~1")], fence=2)
+    assert again.fresh_ids == frozenset()
+    assert [row.text for row in again.unsent] == ["fine"]

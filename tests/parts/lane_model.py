@@ -9,7 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Amendment, Cancel, CancelKind, Claim, Verdict
 
@@ -181,13 +181,15 @@ class LaneModel:
             self._unlist(lane)
         return len(dropped), 0
 
-    def retry_dead(self, message: InboundMessage) -> None:
+    def retry_dead(self, message: InboundMessage) -> InboundMessage:
+        """Queue a dead message under the id of its next try; that message."""
         self.dead.remove(message)
-        self.ended[message.id] -= 1
+        again = replace(message, id=retry_id_of(message.id))
         lane = self.lanes[message.key]
-        lane.mailbox.append(message)
+        lane.mailbox.append(again)
         if lane.state is State.ABSENT:
             self._admit(lane)
+        return again
 
     # --- workers
 
