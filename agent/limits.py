@@ -144,8 +144,7 @@ SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each stands in every prompt
 SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
 # --- asking a person
-QUESTION_CHARS_MAX: Final = 1_200  # with the words that answer it, one message on every platform
-ARGUMENTS_SHOWN_CHARS_MAX: Final = 800  # of a call that somebody is asked about
+QUESTION_CHARS_MAX: Final = 66_000  # all that a call may hold and our words; a file, or 34 messages of Discord
 QUESTION_CODE_CHARS: Final = 8  # what a button carries (Telegram takes 64 bytes), and what a person can type
 ANSWER_LOOK_EVERY_S: Final = 0.2  # nobody notices, and a hundred open questions ask the bus 500 times a second
 

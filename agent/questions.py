@@ -1,13 +1,16 @@
 """What people read when they are asked, and what they are told afterwards. CommonMark, without filler. Pure.
 
-What a model wrote stands in a fence that it cannot close: nothing in it can pass for a word of ours.
+What a model wrote stands in a fence that it cannot close, whole, and with escapes for all that nobody sees: nothing in
+it can pass for a word of ours or hide from whoever reads it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Final
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gateway.contracts.messages import ControlKind
 from gateway.words import Words, sentence
@@ -15,7 +18,13 @@ from gateway.words import Words, sentence
 QUESTION_PREFIX: Final = "ask:"
 """How the ids of questions, and of all that belongs to them, begin."""
 
-_TICKS: Final = re.compile(r"`+")
+_FENCE: Final = "```"
+_UNSEEN_KINDS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What no font shows although Unicode calls it a letter, a mark or a symbol."""
+_ASCII_MAX: Final = "\x7f"
 _NAME_MARKS: Final = re.compile(r"[^\w .-]")
 
 _CLAUSES: Final = {
@@ -27,16 +36,28 @@ _CLAUSES: Final = {
 }
 
 
-def tool_question(tool: str, risk: str, arguments: str, words: Words, *, chars_max: int) -> str:
-    """May this call run? Of longer arguments the beginning is shown, and how much is missing is said."""
-    written = _indented(arguments)
-    shown = written[:chars_max]
+def tool_question(tool: str, risk: str, arguments: Mapping[str, Any], words: Words) -> str:
+    """Ask whether a call may run, and show all of its arguments as JSON."""
     asked = words.say("May I run `{tool}`?", tool=plain_name(tool, words))
     clause = words.say(_CLAUSES[risk]) if risk in _CLAUSES else ""
-    note = words.count(
-        "{count} more character is not shown.", "{count} more characters are not shown.", len(written) - len(shown)
-    )
-    return f"{asked} {clause}\n\n{_fenced(shown)}" + ("" if shown == written else f"\n\n{note}")
+    shown = visible(json.dumps(arguments, ensure_ascii=False, indent=1)).replace(_FENCE, r"\u0060" * len(_FENCE))
+    return f"{asked} {clause}\n\n{_FENCE}\n{shown}\n{_FENCE}"
+
+
+def visible(text: str) -> str:
+    """Write what nobody sees (control and format characters, odd spaces and line ends) as `\\u` escapes, as JSON has
+    them; a line feed stays."""
+    return "".join(_escaped(char) if _is_unseen(char) else char for char in text)
+
+
+def _is_unseen(char: str) -> bool:
+    if char in " \n" or " " < char < _ASCII_MAX:
+        return False
+    return unicodedata.category(char) in _UNSEEN_KINDS or _UNSEEN.match(char) is not None
+
+
+def _escaped(char: str) -> str:
+    return json.dumps(char)[1:-1] if char != _ASCII_MAX else r"\u007f"
 
 
 def question_text(text: str, code: str, words: Words, *, minutes: int) -> str:
@@ -92,16 +113,3 @@ def settled_word(ending: str, words: Words) -> str:
 def plain_name(name: str, words: Words) -> str:
     """A name in our sentence: none of its characters formats anything."""
     return " ".join(_NAME_MARKS.sub(" ", name).split()) or words.say("somebody")
-
-
-def _indented(arguments: str) -> str:
-    try:
-        return json.dumps(json.loads(arguments or "{}"), ensure_ascii=False, indent=1)
-    except (ValueError, RecursionError):
-        return arguments
-
-
-def _fenced(text: str) -> str:
-    longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}\n{text}\n{fence}"

@@ -70,6 +70,11 @@ def whole_answer(words: Words) -> CleanText:
     return words.say("My answer is long. This file holds all of it.")
 
 
+def whole_question(words: Words) -> CleanText:
+    """Below the file that holds all that somebody is asked about."""
+    return words.say("My question is long. This file holds all that I would do.")
+
+
 def pairing(code: str, words: Words) -> str:
     """What a stranger is told in a direct message."""
     return words.say(

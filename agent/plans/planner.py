@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, Protocol
 
 import structlog
@@ -15,6 +16,7 @@ import structlog
 from agent.limits import FRAME_CHARS, PLAN_ANSWER_CHARS_MAX, PLAN_TASK_CHARS_MAX, PLAN_TIMEOUT_S, TOOL_TIMEOUT_S
 from agent.model.client import ToolSpec
 from agent.plans.planning import BadPlan, PlanDocument, plan_text, read_plan, todo_text
+from agent.questions import visible
 from agent.tools.approvals import Approvals, Question, Verdict
 from agent.tools.framing import framed
 from agent.tools.permissions import Risk
@@ -23,7 +25,6 @@ from gateway.contracts.entries import Todo, TodoState
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber, Store
-from gateway.limits import REPLY_CHARS_MAX
 from gateway.words import ENGLISH, Spoken, words_for
 
 _log = structlog.get_logger(__name__)
@@ -125,7 +126,12 @@ class Planning:
             raise NoPlan(lambda words: words.say("nobody is present to approve a plan"))
         plan = await self._planner.make(context, task)
         clean, words = self._scrubber.for_chat(str(context.key)).scrub, words_for(context.language)
-        text = clipped(clean(plan_text(plan, words)), REPLY_CHARS_MAX)
+        text = clean(visible(plan_text(plan, words)))
+        asked = words.count(
+            "May I work through this plan of {count} step?",
+            "May I work through this plan of {count} steps?",
+            len(plan.steps),
+        )
         verdict = await self._approvals.ask(
             Question(
                 key=context.key,
@@ -133,12 +139,8 @@ class Planning:
                 fence=context.fence,
                 asked_by=context.asked_by or context.owner,
                 address=context.address,
-                text=words.count(
-                    "May I work through this plan of {count} step?",
-                    "May I work through this plan of {count} steps?",
-                    len(plan.steps),
-                ),
-                preface=text,
+                text=joined(text, asked, by="\n\n"),
+                digest=sha256(text.encode()).hexdigest(),
                 language=context.language,
             )
         )

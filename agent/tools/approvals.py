@@ -16,15 +16,18 @@ class Verdict(StrEnum):
     APPROVED = "approved"
     DENIED = "denied"
     EXPIRED = "expired"
+    TOO_LONG = "too_long"
+    """It could not be shown whole, so nobody was asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """May this be done? Everything a person reads of it was composed by whoever asks.
 
-    `text` is short enough for one message (QUESTION_CHARS_MAX; the rest is cut); what is too long for that, such
-    as a plan, is the `preface`, which is sent before it. `asked_by` is who may answer, besides an admin. `fence`
-    is the fencing token of the turn that asks: when another run owns the lane nobody can answer any more. A question
+    `text` is all of it, shown as one message, as several or as a file, with the buttons under the last; what is longer
+    than QUESTION_CHARS_MAX nobody is asked about. `digest` is that of what is done if it is approved: an answer to a
+    question with another one counts for nothing. `asked_by` is who may answer, besides an admin. `fence` is the fencing
+    token of the turn that asks: when another run owns the lane nobody can answer any more. A question
     of a sub-agent that outlives its turn is open as long as that (`task_id`) lives. Without an `address` there is
     nobody to ask. `language` is that of the person who asked.
     """
@@ -35,7 +38,7 @@ class Question:
     asked_by: SessionKey
     address: ReplyAddress | None
     text: CleanText
-    preface: CleanText | None = None
+    digest: str
     language: str = ""
     task_id: str = ""
 

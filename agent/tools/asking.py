@@ -10,7 +10,6 @@ the time is up or the turn ends, also has the message amended: then its buttons 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -23,7 +22,7 @@ from agent.running.insisting import insist
 from agent.tools.amending import amendment
 from agent.tools.approvals import Question, Verdict
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind, clipped
+from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber, Store
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.limits import QUESTION_MARGIN_S
@@ -56,9 +55,11 @@ class AskingPeople:
         self._ttl_s = ttl_s
 
     async def ask(self, question: Question) -> Verdict:
-        """Put the question and wait. DENIED where nobody can be asked."""
+        """Put the question and wait. DENIED where nobody can be asked, TOO_LONG for what cannot be shown whole."""
         if question.address is None:
             return Verdict.DENIED
+        if len(question.text) > QUESTION_CHARS_MAX:
+            return Verdict.TOO_LONG
         put = self._put(question, question.address)
         verdict: Verdict | None = None
         try:
@@ -73,11 +74,14 @@ class AskingPeople:
         until_s = self._clock.monotonic_s() + self._ttl_s
         await self._open(put, until_s)
         _log.info("question.put", code=put.code)
-        await self._publish(*self._preface(put, question), put.reply)
+        await self._publish(put.reply)
         standing = await self._settled(put, until_s)
         if standing is None or standing.answer is None:
             await self._end(put, EXPIRED)
             return Verdict.EXPIRED
+        if standing.question.digest != question.digest:
+            _log.error("question.changed", code=put.code)
+            return Verdict.DENIED
         return _VERDICTS[standing.answer.kind]
 
     async def _settled(self, put: PutQuestion, until_s: float) -> Standing | None:
@@ -109,7 +113,7 @@ class AskingPeople:
 
     def _put(self, question: Question, address: ReplyAddress) -> PutQuestion:
         code, words = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language)
-        text = question_text(clipped(question.text, QUESTION_CHARS_MAX), code, words, minutes=round(self._ttl_s / 60))
+        text = question_text(question.text, code, words, minutes=round(self._ttl_s / 60))
         reply = Reply(
             id=f"{QUESTION_PREFIX}{question.turn_id}:{code}",
             turn_id=question.turn_id,
@@ -124,14 +128,7 @@ class AskingPeople:
             ),
             language=words.language.value,
         )
-        return PutQuestion(code, reply, question.asked_by, question.fence, question.task_id)
+        return PutQuestion(code, reply, question.asked_by, question.fence, question.digest, question.task_id)
 
     def _command(self, kind: ControlKind, code: str) -> CleanText:
         return self._scrubber.scrub(f"/{kind.value} {code}")
-
-    @staticmethod
-    def _preface(put: PutQuestion, question: Question) -> tuple[Reply, ...]:
-        if not question.preface:
-            return ()
-        said = replace(put.reply, id=f"{put.reply.id}:preface", text=question.preface, kind=ReplyKind.NOTICE)
-        return (replace(said, choices=()),)

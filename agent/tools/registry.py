@@ -8,16 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
 
-from agent.limits import ARGUMENTS_SHOWN_CHARS_MAX, TOOLS_PARALLEL_MAX
+from agent.limits import TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
 from agent.questions import tool_question
 from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
-from agent.tools.arguments import written_out
 from agent.tools.calls import Fitting, check_schema, run_in_time
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelope, Envelopes
@@ -223,10 +223,12 @@ class ToolRegistry:
             for name in sorted(set(tool.locks(arguments))):
                 lock = self._locks.setdefault((shared.context.key, name), asyncio.Lock())
                 await held.enter_async_context(lock)
-            await self._ask_if_needed(shared.context, tool, call, is_lent=bool(wanted))
+            approved = await self._ask_if_needed(shared.context, tool, arguments, is_lent=bool(wanted))
             if not tool.only_waits:
                 await held.enter_async_context(shared.slots)
             await shared.context.permit()
+            if approved and approved != _digest(tool, arguments):
+                raise ToolError(f"what {call.name} was to do is not what was approved any more: nothing was done")
             if wanted:
                 return await self._run_lent(tool, shared.context, arguments, wanted)
             return await run_in_time(tool, shared.context, arguments)
@@ -264,18 +266,23 @@ class ToolRegistry:
     def _granted(self, context: ToolContext) -> Permissions:
         return self._policy.permissions(context.role, context.place) & context.ceiling
 
-    async def _ask_if_needed(self, context: ToolContext, tool: Tool, call: RequestedCall, *, is_lent: bool) -> None:
-        """Raises `ToolError` unless the call needs no approval or gets one; a call that is lent a secret needs one in
-        any case. Waiting takes none of its time."""
+    async def _ask_if_needed(
+        self, context: ToolContext, tool: Tool, arguments: Mapping[str, Any], *, is_lent: bool
+    ) -> str:
+        """Return the digest of what was approved, "" where nothing had to be. Raises `ToolError` for a call that needs
+        an approval and gets none; one that is lent a secret needs one in any case. Waiting takes none of its time."""
         if self.permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
-            return
+            return ""
+        asked = tool_question(tool.spec.name, tool.risk.value, arguments, words_for(context.language))
+        clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
         question = Question(
             key=context.key,
             turn_id=context.turn_id,
             fence=context.fence,
             asked_by=context.asked_by or context.owner,
             address=context.address,
-            text=self._scrubber.for_chat(str(context.key)).scrub(_asking(tool, call, context.language)),
+            text=clean,
+            digest=_digest(tool, arguments),
             language=context.language,
             task_id="" if context.fence else context.lineage.task_id,
         )
@@ -286,13 +293,14 @@ class ToolRegistry:
             raise ToolError(f"{tool.spec.name} was not approved: do without it")
         if verdict is Verdict.EXPIRED:
             raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
+        if verdict is Verdict.TOO_LONG:
+            raise ToolError(
+                f"this call of {tool.spec.name} is too long to be shown to whoever has to approve it, so nobody was "
+                "asked and nothing was done: split it into smaller calls"
+            )
+        return question.digest
 
 
-def _asking(tool: Tool, call: RequestedCall, language: str) -> str:
-    return tool_question(
-        tool.spec.name,
-        tool.risk.value,
-        written_out(call.arguments),
-        words_for(language),
-        chars_max=ARGUMENTS_SHOWN_CHARS_MAX,
-    )
+def _digest(tool: Tool, arguments: Mapping[str, Any]) -> str:
+    written = json.dumps([tool.spec.name, arguments], sort_keys=True)
+    return sha256(written.encode()).hexdigest()

@@ -1,7 +1,8 @@
 """What a reply consists of, step by step: the chunks of its text, then its files.
 
 Of an answer that would be more than LONG_ANSWER_CHUNKS messages the first goes out, and then all of it as one file.
-If the platform does not take that, the other messages follow: the step is a chunk again.
+If the platform does not take that, the other messages follow: the step is a chunk again. Of a question the last message
+follows in any case: it has the buttons, which nobody gets who has not got all that comes before.
 
 A file's bytes are borrowed when its turn has come and given back when it is out, a few at a time. A file that
 a platform does not take, or that nobody keeps any more, is stood in for by a sentence: the text has arrived
@@ -16,7 +17,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile, SupportsFiles
-from channels.notices import file_not_sent, whole_answer
+from channels.notices import file_not_sent, whole_answer, whole_question
 from channels.outbound.choices import chunks_of
 from channels.outbound.journey import Journey
 from channels.patience import Patience
@@ -31,6 +32,7 @@ LONG_ANSWER_CHUNKS: Final = 5
 
 _BEGINNING: Final = 1
 _WHOLE_NAME: Final = "answer.md"
+_QUESTION_NAME: Final = "question.md"
 _WHOLE_TYPE: Final = "text/markdown"
 
 
@@ -66,7 +68,7 @@ class Contents:
         self._reply = reply
         self._borrower = borrower
         self._texts = chunks_of(reply, adapter)
-        self._is_long = len(self._texts) > LONG_ANSWER_CHUNKS and shown <= _BEGINNING and _is_plain_answer(reply)
+        self._is_long = len(self._texts) > LONG_ANSWER_CHUNKS and shown <= _BEGINNING and _may_be_filed(reply)
 
     def __len__(self) -> int:
         return len(self._texts) + len(self._reply.files)
@@ -87,7 +89,8 @@ class Contents:
     @property
     def spared(self) -> int:
         """How many chunks need not be sent once the whole answer is out as a file."""
-        return len(self._texts) - _BEGINNING - 1
+        last = 1 if self._reply.choices else 0
+        return len(self._texts) - _BEGINNING - 1 - last
 
     @contextlib.asynccontextmanager
     async def chunk(self, step: int, journey: Journey) -> AsyncIterator[AnyChunk]:
@@ -106,13 +109,17 @@ class Contents:
         return self._is_long and step == _BEGINNING
 
     def _whole(self) -> OutgoingFile:
-        caption = whole_answer(words_for(self._reply.language))
-        return OutgoingFile(_WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption)
+        words, is_question = words_for(self._reply.language), self._reply.kind is ReplyKind.QUESTION
+        caption = whole_question(words) if is_question else whole_answer(words)
+        return OutgoingFile(
+            _QUESTION_NAME if is_question else _WHOLE_NAME, _WHOLE_TYPE, self._reply.text.encode(), caption
+        )
 
     def _sentence(self, file: ReplyFile) -> AnyChunk:
         return self._adapter.chunks(file_not_sent(file.name, words_for(self._reply.language)))[0]
 
 
-def _is_plain_answer(reply: Reply) -> bool:
-    """Nothing that is pressed, changed later, or read at a glance."""
-    return reply.kind is ReplyKind.ANSWER and not reply.choices and not reply.amends
+def _may_be_filed(reply: Reply) -> bool:
+    """A plain answer, or a question; nothing that is changed later or read at a glance."""
+    is_plain = reply.kind is ReplyKind.ANSWER and not reply.choices
+    return (is_plain or reply.kind is ReplyKind.QUESTION) and not reply.amends

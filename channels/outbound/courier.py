@@ -137,6 +137,8 @@ class Courier:
                 sent = await self._send_chunk(page, contents, journey)
             except Dropped:
                 left_at.append(str(page.record.next_chunk + 1))
+                if page.reply.choices:  # nobody is to press a button below what may not have arrived
+                    break
                 page.arrived((), spared=contents.spared if page.is_whole else 0)
                 journey = journey.next_chunk()
                 continue

@@ -33,7 +33,14 @@ class Questions:
         await self._line.run(
             script("put_question"),
             (self._keys.question(question.code),),
-            (int(ttl_s * 1000), bounded(question.reply), str(question.asked_by), question.fence, question.task_id),
+            (
+                int(ttl_s * 1000),
+                bounded(question.reply),
+                str(question.asked_by),
+                question.fence,
+                question.digest,
+                question.task_id,
+            ),
         )
 
     async def standing(self, code: str) -> Standing | None:
@@ -59,6 +66,7 @@ def _standing(code: str, fields: Mapping[bytes, Any]) -> Standing:
         reply=decode_reply(fields[b"reply"]),
         asked_by=SessionKey.parse(fields[b"asked_by"].decode()),
         fence=int(fields[b"fence"]),
+        digest=fields[b"digest"].decode(),
         task_id=fields[b"task_id"].decode(),
     )
     return Standing(question, fields[b"state"] == _OPEN, _answer(fields.get(b"answer", b"")))

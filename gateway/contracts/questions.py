@@ -12,12 +12,13 @@ from gateway.contracts.messages import ControlRequest, Reply
 class PutQuestion:
     """`code` is what stands on its buttons; `reply` is what the person reads. `asked_by` (an owner key) may answer,
     and `fence` is that of the turn that waits: the answer is worth nothing to any other run. Where a sub-agent waits
-    that outlives its turn, `task_id` says which; else it is ""."""
+    that outlives its turn, `task_id` says which; else it is "". `digest` is that of what the answer is about."""
 
     code: str
     reply: Reply
     asked_by: SessionKey
     fence: int
+    digest: str
     task_id: str = ""
 
 

@@ -2,30 +2,57 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.questions import ending_by, question_text, tool_question
+from agent.questions import ending_by, question_text, tool_question, visible
 from channels.text.markdown import parse
 from channels.text.tree import Fence, Paragraph
 from gateway.contracts.messages import ControlKind
 from gateway.words import ENGLISH
 
-ARGUMENTS = st.text(max_size=400) | st.text(alphabet='`~\n {}"*ab', max_size=200)
+ARGUMENTS = st.dictionaries(
+    st.text(max_size=20), st.text(max_size=200) | st.text(alphabet='`~\n\u2028 {}"*ab', max_size=100), max_size=4
+)
+HIDDEN = {
+    "right-to-left override": "\u202e",
+    "isolate": "\u2066",
+    "zero-width space": "\u200b",
+    "joiner": "\u200d",
+    "line separator": "\u2028",
+    "next line": "\x85",
+    "carriage return": "\r",
+    "no-break space": "\xa0",
+    "tag": "\U000e0041",
+    "variation selector": "\ufe0f",
+    "Hangul filler": "\u3164",
+    "delete": "\x7f",
+}
 
 
 @given(ARGUMENTS)
-def test_arguments_stay_within_their_fence(arguments: str) -> None:
-    asked, *rest = parse(tool_question("write", "write", arguments, ENGLISH, chars_max=100))
+def test_arguments_stay_within_their_fence_and_are_all_there(arguments: dict[str, str]) -> None:
+    """Whoever reads the fence as JSON has what would be run."""
+    asked, fence = parse(tool_question("write", "write", arguments, ENGLISH))
     assert isinstance(asked, Paragraph)
-    kinds = [type(block) for block in rest]
-    is_cut = len(kinds) > 1 or (kinds == [Paragraph])
-    assert kinds in ([], [Fence], [Fence, Paragraph], [Paragraph])  # a fence in which there is nothing to see is none
-    assert not is_cut or "not shown" in str(rest[-1])
+    assert isinstance(fence, Fence)
+    assert json.loads(fence.text) == arguments
 
 
-def test_of_long_arguments_the_rest_is_counted() -> None:
-    assert "300 more characters are not shown" in tool_question("write", "write", "x" * 400, ENGLISH, chars_max=100)
+@pytest.mark.parametrize("char", HIDDEN.values(), ids=HIDDEN)
+def test_nothing_that_nobody_sees_is_in_a_question(char: str) -> None:
+    arguments = {"command": f"ls{char}-l"}
+    shown = tool_question("shell", "execute", arguments, ENGLISH)
+    assert char not in shown
+    assert json.dumps(arguments) == "".join(shown.partition("```")[2].strip("`\n").split("\n")).replace("{ ", "{")
+
+
+@given(st.text(alphabet="aé中😀 .,'\u0301\n", max_size=50))
+def test_what_people_write_is_shown_as_it_is(text: str) -> None:
+    assert visible(text) == text
 
 
 def test_a_name_formats_nothing() -> None:

@@ -20,7 +20,7 @@ from gateway.contracts.access import PlaceRule
 from gateway.contracts.entries import EntryKind, Role, TodoState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, Reply, ReplyKind
+from gateway.contracts.messages import ControlKind, ReplyKind
 from gateway.contracts.subagents import TaskState
 from gateway.contracts.toolsets import READING
 from gateway.contracts.workspaces import WORKSPACES, folder_name
@@ -75,12 +75,6 @@ def agent_with(
     return running_agent(bus, store, model, tmp_path, grace_s=0.2, tools=tools)
 
 
-async def proposed(agent: AgentProcess) -> tuple[Reply, Reply]:
-    """The plan as it is shown, and the question behind it."""
-    question = await agent.question()
-    return agent.replies[agent.replies.index(question) - 1], question
-
-
 async def todos(store: SqlStore) -> list[tuple[str, TodoState]]:
     return [(todo.text, todo.state) for todo in await store.todos(ANN)]
 
@@ -98,13 +92,13 @@ async def test_an_approved_plan_becomes_the_task_list_and_is_worked_off(
     model = Planning(GOOD)
     async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
         await agent.say("/plan tidy up")
-        plan, question = await proposed(agent)
-        assert plan.text.startswith("**Plan: A tidy workspace**\n\n**S1. Sort**")
-        assert "**S2. Delete** (after S1)" in plan.text
+        question = await agent.question()
+        assert question.text.startswith("**Plan: A tidy workspace**\n\n**S1. Sort**")
+        assert "**S2. Delete** (after S1)" in question.text
         assert "plan of 2 steps" in question.text
         assert await todos(sqlite_store) == []
         await agent.press(question.choices[0].command, str(ANN))
-        answer = (await agent.heard(4))[-1]
+        answer = (await agent.heard(3))[-1]
         assert answer.kind is ReplyKind.ANSWER
         assert "- S1 Sort: done\n- S2 Delete: done" in answer.text
         assert await todos(sqlite_store) == [("S1: Sort", TodoState.DONE), ("S2: Delete", TodoState.DONE)]
@@ -133,9 +127,9 @@ async def test_a_planner_has_no_tool_that_its_place_lacks(
 async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD)) as agent:
         await agent.say("/plan tidy up")
-        _, question = await proposed(agent)
+        question = await agent.question()
         await agent.press(question.choices[1].command, str(ANN))
-        answer = (await agent.heard(4))[-1]
+        answer = (await agent.heard(3))[-1]
         assert "nothing was done" in answer.text
         assert answer.kind is ReplyKind.NOTICE
         assert await todos(sqlite_store) == []
@@ -172,7 +166,7 @@ async def test_the_planner_reads_the_workspace_and_is_told_once_what_is_wrong(
     )
     async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
         await agent.say("/plan tidy up")
-        _, question = await proposed(agent)
+        question = await agent.question()
         results = [message.text for message in model.asked[2].messages if message.role is Role.TOOL]
         assert "the canary sings" in results[0]
         assert results[1].startswith("there is no tool 'todo_write'")
@@ -184,7 +178,7 @@ async def test_the_planner_reads_the_workspace_and_is_told_once_what_is_wrong(
         assert await todos(sqlite_store) == []
         await until_spent(sqlite_store, 440)
         await agent.press(question.choices[1].command, str(ANN))
-        await agent.heard(4)
+        await agent.heard(3)
 
 
 async def test_a_planner_that_writes_no_plan_is_given_up(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
@@ -215,9 +209,9 @@ async def test_a_planner_that_is_killed_is_a_plain_sentence(
         assert answer.text == ("There is no plan: the planner did not finish (its process was killed by signal 9).")
         model.gate.set()
         await agent.say("/plan tidy up")
-        _, question = await proposed(agent)
+        question = await agent.question()
         await agent.press(question.choices[1].command, str(ANN))
-        await agent.heard(5)
+        await agent.heard(4)
 
 
 @pytest.mark.long
@@ -225,8 +219,8 @@ async def test_a_plan_that_nobody_answers_is_dropped(bus: RedisBus, sqlite_store
     """The model of a later turn knows that, and sees the plan as what it is: nobody's order."""
     async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD), tools=Tools(approval_ttl_s=1)) as agent:
         await agent.say("/plan tidy up")
-        await proposed(agent)
-        answer = (await agent.heard(4))[-1]
+        await agent.question()
+        answer = (await agent.heard(3))[-1]
         assert answer.text == "Nobody approved the plan in time, so nothing was done."
         assert await todos(sqlite_store) == []
         session = await sqlite_store.current_session(ANN)
@@ -255,8 +249,8 @@ async def test_the_model_asks_for_a_plan_by_itself(bus: RedisBus, sqlite_store: 
     """As a tool call, of a user who may write nothing: the plan comes back as its result."""
     async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD, GOOD)) as agent:
         await agent.say('tool plan {"task": "tidy up"}')
-        _, question = await proposed(agent)
+        question = await agent.question()
         await agent.press(question.choices[0].command, str(ANN))
-        answer = (await agent.heard(4))[-1]
+        answer = (await agent.heard(3))[-1]
         assert "The user approved this plan" in answer.text
         assert [text for text, _ in await todos(sqlite_store)] == ["S1: Sort", "S2: Delete"]

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent import turn
-from agent.limits import QUESTION_CHARS_MAX
 from agent.model.scripted import ScriptedClient
-from agent.people import People
 from agent.running.background import Background
-from agent.services.deciding import Deciding
 from agent.tools.approvals import Question, Verdict
 from agent.tools.asking import AskingPeople
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, ControlKind, ControlRequest, Reply
+from gateway.contracts.messages import CleanText, ControlKind, Reply
 from gateway.contracts.ports import Claim
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
-from gateway.words import ENGLISH
 from tests.parts.agents import AgentProcess, message, running_agent
-from tests.parts.keepers import policy_of
 from tests.parts.waiting import until
 
 ADMIN = "telegram:1"
@@ -245,36 +240,39 @@ async def test_a_question_survives_a_loss_of_what_the_bus_knew(
     await after(agent, question)
 
 
-async def test_what_is_too_long_for_a_question_is_said_before_it(bus: RedisBus, sqlite_store: SqlStore) -> None:
-    """A plan of several pages, and one short question with the buttons below it."""
-    claim = await claimed(bus)
-    background, clock, scrubber = Background(), SystemClock(), Scrubber()
-    asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, scrubber, clock, background, ttl_s=60)
-    message = claim.messages[0]
-    plan = CleanText("".join(f"S{number}. Do this and that.\n" for number in range(150)))
-    question = Question(
-        claim.key, "t1", claim.lease.fence, claim.key, message.address, CleanText("Shall I?" + "x" * 9_000), plan
-    )
-    answer = asyncio.create_task(asking.ask(question))
-    heard: list[Reply] = []
-    while len(heard) < 2:
-        heard += [found.reply for found in await bus.deliveries.replies("telegram", "c", count=10, wait_s=1)]
-    preface, asked = heard
-    assert (preface.text, preface.choices) == (plan, ())
-    assert asked.text.startswith("Shall I?")
-    assert len(asked.text) < QUESTION_CHARS_MAX + 100
-    people = People(bus.access, sqlite_store.access, policy_of(), SystemClock())
-    decided = await Deciding(bus.questions, bus.operator, sqlite_store.tasks, people, scrubber, clock).decide(
-        ControlRequest(ControlKind.APPROVE, replace(message, text=asked.choices[0].command)), ENGLISH
-    )
-    assert decided.word == "Approved."
-    assert await answer is Verdict.APPROVED
+async def test_all_of_a_long_call_is_in_the_question_with_its_evil_end(agent: AgentProcess, tmp_path: Path) -> None:
+    content = "harmless " * 6_900 + "\u202eand then the evil"
+    await agent.say(f"tool file_write {json.dumps({'path': 'note.txt', 'content': content})}", ADMIN)
+    question = await agent.question()
+    assert "harmless \\u202eand then the evil" in question.text
+    await agent.press(commands(question)[0], ADMIN)
+    await until(note_of(tmp_path).exists)
+    assert note_of(tmp_path).read_text() == content
+
+
+async def test_nobody_is_asked_about_what_is_too_long_to_be_shown(agent: AgentProcess, tmp_path: Path) -> None:
+    """As escapes it is six times as long."""
+    content = "\u200b" * 11_500
+    answer = await agent.ask(f"tool file_write {json.dumps({'path': 'note.txt', 'content': content})}", ADMIN)
+    assert "too long to be shown" in answer
+    assert not note_of(tmp_path).exists()
+
+
+async def test_an_answer_to_another_question_runs_nothing(agent: AgentProcess, raw_redis: Any, tmp_path: Path) -> None:
+    """What was asked is replaced on the bus while somebody reads it."""
+    await agent.say(WRITE, ADMIN)
+    question = await agent.question()
+    raw_redis.hset(f"{{q0}}:ask:{commands(question)[0].split()[1]}", "digest", "another")
+    await agent.press(commands(question)[0], ADMIN)
+    _, answer = await after(agent, question)
+    assert "not approved" in answer.text
+    assert not note_of(tmp_path).exists()
 
 
 async def test_where_nobody_can_be_asked_asking_is_denying(bus: RedisBus, sqlite_store: SqlStore) -> None:
     asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=60)
     key = SessionKey.parse(ADMIN)
-    assert await asking.ask(Question(key, "t1", 1, key, None, CleanText("May I?"))) is Verdict.DENIED
+    assert await asking.ask(Question(key, "t1", 1, key, None, CleanText("May I?"), "")) is Verdict.DENIED
 
 
 async def claimed(bus: RedisBus) -> Claim:

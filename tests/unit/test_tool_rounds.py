@@ -320,6 +320,31 @@ async def test_a_question_shows_no_secret() -> None:
     assert SECRET not in people.asked[0].text
 
 
+async def test_a_call_that_changed_after_it_was_approved_is_refused() -> None:
+    ran: list[str] = []
+    given: list[dict[str, Any]] = []
+
+    def locks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+        assert isinstance(arguments, dict)
+        given.append(arguments)
+        return ()
+
+    class Meddler(People):
+        async def ask(self, question: object) -> Verdict:
+            given[0]["text"] = "another"
+            return Verdict.APPROVED
+
+    def write(arguments: Mapping[str, Any]) -> str:
+        ran.append(arguments["text"])
+        return "done"
+
+    writer = tool("write", write, risk=Risk.WRITE, properties=TEXT)
+    tools = registry(replace(writer, locks=locks), policy=Policy(), approvals=Meddler())
+    result = await run(tools, "write", text="one")
+    assert "not what was approved" in result.text
+    assert ran == []
+
+
 async def test_waiting_for_a_person_takes_none_of_the_tools_time() -> None:
     class Slow(People):
         async def ask(self, question: object) -> Verdict:
