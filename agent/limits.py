@@ -89,9 +89,13 @@ CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 
 CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
 CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
 
+# --- tones
+TONE_CHARS_MAX: Final = 8_000  # of a message whose tone is looked for: three searches, some 25 ms at the very worst
+
 # --- titles
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_OUTPUT_CHARS_MAX: Final = 8_000  # of an answer that is looked at: a provider may ignore the next two
+TITLE_LINE_CHARS_MAX: Final = 1_000  # of a line that is looked at: its marks come off one by one
 TITLE_TOKENS_MAX: Final = 32
 TITLE_REASONING_TOKENS_MAX: Final = 512
 TITLE_TIMEOUT_S: Final = 15.0  # retries included
@@ -133,6 +137,10 @@ HANDLE_CHARS: Final = 10  # 49 bits: not to be guessed, short enough for a model
 FRAME_CHARS: Final = 8  # of the mark around foreign text: whoever wrote the text cannot know it
 NOTE_CHARS_MAX: Final = 200  # of each failure in a note of self-correction
 TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
+REPAIRED_CHARS_MAX: Final = 1_000  # of JSON that is broken: repairing is quadratic, 50 ms here and 0.8 s at 4,000
+REPAIRED_OPENINGS_MAX: Final = 32  # brackets of it: each unclosed one is gone through again for those in it
+ARGUMENTS_VALUES_MAX: Final = 2_000  # of one call: checking so many against a schema takes some 40 ms
+ARGUMENTS_DEPTH_MAX: Final = 32  # lists and objects in one another; no tool of ours needs five
 TODO_ITEMS_MAX: Final = 50
 FACT_CHARS_MAX: Final = 2_000
 RECALL_FACTS_MAX: Final = 20

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from agent.limits import TONE_CHARS_MAX
 from gateway.contracts.messages import CleanText, own_words
 
 
@@ -85,8 +86,8 @@ _BRAINSTORMING_SIGNS: Final = "头脑风暴|点子|想法|如果我们|方案|�
 
 
 def tone_of(text: str) -> Tone:
-    """The tone of a message: frustration and errors before ideas, the first match wins."""
-    plain = unicodedata.normalize("NFC", text).replace("’", "'")
+    """The tone of the beginning of a message: frustration and errors before ideas, the first match wins."""
+    plain = unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
     is_frustrated = _FRUSTRATED.search(plain) is not None
     is_error = _ERROR.search(plain) is not None or _ERROR_NAMES.search(plain) is not None
     if is_frustrated:

@@ -73,6 +73,8 @@ def facts_in(answer: str) -> list[str]:
 
 def _fact_in(line: str) -> str:
     """One line, "" if it is none of ours, or no fact of a sensible size: half a fact may say the opposite."""
+    if not line.startswith("{"):
+        return ""
     try:
         written: Any = json.loads(line)
     except (ValueError, RecursionError):

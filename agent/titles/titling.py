@@ -9,7 +9,7 @@ from typing import Final
 
 import regex
 
-from agent.limits import TITLE_GRAPHEMES_MAX, TITLE_INPUT_CHARS_MAX, TITLE_OUTPUT_CHARS_MAX
+from agent.limits import TITLE_GRAPHEMES_MAX, TITLE_INPUT_CHARS_MAX, TITLE_LINE_CHARS_MAX, TITLE_OUTPUT_CHARS_MAX
 from agent.model.client import PromptMessage
 from gateway.contracts.entries import Role
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
@@ -22,7 +22,7 @@ _PASSES_MAX: Final = 8  # stripping may bare a secret, and its placeholder may h
 _THOUGHT: Final = r"(?:seed:)?(?:thinking|think|thoughts?|reasoning|reflection)"
 _CLOSED_THOUGHT: Final = re.compile(rf"[<◁]({_THOUGHT})\b[^>▷]*[>▷].*?[<◁]/\1\s*[>▷]", re.DOTALL | re.IGNORECASE)
 _OPEN_THOUGHT: Final = re.compile(rf"[<◁]{_THOUGHT}(?:\s[^>▷]*)?(?:[>▷]|\Z).*", re.DOTALL | re.IGNORECASE)
-_STRAY_END: Final = re.compile(rf".*[<◁]/{_THOUGHT}\s*[>▷]", re.DOTALL | re.IGNORECASE)
+_STRAY_END: Final = re.compile(rf"\A.*[<◁]/{_THOUGHT}\s*[>▷]", re.DOTALL | re.IGNORECASE)
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)\s*\w*\s*")
 
 _LABEL_WORDS: Final = (
@@ -86,7 +86,7 @@ def shorten(text: CleanText) -> CleanText:
 def _first_line(text: str) -> str:
     """The first line that says something, once the model's thoughts are gone; "" if there is none."""
     bare = _STRAY_END.sub("", _OPEN_THOUGHT.sub("", _CLOSED_THOUGHT.sub("", text[:TITLE_OUTPUT_CHARS_MAX])))
-    lines = (_strip_line(line) for line in bare.splitlines() if not _FENCE.fullmatch(line))
+    lines = (_strip_line(line[:TITLE_LINE_CHARS_MAX]) for line in bare.splitlines() if not _FENCE.fullmatch(line))
     return next(filter(None, lines), "")
 
 

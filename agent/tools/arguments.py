@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Never
 
 import json_repair
 
-from agent.limits import TOOL_ARGUMENTS_CHARS_MAX
+from agent.limits import (
+    ARGUMENTS_DEPTH_MAX,
+    ARGUMENTS_VALUES_MAX,
+    REPAIRED_CHARS_MAX,
+    REPAIRED_OPENINGS_MAX,
+    TOOL_ARGUMENTS_CHARS_MAX,
+)
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText
 from gateway.scrub.structured import each_text
@@ -18,7 +24,10 @@ _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
 
 def parse_arguments(text: str) -> Mapping[str, Any]:
-    """The arguments as an object; broken JSON is repaired where that is possible. Raises `ToolError`."""
+    """Read the arguments as an object; short broken JSON is repaired where that is possible. Raises `ToolError`.
+
+    Runs on the event loop, so every bound is one at which the worst case was measured.
+    """
     if len(text) > TOOL_ARGUMENTS_CHARS_MAX:
         raise ToolError(f"the arguments are longer than {TOOL_ARGUMENTS_CHARS_MAX} characters")
     try:
@@ -27,14 +36,40 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
         raise ToolError("the arguments are nested too deeply") from error
     if not isinstance(value, dict):
         raise ToolError("the arguments are no JSON object")
+    _check_size(value)
     return value
 
 
 def _loaded(text: str) -> object:
     try:
         return json.loads(text, parse_constant=_no_number)
-    except ValueError:
+    except ValueError as error:
+        openings = sum(map(text.count, "{[("))
+        if len(text) > REPAIRED_CHARS_MAX or openings > REPAIRED_OPENINGS_MAX:
+            raise ToolError(f"the arguments are not JSON ({error}): write it again") from error
         return json_repair.loads(text)
+
+
+def _check_size(value: object) -> None:
+    """Raise `ToolError` for more values, or deeper ones, than the checks behind this one take in their stride."""
+    level, count = [value], 0
+    for _ in range(ARGUMENTS_DEPTH_MAX):
+        level = [inner for each in level for inner in _inside(each)]
+        count += len(level)
+        if count > ARGUMENTS_VALUES_MAX:
+            raise ToolError(f"the arguments hold more than {ARGUMENTS_VALUES_MAX} values: do it in several calls")
+        if not level:
+            return
+    raise ToolError("the arguments are nested too deeply")
+
+
+def _inside(value: object) -> Iterable[object]:
+    match value:
+        case dict():
+            return value.values()
+        case list():
+            return value
+    return ()
 
 
 def _no_number(name: str) -> Never:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cache
+from itertools import islice
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -29,9 +30,9 @@ class Fitting:
     def arguments(self, text: str) -> Mapping[str, Any]:
         """The arguments; broken JSON is repaired where that is possible. Raises `ToolError`."""
         arguments = parse_arguments(text)
-        problems = sorted(self._validator.iter_errors(arguments), key=lambda problem: list(problem.path))
+        problems = list(islice(self._validator.iter_errors(arguments), _PROBLEMS_SHOWN))
         if problems:
-            raise ToolError("; ".join(map(misfit, problems[:_PROBLEMS_SHOWN])))
+            raise ToolError("; ".join(map(misfit, sorted(problems, key=lambda problem: list(problem.path)))))
         return arguments
 
 

@@ -17,7 +17,6 @@ from agent.tools.arguments import parse_arguments
 from gateway.contracts.errors import ToolError
 
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(?P<inside>.*)\n\s*```", re.DOTALL | re.IGNORECASE)
-_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,11 @@ def read_verdict(text: str) -> Verdict | None:
 
 def read_parts(text: str, *, types: Collection[str], otherwise: str, parts_max: int) -> tuple[Part, ...]:
     """The parts in a lead's answer; one without a type is done by `otherwise`. Raises `BadParts`."""
-    found = _OBJECT.search(text)
-    if found is None:
+    start, end = text.find("{"), text.rfind("}")
+    if not 0 <= start < end:
         raise BadParts("the answer holds no JSON object")
     try:
-        written = parse_arguments(found[0]).get("parts")
+        written = parse_arguments(text[start : end + 1]).get("parts")
     except ToolError as error:
         raise BadParts(str(error)) from error
     if not isinstance(written, list) or not written:

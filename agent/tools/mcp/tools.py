@@ -38,6 +38,12 @@ _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _NOT_ON_TOP: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
 """Providers refuse a whole request for one of these at the top of a tool's schema; the server checks anyway."""
 
+_ENDLESS: Final = frozenset(
+    {"pattern", "patternProperties", "uniqueItems", "unevaluatedItems", "unevaluatedProperties"}
+)
+_NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords below which names are fields, not keywords."""
+
 _DIGEST_CHARS: Final = 8
 _SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
 
@@ -94,6 +100,7 @@ class McpTools:
             run,
             timeout_s=link.server.timeout_s + MCP_START_S + _SLACK_S,
             foreign=True,
+            fits=_without_patterns(schema),
         )
 
     def _clean_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -119,6 +126,24 @@ def tool_name(server: str, tool: str) -> str:
         return fit
     digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
     return f"{fit[: MCP_TOOL_NAME_CHARS_MAX - _DIGEST_CHARS - 1]}_{digest}"
+
+
+def _without_patterns(schema: Any) -> Any:
+    """Leave out of a stranger's schema what compares texts with its regular expressions, or all values with each other:
+    on the event loop, such a check might never end. The server makes it itself."""
+    match schema:
+        case dict():
+            dropped = _ENDLESS | ({"additionalProperties"} if "patternProperties" in schema else frozenset())
+            return {
+                name: {field: _without_patterns(of_field) for field, of_field in part.items()}
+                if name in _NAMED and isinstance(part, dict)
+                else _without_patterns(part)
+                for name, part in schema.items()
+                if name not in dropped
+            }
+        case list():
+            return [_without_patterns(part) for part in schema]
+    return schema
 
 
 def _is_usable(schema: Mapping[str, Any]) -> bool:

@@ -1,0 +1,143 @@
+"""Whatever reads a model's or a person's text on an event loop is quick at its bound: nobody else waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pytest
+
+from agent.afterwards.gathering import facts_in
+from agent.cache.cacheable import is_repeatable, normalised
+from agent.commands.parsing import parse_command
+from agent.limits import (
+    PLAN_ANSWER_CHARS_MAX,
+    REPAIRED_CHARS_MAX,
+    SCHEDULE_PHRASE_CHARS_MAX,
+    TITLE_OUTPUT_CHARS_MAX,
+    TOOL_ARGUMENTS_CHARS_MAX,
+)
+from agent.plans.planning import BadPlan, read_plan
+from agent.schedules.times import understand_request, understand_time
+from agent.subagents.strategies.structured import BadParts, read_parts, read_verdict
+from agent.titles.titling import sanitize_title
+from agent.tone import tone_of
+from agent.tools.arguments import cleaned, parse_arguments, written_out
+from agent.tools.calls import Fitting
+from agent.tools.files.reading import READING
+from agent.tools.files.writing import WRITING
+from agent.tools.framing import unframed
+from agent.tools.placeholders import placeholders_in
+from channels.normalized import find_command
+from gateway.contracts.errors import ToolError
+from gateway.contracts.messages import CleanText
+from gateway.limits import INBOUND_CHARS_MAX
+
+CPU_S: Final = 0.1
+NOW: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
+UNITS: Final = (
+    *("{", "[", '"', "'", "\\", "(", ")", "<", ">", "`", "*", "_", "-", "#", "|", "/", "a", " ", "\n", "\t", "1", ":"),
+    *(
+        '{"a":',
+        '["a" ',
+        '"a"',
+        "a:",
+        "a,",
+        '",',
+        '":',
+        '["a"”',
+        "{}",
+        "[1,",
+        "```json ",
+        "<think>",
+        "</think",
+        "[a](",
+        "**a",
+    ),
+    *(
+        "<foreign mark=a>\n",
+        "--- a\n+++ b\n",
+        "@@ -1 +1 @@\n-a\n+a\n",
+        "@@ -1 +1 @@\n",
+        "every 1 day ",
+        "at 1 ",
+        "in 1 h ",
+    ),
+    *(
+        "\\u0061",
+        "[redacted:",
+        "A",
+        "ugh ",
+        "a+rg",
+        "still ",
+        "[ERROR",
+        "é",
+        "\u0301",
+        "👨‍👩‍👧",
+        "\u200b",
+        "/a ",
+        "/a@",
+    ),
+)
+STARTS: Final = ("", '{"a": ["')
+ENDS: Final = ("", '"}')
+
+
+def _texts(chars: int) -> Iterator[str]:
+    for start in STARTS:
+        for unit in UNITS:
+            for end in ENDS:
+                yield start + (unit * chars)[: chars - len(start) - len(end)] + end
+
+
+def _checked(schema: Any) -> Callable[[str], object]:
+    return Fitting(schema).arguments
+
+
+def _as_is(text: str) -> CleanText:
+    return CleanText(text)
+
+
+PARSERS: Final[dict[str, tuple[int, Callable[[str], object]]]] = {
+    "broken arguments": (REPAIRED_CHARS_MAX, parse_arguments),
+    "arguments": (TOOL_ARGUMENTS_CHARS_MAX, parse_arguments),
+    "clean arguments": (TOOL_ARGUMENTS_CHARS_MAX, lambda text: cleaned(text, _as_is)),
+    "arguments written out": (TOOL_ARGUMENTS_CHARS_MAX, written_out),
+    "placeholders": (TOOL_ARGUMENTS_CHARS_MAX, lambda text: placeholders_in({"a": text})),
+    **{f"{tool.name} fits": (TOOL_ARGUMENTS_CHARS_MAX, _checked(tool.schema)) for tool in (*READING[:1], *WRITING[:1])},
+    **{
+        f"{tool.name} locks": (TOOL_ARGUMENTS_CHARS_MAX, lambda text, locks=tool.locks: locks({"patch": text}))
+        for tool in WRITING
+        if tool.name == "file_patch"
+    },
+    "a plan": (PLAN_ANSWER_CHARS_MAX, read_plan),
+    "a verdict": (INBOUND_CHARS_MAX, read_verdict),
+    "parts": (INBOUND_CHARS_MAX, lambda text: read_parts(text, types=["a"], otherwise="a", parts_max=3)),
+    "facts": (INBOUND_CHARS_MAX, facts_in),
+    "a title": (TITLE_OUTPUT_CHARS_MAX, lambda text: sanitize_title(text, _as_is)),
+    "a command": (INBOUND_CHARS_MAX, parse_command),
+    "a command in a channel": (INBOUND_CHARS_MAX, find_command),
+    "a tone": (INBOUND_CHARS_MAX, tone_of),
+    "a frame": (INBOUND_CHARS_MAX, unframed),
+    "a time": (SCHEDULE_PHRASE_CHARS_MAX, lambda text: understand_time(text, now=NOW, zone=UTC)),
+    "a request": (INBOUND_CHARS_MAX, lambda text: understand_request(text, now=NOW, zone=UTC)),
+    "a question": (INBOUND_CHARS_MAX, normalised),
+    "a repeatable question": (INBOUND_CHARS_MAX, lambda text: is_repeatable(text, stands_alone=True)),
+}
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_parser_is_quick_at_its_bound(name: str) -> None:
+    chars, parse = PARSERS[name]
+    worst_s, worst = 0.0, ""
+    for text in _texts(chars):
+        began_s = time.process_time()
+        with suppress(ToolError, BadPlan, BadParts, ValueError):
+            parse(text)
+        took_s = time.process_time() - began_s
+        if took_s > worst_s:
+            worst_s, worst = took_s, text[:60]
+    assert worst_s < CPU_S, f"{worst_s * 1000:.0f} ms for {worst!r}"
