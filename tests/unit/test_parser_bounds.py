@@ -27,6 +27,7 @@ from agent.titles.titling import sanitize_title
 from agent.tone import tone_of
 from agent.tools.arguments import cleaned, parse_arguments, written_out
 from agent.tools.calls import Fitting
+from agent.tools.files.patching import parse_patch
 from agent.tools.files.reading import READING
 from agent.tools.files.writing import WRITING
 from agent.tools.framing import unframed
@@ -108,11 +109,7 @@ PARSERS: Final[dict[str, tuple[int, Callable[[str], object]]]] = {
     "arguments written out": (TOOL_ARGUMENTS_CHARS_MAX, written_out),
     "placeholders": (TOOL_ARGUMENTS_CHARS_MAX, lambda text: placeholders_in({"a": text})),
     **{f"{tool.name} fits": (TOOL_ARGUMENTS_CHARS_MAX, _checked(tool.schema)) for tool in (*READING[:1], *WRITING[:1])},
-    **{
-        f"{tool.name} locks": (TOOL_ARGUMENTS_CHARS_MAX, lambda text, locks=tool.locks: locks({"patch": text}))
-        for tool in WRITING
-        if tool.name == "file_patch"
-    },
+    "the files of a patch": (TOOL_ARGUMENTS_CHARS_MAX, parse_patch),
     "a plan": (PLAN_ANSWER_CHARS_MAX, read_plan),
     "a verdict": (INBOUND_CHARS_MAX, read_verdict),
     "parts": (INBOUND_CHARS_MAX, lambda text: read_parts(text, types=["a"], otherwise="a", parts_max=3)),
