@@ -29,6 +29,7 @@ from gateway.contracts.ports import Rows
 from gateway.limits import (
     FOREIGN_BYTES_MAX,
     FOREIGN_CELL_CHARS_MAX,
+    FOREIGN_PATTERN_BYTES_MAX,
     FOREIGN_ROWS_MAX,
     FOREIGN_STATEMENT_CHARS_MAX,
     FOREIGN_TIMEOUT_S,
@@ -108,6 +109,7 @@ class _Sqlite:
                 connection.execute("PRAGMA query_only = ON")
                 connection.execute("PRAGMA trusted_schema = OFF")
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FOREIGN_BYTES_MAX * 16)
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, FOREIGN_PATTERN_BYTES_MAX)
                 connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
                 connection.set_authorizer(_authorize)
                 connection.set_progress_handler(

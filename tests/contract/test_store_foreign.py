@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 
 from agent.tools.database import database_tools
 from gateway.contracts.errors import ConfigError, QueryRefused
-from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_ROWS_MAX
+from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN_ROWS_MAX
 from gateway.store.foreign import Foreign
 from tests.parts.databases import PostgresTestServer
 from tests.parts.tooling import registry, run
@@ -196,3 +196,9 @@ async def test_without_databases_the_tool_is_off_and_says_so() -> None:
     tools, absent = database_tools(Foreign({}))
     assert not tools
     assert [tool.reason for tool in absent] == ["no database is configured"]
+
+
+async def test_a_pattern_that_one_comparison_would_take_minutes_for_is_refused(sqlite_file: Path) -> None:
+    pattern = "%" + "_" * FOREIGN_PATTERN_BYTES_MAX + "b"
+    with pytest.raises(QueryRefused, match="pattern too complex"):
+        await _sqlite(sqlite_file).ask("people", f"SELECT hex(zeroblob(100)) LIKE '{pattern}'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
@@ -364,3 +365,19 @@ async def test_no_page_and_no_search_shows_a_piece_of_a_private_key(tools: ToolR
     assert (await run(tools, "file_read", path="key.pem", first_line=7)).text == "     7  last"
     for line in material:
         assert (await run(tools, "file_search", text=line[20:28])).text == "Nothing matches."
+
+
+async def test_an_edit_that_would_make_a_file_too_large_is_refused_before_it_is_made(
+    tools: ToolRegistry, workspace: Workspace
+) -> None:
+    workspace.write("a", b"x" * FILE_BYTES_MAX)
+    tracemalloc.start()
+    try:
+        refused = await run(tools, "file_edit", path="a", old="x", new="y" * 1_000, all=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert refused.is_error
+    assert "at most" in refused.text
+    assert peak < 10 * FILE_BYTES_MAX
+    assert workspace.read("a") == b"x" * FILE_BYTES_MAX

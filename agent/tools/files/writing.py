@@ -52,6 +52,9 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
             raise ToolError(f"`old` does not stand in {path}: read it again and copy the piece exactly")
         if count > 1 and not arguments.get("all", False):
             raise ToolError(f"`old` stands in {path} {count} times: give more lines around it, or set `all`")
+        size = len(_encoded(text)) + count * (len(_encoded(new)) - len(_encoded(old)))
+        if size > FILE_BYTES_MAX:
+            raise ToolError(f"{path}: a file may have at most {FILE_BYTES_MAX} bytes, and this would be {size}")
         return put(workspace, "file_edit", path, _encoded(text.replace(old, new)))
 
 
