@@ -43,7 +43,12 @@ class DeadLetters:
         )
         is_given_up = await insist(
             lambda: self._store.give_up(
-                turn_id=turn_id, message=message, reply=reply, note=DEAD_NOTE, now_ms=reply.created_at_ms
+                turn_id=turn_id,
+                message=message,
+                reply=reply,
+                note=DEAD_NOTE,
+                reference=reference,
+                now_ms=reply.created_at_ms,
             )
         )
         if is_given_up:

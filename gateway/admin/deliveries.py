@@ -18,7 +18,7 @@ from gateway.admin.views import (
     queue_view,
 )
 from gateway.contracts.ports import OperatorBus, Store
-from gateway.telemetry.trace import hops_of
+from gateway.telemetry.trace import hops_of, nothing_known
 
 
 def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
@@ -32,10 +32,11 @@ def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
 
     @router.get("/trace/{id:path}", responses=refusals(404))
     async def trace(id: str) -> list[HopView]:
-        """Every hop of a message, oldest first, by the id of the message, its turn or its reply."""
+        """Every hop of a message, oldest first, by the reference that its author was told, or by an id: of the message,
+        its turn, its reply, or its dead letter; of a session or a session key, those of the newest turns."""
         hops = await hops_of(id, store, bus)
         if not hops:
-            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing is known of {id[:120]!r}")
+            raise HTTPException(status.HTTP_404_NOT_FOUND, nothing_known(id))
         return [hop_view(hop) for hop in hops]
 
     @router.get("/deliveries")

@@ -13,14 +13,15 @@ from gateway.bus.keys import ShardKeys, lane_handle
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Line
 from gateway.bus.scripts import script
-from gateway.contracts.envelope import decode_inbound, encode
+from gateway.contracts.envelope import decode_inbound, encode, inbound_prefix
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
-from gateway.contracts.ports import DeadLetter, QueueFigures
+from gateway.contracts.ports import DeadLetter, QueueFigures, WaitingMessage
 from gateway.limits import DEAD_LETTERS_MAX
 
-_ENTRY_ID: Final = re.compile(r"\d{1,19}-\d{1,19}")
+_ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
+_LANES_SEARCHED: Final = 50  # in one script: a thousand messages at most, some megabytes
 
 
 class Operator:
@@ -92,19 +93,41 @@ class Operator:
         rows = await self._line.call("XREVRANGE", self._keys.dead_letters, "+", "-", "COUNT", limit)
         return [_dead_letter(entry_id.decode(), fields) for entry_id, fields in rows]
 
+    async def dead_letter(self, entry_id: str) -> DeadLetter | None:
+        """One dead letter; None for an id that is unknown or malformed."""
+        if not _ENTRY_ID.fullmatch(entry_id):
+            return None
+        rows = await self._line.call("XRANGE", self._keys.dead_letters, entry_id, entry_id)
+        return _dead_letter(entry_id, rows[0][1]) if rows else None
+
+    async def waiting(self, message_ids: Sequence[str]) -> Sequence[WaitingMessage]:
+        """Find messages in their lanes by the ids they came with, some lanes at a time: no step holds the bus for long.
+        One whose lane is given from hand to hand meanwhile is found all the same: its mailbox stays where it is."""
+        if not message_ids:
+            return ()
+        identities = [inbound_prefix(message_id) for message_id in message_ids]
+        lanes = await self._scripts.run("list_lanes")
+        found: list[WaitingMessage] = []
+        for start in range(0, len(lanes), _LANES_SEARCHED):
+            some = lanes[start : start + _LANES_SEARCHED]
+            rows = await self._scripts.run("find_waiting", arguments=(len(identities), *identities, *some))
+            for lane, which, suffix, ahead, is_in_work, arrived_at_ms in rows:
+                message_id, key = message_ids[which - 1] + suffix.decode(), SessionKey.parse(lane.decode())
+                found.append(WaitingMessage(message_id, key, arrived_at_ms, ahead, bool(is_in_work)))
+        return found
+
     async def retry_dead(self, entry_id: str) -> bool:
         """Put a dead message back on its lane, once, whatever its limits. False: it is no dead message."""
-        rows = await self._dead_letter(entry_id)
-        message = _dead_letter(entry_id, rows[0][1]).message if rows else None
-        if message is None:
+        letter = await self.dead_letter(entry_id)
+        if letter is None or letter.message is None:
             return False
-        again = replace(message, id=retry_id_of(message.id))  # its own id is answered, with an apology
+        again = replace(letter.message, id=retry_id_of(letter.message.id))  # its own id is answered, with an apology
         arguments = (entry_id, lane_handle(again.key), encode(again))
         return bool(await self._scripts.run("retry_dead", (self._keys.dead_letters, self._keys.untold), arguments))
 
     async def drop_dead(self, entry_id: str) -> bool:
         """Forget a dead letter. False: there is none with this id."""
-        if not await self._dead_letter(entry_id):
+        if not await self.dead_letter(entry_id):
             return False
         return bool(await self._line.call("XDEL", self._keys.dead_letters, entry_id))
 
@@ -115,13 +138,6 @@ class Operator:
         dropped = await self._line.call_all([("XDEL", self._keys.dead_letters, entry_id) for entry_id in own])
         await rewrite_log(self._line)
         return sum(dropped)
-
-    async def _dead_letter(self, entry_id: str) -> Sequence[Any]:
-        """The row of one dead letter, none for an id that is unknown or malformed."""
-        if not _ENTRY_ID.fullmatch(entry_id):
-            return ()
-        rows: Sequence[Any] = await self._line.call("XRANGE", self._keys.dead_letters, entry_id, entry_id)
-        return rows
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""

@@ -84,7 +84,7 @@ LANE_SCRIPTS: Final = frozenset(
     {
         *("enqueue", "amend", "withdraw", "request_control", "retry_dead"),
         *("claim", "commit", "retry_later", "restart", "revoke", "extend", "stop"),
-        *("register", "drain", "reap"),
+        *("register", "drain", "reap", "list_lanes", "find_waiting"),
     }
 )
 """Those that begin with the keys and arguments that all of them share."""

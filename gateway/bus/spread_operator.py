@@ -13,7 +13,7 @@ from gateway.contracts.access import AccessView, Asked, Pairing, Projection, Tak
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord
-from gateway.contracts.ports import DeadLetter, QueueFigures
+from gateway.contracts.ports import DeadLetter, QueueFigures, WaitingMessage
 
 
 class SpreadAccess:
@@ -99,6 +99,18 @@ class SpreadOperator:
             for letter in group
         ]
         return sorted(letters, key=lambda letter: letter.died_at_ms, reverse=True)[:limit]
+
+    async def dead_letter(self, entry_id: str) -> DeadLetter | None:
+        try:
+            number, own_id = self._rooms.signed(entry_id)
+        except NotSigned:
+            return None
+        letter = await self._shards[number].operator.dead_letter(own_id)
+        return replace(letter, entry_id=entry_id) if letter else None
+
+    async def waiting(self, message_ids: Sequence[str]) -> Sequence[WaitingMessage]:
+        found = await asyncio.gather(*[shard.operator.waiting(message_ids) for shard in self._shards])
+        return [message for group in found for message in group]
 
     async def retry_dead(self, entry_id: str) -> bool:
         try:

@@ -27,10 +27,17 @@ class NothingKnown(TrivetError):
 
 
 def trace(
-    id: Annotated[str, typer.Argument(help="The id of a message, a turn or a reply, as the logs show it.")],
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="REF",
+            help="The reference that a chat shows, the id of a dead letter, or any id in the logs: of a message, "
+            "a turn, a reply, a session or a lane.",
+        ),
+    ],
     config: ConfigOption = None,
 ) -> None:
-    """Show every hop of a message with its time."""
+    """Show what became of a message, hop by hop, with times."""
     asyncio.run(_trace(loaded_and_warned(config).settings, id))
 
 
@@ -62,14 +69,12 @@ def drop_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
 
 
 async def _trace(settings: Settings, id_: str) -> None:
-    from gateway.telemetry.trace import hops_of  # noqa: PLC0415 - start-up
+    from gateway.telemetry.trace import hops_of, nothing_known  # noqa: PLC0415 - start-up
 
     async with operator_bus(settings) as bus, checked_store(settings) as store:
         hops = await hops_of(id_, store, bus)
     if not hops:
-        raise NothingKnown(
-            f"nothing is known of {id_}: it never arrived, it still waits for a turn, or it was a notice"
-        )
+        raise NothingKnown(nothing_known(id_))
     for hop in hops:
         say(f"{_moment(hop.at_ms):<24}  {hop.name:<16}  {hop.detail}".rstrip())
 

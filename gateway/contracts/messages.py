@@ -338,16 +338,23 @@ class Whereabouts:
 
 @dataclass(frozen=True, slots=True)
 class MessageTrace:
-    """One inbound message of a turn: when the turn took it, and when it was answered (0: not yet)."""
+    """One inbound message of a turn: when the turn took it, and when it was answered (0: not yet). One that was given
+    up was answered with an apology; `error_reference` is what that told its author to quote."""
 
     message_id: str
     taken_at_ms: int
     answered_at_ms: int = 0
+    is_given_up: bool = False
+    error_reference: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnTrace:
-    """What SQL knows of one turn, from its messages to its replies. `finished_at_ms` is 0 while it runs."""
+    """What SQL knows of one turn, from its messages to its replies. `finished_at_ms` is 0 while it runs.
+
+    `started_at_ms` is 0 and `state` empty where none ever began: of a message that was given up before, and of a reply
+    that no turn made, whose `turn_id` is empty.
+    """
 
     turn_id: str
     key: SessionKey

@@ -41,7 +41,14 @@ def fence_off(connection: Connection, key: SessionKey, fence: int) -> tuple[Repl
 
 
 def give_up(
-    connection: Connection, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+    connection: Connection,
+    *,
+    turn_id: str,
+    message: InboundMessage,
+    reply: Reply,
+    note: CleanText,
+    reference: str,
+    now_ms: int,
 ) -> bool:
     """`Store.give_up` in one transaction."""
     lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
@@ -54,7 +61,7 @@ def give_up(
         connection.execute(_CLOSE_LANE, {"k": str(message.key)})
         connection.execute(turns.LOSE_TURN, {"t": turn_id, "reference": turns.WORKER_LOST, "now_ms": now_ms})
         _note(connection, turn_id, message, note, now_ms=now_ms)
-    turns.consume(connection, [message.id], turn_id=turn_id, now_ms=now_ms, is_given_up=True)
+    turns.give_up(connection, message.id, turn_id=turn_id, reference=reference, now_ms=now_ms)
     outbox.put(connection, [reply])
     return True
 

@@ -12,8 +12,8 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
 from gateway.store import files
 from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import from_receipt, from_reply, to_reply, to_whereabouts
-from gateway.store.tables import deliveries, outbox
+from gateway.store.rows import from_receipt, from_reply, receipt_whereabouts, to_reply, to_whereabouts
+from gateway.store.tables import AnyText, deliveries, outbox
 
 NEW: Final = "new"
 """Committed; no receipt says yet how its delivery ended."""
@@ -87,6 +87,8 @@ _RECENT: Final = (
     .limit(bindparam("page_limit"))
 )
 _OF_TURN: Final = _FAR.where(outbox.c.turn_id == bindparam("turn")).order_by(outbox.c.position)
+_OF_NO_TURN: Final = _FAR.where(outbox.c.id == bindparam("reply", type_=AnyText), outbox.c.turn_id == "")
+_RECEIPT: Final = select(deliveries).where(deliveries.c.reply_id == bindparam("reply", type_=AnyText))
 _RECENT_OF_KEY: Final = _RECENT.where(outbox.c.key == bindparam("k"))
 _END: Final = (
     update(outbox)
@@ -145,6 +147,15 @@ def recent(connection: Connection, *, key: SessionKey | None, limit: int) -> lis
 def of_turn(connection: Connection, turn_id: str) -> list[Whereabouts]:
     """How far the replies of one turn came, in their order."""
     return [to_whereabouts(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
+
+
+def notice(connection: Connection, reply_id: str) -> tuple[SessionKey, Whereabouts] | None:
+    """Find a reply that no turn made, and whom it went to; of one that a channel made there is but its receipt."""
+    if row := connection.execute(_OF_NO_TURN, {"reply": reply_id}).one_or_none():
+        return SessionKey.parse(row.key), to_whereabouts(row)
+    if row := connection.execute(_RECEIPT, {"reply": reply_id}).one_or_none():
+        return SessionKey.parse(row.key), receipt_whereabouts(row)
+    return None
 
 
 def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_ms: int) -> None:

@@ -201,6 +201,22 @@ def to_whereabouts(row: Row[Any]) -> Whereabouts:
     )
 
 
+def receipt_whereabouts(row: Row[Any]) -> Whereabouts:
+    """A row of `deliveries` alone: nobody wrote down when the reply was made."""
+    return Whereabouts(
+        reply_id=row.reply_id,
+        turn_id="",
+        channel=row.channel,
+        created_at_ms=0,
+        state=DeliveryState(row.state),
+        chunks_sent=len(json.loads(row.platform_ids)),
+        chunks=row.chunks,
+        attempts=row.attempts,
+        reason=CleanText(row.reason),
+        updated_at_ms=row.updated_at_ms,
+    )
+
+
 def from_grant(grant: Grant) -> Values:
     """A row of `grants`. A decision is about the user, wherever it was made."""
     return {

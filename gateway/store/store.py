@@ -142,11 +142,19 @@ class SqlStore:
         return await self._database.write(partial(endings.fence_off, key=key, fence=fence))
 
     async def give_up(
-        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, reference: str, now_ms: int
     ) -> bool:
         """Answer a message that failed too often with `reply`, unless it was answered meanwhile."""
         return await self._database.write(
-            partial(endings.give_up, turn_id=turn_id, message=message, reply=reply, note=note, now_ms=now_ms)
+            partial(
+                endings.give_up,
+                turn_id=turn_id,
+                message=message,
+                reply=reply,
+                note=note,
+                reference=reference,
+                now_ms=now_ms,
+            )
         )
 
     async def _forget_torn(self, messages: Sequence[InboundMessage]) -> None:
@@ -281,8 +289,8 @@ class SqlStore:
         """How far the newest replies of a key came (None: of all keys), newest first."""
         return await self._database.read(partial(outbox.recent, key=key, limit=limit))
 
-    async def trace(self, id_: str) -> TurnTrace | None:
-        """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
+    async def trace(self, id_: str) -> Sequence[TurnTrace]:
+        """Find the turns that an id, or the reference in a chat, belongs to."""
         return await self._database.read(partial(tracing.trace, wanted=id_))
 
     async def last_address(self, key: SessionKey) -> ReplyAddress | None:

@@ -161,9 +161,10 @@ consumed: Final = Table(
     "consumed",
     metadata,
     column("message_id", Text, doc="the inbound message", primary_key=True),
-    column("turn_id", Text, doc="the turn that answered it"),
+    column("turn_id", Text, doc="the turn that answered it", index=True),
     column("consumed_at_ms", BigInteger, doc="when"),
     column("is_given_up", Boolean, doc="answered with an apology: it may be tried again", server_default=false()),
+    column("error_reference", Text, doc="what the apology told to quote; empty for an answer", server_default=""),
 )
 """Answered messages, for ever: a redelivery is never answered twice."""
 
@@ -181,6 +182,14 @@ turns: Final = Table(
     column("finished_at_ms", BigInteger, doc="when it was committed", nullable=True),
 )
 """One row per turn, from its first run to its commit."""
+
+for _failing in (consumed, turns):
+    Index(
+        f"ix_{_failing.name}_error_reference",
+        _failing.c.error_reference,
+        sqlite_where=text("error_reference <> ''"),
+        postgresql_where=text("error_reference <> ''"),
+    )
 
 usage: Final = Table(
     "usage",

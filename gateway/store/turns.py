@@ -238,16 +238,18 @@ def _consume(insert: InsertInto) -> Executable:
     return insert(consumed).on_conflict_do_nothing(index_elements=[consumed.c.message_id])
 
 
-def consume(
-    connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int, is_given_up: bool = False
-) -> None:
-    """These messages are answered, for ever; what was given up, with an apology."""
-    rows = [
-        {"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms, "is_given_up": is_given_up}
-        for id_ in dict.fromkeys(message_ids)
-    ]
+def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:
+    """These messages are answered, for ever."""
+    rows = [{"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(message_ids)]
     if rows:
         connection.execute(_consume(connection), rows)
+
+
+def give_up(connection: Connection, message_id: str, *, turn_id: str, reference: str, now_ms: int) -> None:
+    """Answer a message with an apology, for ever; only another try of it has another answer."""
+    given_up = {"is_given_up": True, "error_reference": reference}
+    row = {"message_id": message_id, "turn_id": turn_id, "consumed_at_ms": now_ms}
+    connection.execute(_consume(connection), row | given_up)
 
 
 def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Sequence[str]) -> Committed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,6 +83,32 @@ async def test_what_stood_behind_a_deleted_poison_message_starts_afresh(bus: Red
     await bus.intake.withdraw(ANNA, message(0).id)
     claim = await claim_one(bus)
     assert (claim.messages, claim.attempts) == ((message(1),), 0)
+
+
+async def tried_again(bus: RedisBus, number: int) -> None:
+    """Give a message up, and queue it once more."""
+    await bus.intake.enqueue(message(number))
+    await bus.lanes.retry_later(await claim_one(bus), delay_s=0, error="it broke")
+    await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=1)
+    (letter,) = await bus.operator.dead_letters(10)
+    assert await bus.operator.retry_dead(letter.entry_id)
+
+
+async def test_an_edit_reaches_what_is_tried_again_and_leaves_it_the_id_of_its_try(bus: RedisBus) -> None:
+    await tried_again(bus, 1)
+    await bus.intake.enqueue(message(11))
+    assert await bus.intake.amend(message(1, text="better")) is Amendment.CHANGED
+    claim = await claim_one(bus)
+    assert claim.messages == (replace(message(1, text="better"), id=f"{message(1).id}~1"), message(11))
+    assert await bus.intake.amend(message(1, text="best")) is Amendment.RESTARTED
+
+
+async def test_a_deletion_reaches_what_is_tried_again(bus: RedisBus) -> None:
+    await tried_again(bus, 1)
+    await bus.intake.enqueue(message(11))
+    assert await bus.intake.withdraw(ANNA, message(1).id) is Amendment.CHANGED
+    assert await bus.intake.withdraw(ANNA, message(1).id) is Amendment.TOO_LATE
+    assert (await claim_one(bus)).messages == (message(11),)
 
 
 async def test_changes_behind_a_running_turn_do_not_disturb_it(bus: RedisBus) -> None:

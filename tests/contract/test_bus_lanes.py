@@ -12,7 +12,7 @@ from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Claim, Verdict
-from gateway.limits import ENVELOPE_BYTES_MAX
+from gateway.limits import ENVELOPE_BYTES_MAX, USER_TURNS_MAX
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.claiming import claim_now, claim_one, claim_some
 
@@ -308,6 +308,37 @@ async def test_a_dead_message_is_tried_again_once_from_the_beginning(bus: RedisB
     assert await bus.operator.dead_letters(10) == []
 
 
+@pytest.mark.parametrize("wait", ["ready", "settling", "backing off", "parked", "in work", "behind a turn"])
+async def test_a_message_is_found_in_its_lane_wherever_that_waits(bus: RedisBus, wait: str) -> None:
+    crowd = [SessionKey("telegram", "1", (f"-{place}",)) for place in range(USER_TURNS_MAX if wait == "parked" else 0)]
+    for lane in (*crowd, SessionKey("telegram", "9")):
+        await bus.intake.enqueue(message(1, lane))
+    await bus.intake.enqueue(message(0), settle_ms=60_000 if wait == "settling" else 0)
+    if wait != "behind a turn":
+        await bus.intake.enqueue(message(1))
+    if wait in ("backing off", "in work", "behind a turn"):
+        claims = {claim.key: claim for claim in await claim_now(bus)}
+        if wait == "backing off":
+            await bus.lanes.retry_later(claims[ANNA], delay_s=60, error="the model was away")
+    if wait == "behind a turn":
+        await bus.intake.enqueue(message(1))
+    (found,) = await bus.operator.waiting([message(1).id, message(7).id])
+    assert (found.message_id, found.key, found.ahead) == (message(1).id, ANNA, 1)
+    assert found.is_in_work == (wait == "in work")
+    assert found.arrived_at_ms > 0
+    assert await bus.operator.waiting([f"{message(1).id}~1", message("").id, ""]) == []
+
+
+async def test_what_is_tried_again_is_found_by_the_id_it_came_with(bus: RedisBus) -> None:
+    await kill_by_attempts(bus, message(1))
+    (letter,) = await bus.operator.dead_letters(10)
+    assert await bus.operator.dead_letter(letter.entry_id) == letter
+    assert await bus.operator.waiting([message(1).id]) == []
+    await bus.operator.retry_dead(letter.entry_id)
+    assert await bus.operator.dead_letter(letter.entry_id) is None
+    assert [found.message_id for found in await bus.operator.waiting([message(1).id])] == [f"{message(1).id}~1"]
+
+
 async def test_a_dead_letter_can_be_forgotten(bus: RedisBus) -> None:
     await kill_by_attempts(bus, message(1))
     (letter,) = await bus.operator.dead_letters(10)
@@ -321,6 +352,7 @@ async def test_no_other_word_is_a_dead_letter(bus: RedisBus, entry_id: str) -> N
     await kill_by_attempts(bus, message(1))
     assert not await bus.operator.retry_dead(entry_id)
     assert not await bus.operator.drop_dead(entry_id)
+    assert await bus.operator.dead_letter(entry_id) is None
     assert len(await bus.operator.dead_letters(10)) == 1
 
 

@@ -21,7 +21,7 @@ from gateway.store.engine import Database, open_database
 from gateway.store.migrations import alembic_config, migrate
 from gateway.store.search_sqlite import INDEXES
 from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
-from tests.contract.store_samples import ANN, talk
+from tests.contract.store_samples import ANN, begin, says, talk
 from tests.parts.databases import MakeUrl
 
 
@@ -67,7 +67,7 @@ async def test_migrating_again_does_nothing_and_keeps_everything(empty_database:
 async def test_a_database_with_conversations_is_brought_up_to_date_whole(empty_database: MakeUrl) -> None:
     """What 0001 left stays, and refers to what it referred to; from then on a session may have no number."""
     url = await empty_database()
-    await _migrate_to_0001(url)
+    await _migrate_to(url, "0001")
     database = opened(url)
     try:
         await database.write(_converse_in_0001)
@@ -90,10 +90,50 @@ async def test_a_database_with_conversations_is_brought_up_to_date_whole(empty_d
         await store.close()
 
 
-async def _migrate_to_0001(url: str) -> None:
+async def test_a_dead_letter_of_an_older_release_may_be_tried_again(empty_database: MakeUrl) -> None:
+    """Its apology says that it was one; what was answered stays so."""
+    url = await empty_database()
+    await _migrate_to(url, "0002")
     database = opened(url)
     try:
-        await database.write(lambda connection: command.upgrade(alembic_config(connection), "0001"))
+        await database.write(_answer_and_give_up_in_0002)
+    finally:
+        await database.close()
+    await migrate(url)
+    store = open_store(url)
+    try:
+        tries = [says(ANN, "again", id_=f"{name}~1") for name in ("answered", "dead")]
+        assert (await begin(store, "t3", tries)).fresh_ids == {"dead~1"}
+        (turn,) = await store.trace("answered")
+        assert [(each.message_id, each.is_given_up) for each in turn.messages] == [("answered", False)]
+        given_up = next(turn for turn in await store.trace("dead") if turn.turn_id == "t2")
+        assert [(each.message_id, each.is_given_up) for each in given_up.messages] == [("dead", True)]
+    finally:
+        await store.close()
+
+
+def _answer_and_give_up_in_0002(connection: Connection) -> None:
+    for turn_id, message_id, reply_id in (("t1", "answered", "t1:0"), ("t2", "dead", "t2:dead")):
+        _insert(connection, "consumed", {"message_id": message_id, "turn_id": turn_id, "consumed_at_ms": 1})
+        _insert(connection, "outbox", _REPLY | {"id": reply_id, "turn_id": turn_id})
+
+
+_REPLY = {
+    "key": str(ANN),
+    "position": 0,
+    "address": '{"channel":"telegram","lane":"telegram:1","target":"{}"}',
+    "text": "sorry",
+    "kind": "answer",
+    "state": "sent",
+    "created_at_ms": 1,
+    "updated_at_ms": 1,
+}
+
+
+async def _migrate_to(url: str, revision: str) -> None:
+    database = opened(url)
+    try:
+        await database.write(lambda connection: command.upgrade(alembic_config(connection), revision))
     finally:
         await database.close()
 

@@ -246,7 +246,9 @@ async def test_a_stop_and_a_commit_at_once_leave_one_of_the_two(store: SqlStore)
 
 async def give_up(store: SqlStore, turn_id: str, message: InboundMessage) -> bool:
     sorry = reply(message.key, "sorry", id_=f"{turn_id}:dead", turn_id=turn_id)
-    return await store.give_up(turn_id=turn_id, message=message, reply=sorry, note=NOTE, now_ms=1_900)
+    return await store.give_up(
+        turn_id=turn_id, message=message, reply=sorry, note=NOTE, reference="K7QX2M", now_ms=1_900
+    )
 
 
 async def test_a_message_that_is_given_up_leaves_a_note(store: SqlStore, database_url: str) -> None:

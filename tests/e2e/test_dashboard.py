@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Page, expect
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import Usage, UsagePurpose
 from gateway.contracts.spending import DAY_MS
-from tests.contract.store_samples import ANN, BOB, says, talk
+from tests.contract.store_samples import ANN, BOB, reply, says, talk
 from tests.contract.subtask_samples import conversation, opened, said, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.desks import LOGIN, Office, office
@@ -142,6 +142,26 @@ async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page:
     await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
     assert await desk.bus.operator.dead_letters(9) == []
     assert (await desk.bus.operator.lane_depth(BOB))[0] == 1
+
+
+async def test_a_message_is_followed_by_what_its_author_was_told_to_quote(page: Page, desk: Office) -> None:
+    poison = says(ANN, "poison", id_="telegram:bot:1:77")
+    sorry = reply(ANN, "sorry (Reference K7QX2M)", id_="t77:dead", turn_id="t77")
+    assert await desk.store.give_up(
+        turn_id="t77", message=poison, reply=sorry, note=sorry.text, reference="K7QX2M", now_ms=desk.clock.now_ms()
+    )
+    await page.goto("/queue")
+    hops = page.get_by_role("table", name="What became of a message").locator("tbody tr")
+    for quoted in (" k7qx2m", poison.id):
+        await page.get_by_label("Reference or id").fill(quoted)
+        await page.get_by_role("button", name="Find").click()
+        await expect(hops.locator(".name")).to_have_text(["reply committed", "given up"])
+        await expect(hops.last.locator(".detail")).to_have_text(f"{poison.id}, error K7QX2M")
+    await reads_well(page)
+    await page.get_by_label("Reference or id").fill("<b>nobody/..")
+    await page.get_by_label("Reference or id").press("Enter")
+    await expect(page.get_by_text("Nothing is known of <b>nobody/...")).to_be_visible()
+    await expect(hops).to_have_count(0)
 
 
 @pytest.mark.long

@@ -156,6 +156,5 @@ async def test_a_retry_is_a_turn_with_its_own_costs_and_state(agent: AgentProces
     after = await agent.store.session(session.id)
     assert after is not None
     assert after.tokens > session.tokens
-    trace = await agent.store.trace(agent.replies[-1].turn_id)
-    assert trace is not None
+    (trace,) = await agent.store.trace(agent.replies[-1].turn_id)
     assert trace.state == TurnState.DONE

@@ -51,7 +51,39 @@ class TestDeliveries:
         assert (await admin.get(f"/api/trace/{reply.id}")).json() == (
             await admin.get(f"/api/trace/{reply.turn_id}")
         ).json()
-        assert (await admin.get("/api/trace/nobody")).status_code == 404
+        for wrong in ("nobody", "K7QX2", "1700000000000-0", "%20", "%F0%9F"):
+            answer = await admin.get(f"/api/trace/{wrong}")
+            assert answer.status_code == 404
+            assert "nothing is known of" in answer.json()["detail"]
+
+    async def test_a_dead_letter_is_followed_from_its_lane_to_its_next_try(
+        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+    ) -> None:
+        """By the reference in its apology, by its own id, and by the message's, also while it waits again."""
+        poison = message(ADA, 1, "poison")
+        await bus.intake.enqueue(message(ADA, 0, "first"))
+        await bus.intake.enqueue(poison)
+        assert await self.names(admin, poison.id) == ["waits in its lane"]
+        await bus.operator.stop(ADA)
+        await bury(bus, message(ADA, 2, "poison"))
+        (letter,) = await bus.operator.dead_letters(10)
+        assert await self.names(admin, letter.entry_id) == ["received", "dead letter"]
+        dead = letter.message
+        assert dead is not None
+        sorry = Reply("t2:dead", "t2", ADA, CHAT, SCRUBBER.scrub("sorry"), ReplyKind.ERROR, CLOCK.now_ms())
+        assert await sqlite_store.give_up(
+            turn_id="t2", message=dead, reply=sorry, note=SCRUBBER.scrub(""), reference="K7QX2M", now_ms=CLOCK.now_ms()
+        )
+        told = ["received", "dead letter", "given up", "reply committed"]
+        for wanted in ("K7QX2M", " k7qx2m ", letter.entry_id, dead.id, "t2:dead"):
+            assert await self.names(admin, wanted) == told, wanted
+        assert await bus.operator.retry_dead(letter.entry_id)
+        for wanted in ("K7QX2M", dead.id, f"{dead.id}~1", "t2"):
+            assert await self.names(admin, wanted) == ["given up", "reply committed", "waits in its lane"], wanted
+
+    @staticmethod
+    async def names(admin: httpx.AsyncClient, wanted: str) -> list[str]:
+        return [hop["name"] for hop in (await admin.get(f"/api/trace/{wanted}")).raise_for_status().json()]
 
     async def test_the_newest_are_listed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus) -> None:
         reply = await answered_reply(sqlite_store, bus)

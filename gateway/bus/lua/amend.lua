@@ -3,13 +3,15 @@
 local handle, identity, envelope, seen, restarted = unpack(ARGV, 7)
 
 local lane = lane_of(handle)
-local position, message = find(lane, identity)
+local position, message, suffix = find(lane, identity)
 local _, _, stopped = past_of(lane)
 if not position or position < stopped then
   return 0
 end
 local now = now_ms()
-local changed = string.sub(message, 1, 13) .. envelope
+-- What is tried again keeps the id of its try: the one it came with is answered, with an apology.
+local named = string.sub(envelope, 1, #identity - 2) .. suffix .. string.sub(envelope, #identity - 1)
+local changed = string.sub(message, 1, 13) .. named
 local worker, fence, in_work = owner_of(lane)
 if not worker or position >= in_work then
   call('LSET', mailboxes .. lane, position, changed)

@@ -191,11 +191,22 @@ local function stop(lane, handle)
   return dropped
 end
 
--- Where the message is whose envelope begins with `identity`: its index and what lies there.
+-- Whether a row of a mailbox is the message whose envelope begins with `identity`, or a later try of it: answers what the
+-- try has behind that id (`~1`, see `retry_id_of`), '' for the message itself, nil for another. `identity` ends with `",`.
+local function try_of(row, identity)
+  local behind = 13 + #identity - 1
+  if string.sub(row, 14, behind - 1) == string.sub(identity, 1, -3) then
+    return string.match(row, '^(~%d+)",', behind) or string.sub(row, behind, behind + 1) == '",' and '' or nil
+  end
+end
+
+-- Where the message is whose envelope begins with `identity`, or a later try of it: its index, what lies there, and what
+-- the later try has behind its id.
 local function find(lane, identity)
   for position, message in ipairs(call('LRANGE', mailboxes .. lane, 0, -1)) do
-    if string.sub(message, 14, 13 + #identity) == identity then
-      return position - 1, message
+    local suffix = try_of(message, identity)
+    if suffix then
+      return position - 1, message, suffix
     end
   end
 end

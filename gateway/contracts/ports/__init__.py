@@ -11,7 +11,7 @@ from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch,
 from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
-from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures
+from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures, WaitingMessage
 from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.questions import PressBus, QuestionBus
 from gateway.contracts.ports.schedules import ScheduleBook
@@ -75,6 +75,7 @@ __all__ = [
     "UsageBook",
     "VaultBus",
     "Verdict",
+    "WaitingMessage",
     "WantedAttachment",
     "WantedFile",
 ]

@@ -42,6 +42,17 @@ class DeadLetter:
     message: InboundMessage | None
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A message in its lane: `ahead` others are before it. One that is in work belongs to the turn that runs."""
+
+    message_id: str
+    key: SessionKey
+    arrived_at_ms: int
+    ahead: int
+    is_in_work: bool
+
+
 class LaneDepth(Protocol):
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
         """Messages waiting in a lane behind those of a running turn, and whether a turn runs."""
@@ -66,6 +77,14 @@ class OperatorBus(LaneDepth, Protocol):
 
     async def dead_letters(self, limit: int) -> Sequence[DeadLetter]:
         """The newest dead letters, newest first."""
+        ...
+
+    async def dead_letter(self, entry_id: str) -> DeadLetter | None:
+        """One dead letter by its id."""
+        ...
+
+    async def waiting(self, message_ids: Sequence[str]) -> Sequence[WaitingMessage]:
+        """Find messages that are in their lanes, by the ids they came with; also those that are tried again."""
         ...
 
     async def retry_dead(self, entry_id: str) -> bool:

@@ -146,10 +146,11 @@ class Store(Protocol):
         ...
 
     async def give_up(
-        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, now_ms: int
+        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, reference: str, now_ms: int
     ) -> bool:
         """A message whose runs all failed: consumed, answered with `reply`, and followed by `note` where it
-        stands in a transcript. No run of it that still lives may commit. False: it was answered before."""
+        stands in a transcript. `reference` is what `reply` tells to quote. No run of it that still lives may
+        commit. False: it was answered before."""
         ...
 
     async def view(self, session_id: str) -> Sequence[Entry]:
@@ -243,8 +244,10 @@ class Store(Protocol):
         """How far the newest replies of a key came (None: of all keys), newest first."""
         ...
 
-    async def trace(self, id_: str) -> TurnTrace | None:
-        """The turn that `id_` belongs to: an inbound message's id, a turn's or a reply's."""
+    async def trace(self, id_: str) -> Sequence[TurnTrace]:
+        """Find turns, oldest first, by the id of an inbound message, a turn or a reply, or by the reference that a
+        chat shows; all tries of a message that was tried again. By the id of a session or a session key: its newest.
+        """
         ...
 
     async def put_outbox(self, replies: Sequence[Reply]) -> None:

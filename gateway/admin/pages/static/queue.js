@@ -1,7 +1,8 @@
-// The page of the queue: what waits and for how long, what was given up, what became of the newest replies.
+// The page of the queue: what waits and for how long, what was given up, what became of a message, and of the newest
+// replies.
 
 import { drawLine } from "./line.js";
-import { element, fetched } from "./fetched.js";
+import { copy, element, fetched } from "./fetched.js";
 import { DeadLetter } from "./dead_letter.js";
 import { Delivery } from "./delivery.js";
 import { Looks } from "./looks.js";
@@ -14,6 +15,7 @@ const SPAN_MS = 10 * 60 * 1000;
 
 const letters = new Places(element("letters").tBodies[0]);
 const deliveries = new Places(element("deliveries").tBodies[0]);
+const hops = new Places(element("hops").tBodies[0]);
 const looks = new Looks(look);
 let seen = []; // [{ at, queued, age }] of the last minutes, for as long as the page is open
 
@@ -84,4 +86,34 @@ function list(id, places, found, make) {
   element(`no-${id}`).hidden = found.length > 0;
 }
 
+class Hop {
+  element = copy(element("hop-template"));
+
+  show({ at, name, detail }) {
+    write(this.element, ".name", name);
+    write(this.element, ".detail", detail);
+    write(this.element, "time", at ? new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "medium" }) : "–");
+    this.element.querySelector("time").dateTime = at ?? "";
+  }
+}
+
+async function trace(wanted) {
+  const nothing = element("no-hops");
+  let found = [];
+  try {
+    found = await fetched(`/api/trace/${encodeURIComponent(wanted)}`);
+    nothing.textContent = "";
+  } catch (error) {
+    const isUnknown = error.status === 404;
+    nothing.textContent = isUnknown ? `Nothing is known of ${wanted}.` : "That did not work. Please try it again.";
+  }
+  hops.show(found.map((what, place) => ({ id: place, make: () => new Hop(), what })));
+  element("hops").hidden = found.length === 0;
+}
+
+element("find").addEventListener("submit", event => {
+  event.preventDefault();
+  const wanted = element("ref").value.trim();
+  if (wanted) trace(wanted);
+});
 looks.watch();
