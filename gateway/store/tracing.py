@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Final
 
 from sqlalchemy import BindParameter, Connection, Row, bindparam, or_, select, union
@@ -58,7 +58,7 @@ def trace(connection: Connection, *, wanted: str) -> list[TurnTrace]:
     return sorted(traces, key=_began_at_ms)
 
 
-def _turns_of(connection: Connection, message_ids: Iterable[str]) -> list[str]:
+def _turns_of(connection: Connection, message_ids: Collection[str]) -> list[str]:
     """The turns of these messages and of all their tries."""
     ids = set(message_ids)
     for message_id in message_ids:
@@ -66,7 +66,8 @@ def _turns_of(connection: Connection, message_ids: Iterable[str]) -> list[str]:
         for _ in range(TRIES_TRACED_MAX):
             ids.add(tried)
             tried = retry_id_of(tried)
-    return list(connection.execute(_OF_MESSAGES, {"ids": sorted(ids)}).scalars()) if ids else []
+    found = connection.execute(_OF_MESSAGES, {"ids": sorted(ids)}).scalars() if ids else ()
+    return list(filter(None, found))  # without a turn there are all notices
 
 
 def _turn(connection: Connection, turn_id: str) -> TurnTrace | None:

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.contracts.ids import first_id_of
-from gateway.contracts.messages import STATUS_PREFIX, TITLE_PREFIX, DeliveryRecord, TurnTrace, Whereabouts
+from gateway.contracts.messages import (
+    STATUS_PREFIX,
+    TITLE_PREFIX,
+    DeliveryRecord,
+    DeliveryState,
+    TurnTrace,
+    Whereabouts,
+)
 from gateway.contracts.ports import DeadLetter, OperatorBus, Store, WaitingMessage
 
 _ASIDES: Final = {STATUS_PREFIX: "status line", TITLE_PREFIX: "title"}
@@ -101,7 +108,7 @@ def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
         marked = f", {len(record.marked)} marked as perhaps repeated" if record.marked else ""
         reason = f": {record.reason}" if record.reason else ""
         yield Hop(record.updated_at_ms, record.state.value, f"{reply.reply_id}, {parts}{marked}{reason}")
-    if reply.chunks:
+    if reply.state is not DeliveryState.PENDING:
         yield Hop(reply.updated_at_ms, "receipt", f"{reply.reply_id} {reply.state.value}")
 
 
