@@ -141,8 +141,8 @@ class Worker:
         # No await from here on: a lane that was claimed has a run, whatever happens next.
         for claim in found.claims:
             self._start(claim, beat)
-        for message in found.dead:
-            self._background.start(self._dead_letters.tell(message))
+        for dead in found.dead:
+            self._background.start(self._dead_letters.tell(dead))
         if len(found.claims) >= wanted:
             return 0.0
         return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)

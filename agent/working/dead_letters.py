@@ -9,7 +9,7 @@ from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
 from agent.working.closing import put_out
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
+from gateway.contracts.ports import Clock, DeadMessage, LaneBus, Scrubber, Store
 from gateway.words import Words, language_of, words_for
 
 _log = structlog.get_logger(__name__)
@@ -24,10 +24,10 @@ class DeadLetters:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def tell(self, message: InboundMessage) -> None:
-        """Answer `message` with an apology, unless its last run had answered it after all."""
-        reference = self._clock.code(6)
-        _log.error("message.dead", message_id=message.id, reference=reference)
+    async def tell(self, dead: DeadMessage) -> None:
+        """Answer a message with an apology, unless its last run had answered it after all."""
+        message, reference = dead.message, self._clock.code(6)
+        _log.error("message.dead", message_id=message.id, letter_id=dead.letter_id, reference=reference)
         turn_id = turn_id_of(message.id)
         words = await self._words(message)
         said = "\n\n".join(filter(None, (dead_sentence(reference, words), removed_note(message.removed, words))))
@@ -48,6 +48,7 @@ class DeadLetters:
                 reply=reply,
                 note=DEAD_NOTE,
                 reference=reference,
+                letter_id=dead.letter_id,
                 now_ms=reply.created_at_ms,
             )
         )

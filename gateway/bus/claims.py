@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gateway.bus.bell import Bell
 from gateway.bus.outages import Outages
+from gateway.bus.placing import Placing
 from gateway.bus.shard import Shard
 from gateway.contracts.errors import BusError
-from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import Claim, ClaimBatch
+from gateway.contracts.ports import Claim, ClaimBatch, DeadMessage
 from gateway.limits import SHARD_PATIENCE_S
 
 
@@ -59,14 +59,14 @@ class Claims:
         hungry = self._in_turn()
         claims: list[Claim] = []
         due_s: list[float] = []
-        dead: list[InboundMessage] = []
+        dead: list[DeadMessage] = []
         while hungry and len(claims) < lanes_max:
             wanted = lanes_max - len(claims)
             asked, hungry = hungry[:wanted], hungry[wanted:]
             share = wanted // len(asked)
             for shard, batch in (await self._ask(asked, wish, share)).items():
                 claims += batch.claims
-                dead += batch.dead
+                dead += [replace(each, letter_id=Placing.sign(shard, each.letter_id)) for each in batch.dead]
                 if batch.next_due_s is not None:
                     due_s.append(batch.next_due_s)
                 if batch.claims:

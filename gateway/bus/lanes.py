@@ -21,7 +21,7 @@ from gateway.contracts.envelope import decode_inbound
 from gateway.contracts.errors import BadEnvelope, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
-from gateway.contracts.ports import Claim, ClaimBatch, Lease
+from gateway.contracts.ports import Claim, ClaimBatch, DeadMessage, Lease
 from gateway.limits import BUS_WAIT_MAX_S, ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S
 
 _WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "for ever"
@@ -73,7 +73,7 @@ class Lanes:
         return ClaimBatch(
             claims=tuple(claims),
             next_due_s=None if next_due_ms < 0 else next_due_ms / 1000,
-            dead=tuple([message for row in dead if (message := await self._dead(row)) is not None]),
+            dead=tuple([found for row in dead if (found := await self._dead(row)) is not None]),
         )
 
     async def finish_dead(self, message: InboundMessage) -> None:
@@ -136,7 +136,7 @@ class Lanes:
         self._holdings.grow(lease.worker, lane, lease.fence, len(messages))
         return tuple(messages)
 
-    async def _dead(self, row: Sequence[bytes]) -> InboundMessage | None:
+    async def _dead(self, row: Sequence[bytes]) -> DeadMessage | None:
         """A message whose author is to be told, None for what has no author that we can read."""
         entry, envelope = row
         message = _decoded(envelope)
@@ -144,7 +144,7 @@ class Lanes:
             await self._line.call("ZREM", self._keys.untold, entry)
             return None
         self._dead_entries[message.id] = entry
-        return message
+        return DeadMessage(entry.decode(), message)
 
     async def _readable(self, worker: str, row: Sequence[Any]) -> Claim | None:
         """The claim up to the first message that we cannot read, or None if that is the first of all: then the

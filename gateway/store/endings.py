@@ -48,6 +48,7 @@ def give_up(
     reply: Reply,
     note: CleanText,
     reference: str,
+    letter_id: str,
     now_ms: int,
 ) -> bool:
     """`Store.give_up` in one transaction."""
@@ -61,7 +62,7 @@ def give_up(
         connection.execute(_CLOSE_LANE, {"k": str(message.key)})
         connection.execute(turns.LOSE_TURN, {"t": turn_id, "reference": turns.WORKER_LOST, "now_ms": now_ms})
         _note(connection, turn_id, message, note, now_ms=now_ms)
-    turns.give_up(connection, message.id, turn_id=turn_id, reference=reference, now_ms=now_ms)
+    turns.give_up(connection, message.id, turn_id=turn_id, reference=reference, letter_id=letter_id, now_ms=now_ms)
     outbox.put(connection, [reply])
     return True
 

@@ -142,7 +142,15 @@ class SqlStore:
         return await self._database.write(partial(endings.fence_off, key=key, fence=fence))
 
     async def give_up(
-        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, reference: str, now_ms: int
+        self,
+        *,
+        turn_id: str,
+        message: InboundMessage,
+        reply: Reply,
+        note: CleanText,
+        reference: str,
+        letter_id: str,
+        now_ms: int,
     ) -> bool:
         """Answer a message that failed too often with `reply`, unless it was answered meanwhile."""
         return await self._database.write(
@@ -153,6 +161,7 @@ class SqlStore:
                 reply=reply,
                 note=note,
                 reference=reference,
+                letter_id=letter_id,
                 now_ms=now_ms,
             )
         )

@@ -165,6 +165,7 @@ consumed: Final = Table(
     column("consumed_at_ms", BigInteger, doc="when"),
     column("is_given_up", Boolean, doc="answered with an apology: it may be tried again", server_default=false()),
     column("error_reference", Text, doc="what the apology told to quote; empty for an answer", server_default=""),
+    column("letter_id", Text, doc="the dead letter, also when it is gone; empty for an answer", server_default=""),
 )
 """Answered messages, for ever: a redelivery is never answered twice."""
 
@@ -183,12 +184,12 @@ turns: Final = Table(
 )
 """One row per turn, from its first run to its commit."""
 
-for _failing in (consumed, turns):
+for _sought in (consumed.c.error_reference, consumed.c.letter_id, turns.c.error_reference):
     Index(
-        f"ix_{_failing.name}_error_reference",
-        _failing.c.error_reference,
-        sqlite_where=text("error_reference <> ''"),
-        postgresql_where=text("error_reference <> ''"),
+        f"ix_{_sought.table.name}_{_sought.name}",
+        _sought,
+        sqlite_where=text(f"{_sought.name} <> ''"),
+        postgresql_where=text(f"{_sought.name} <> ''"),
     )
 
 usage: Final = Table(

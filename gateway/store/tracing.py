@@ -26,6 +26,7 @@ _OF_WANTED: Final = union(
     select(outbox.c.turn_id).where(or_(outbox.c.id == _WANTED, outbox.c.turn_id == _WANTED), outbox.c.turn_id != ""),
     select(turns.c.id).where(turns.c.error_reference == _REFERENCE).where(turns.c.error_reference != ""),
     select(consumed.c.turn_id).where(consumed.c.error_reference == _REFERENCE).where(consumed.c.error_reference != ""),
+    select(consumed.c.turn_id).where(consumed.c.letter_id == _WANTED).where(consumed.c.letter_id != ""),
 )
 _OF_MESSAGES: Final = union(
     select(consumed.c.turn_id).where(consumed.c.message_id.in_(_IDS)),

@@ -245,9 +245,11 @@ def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str,
         connection.execute(_consume(connection), rows)
 
 
-def give_up(connection: Connection, message_id: str, *, turn_id: str, reference: str, now_ms: int) -> None:
+def give_up(
+    connection: Connection, message_id: str, *, turn_id: str, reference: str, letter_id: str, now_ms: int
+) -> None:
     """Answer a message with an apology, for ever; only another try of it has another answer."""
-    given_up = {"is_given_up": True, "error_reference": reference}
+    given_up = {"is_given_up": True, "error_reference": reference, "letter_id": letter_id}
     row = {"message_id": message_id, "turn_id": turn_id, "consumed_at_ms": now_ms}
     connection.execute(_consume(connection), row | given_up)
 

@@ -59,7 +59,7 @@ class Churn:
         self._make_due()
         batch = await self._bus.lanes.claim(worker, lanes_max=8, messages_max=3, attempts_max=3)
         for item in batch.dead:
-            await self._bus.lanes.finish_dead(item)
+            await self._bus.lanes.finish_dead(item.message)
         for claim in batch.claims:
             self.turns += 1
             await self._end(claim)

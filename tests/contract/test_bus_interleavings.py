@@ -134,9 +134,9 @@ class Interleavings(RuleBasedStateMachine):
                 attempts_max=self.bounds.attempts_max,
             )
         )
-        assert list(batch.dead) == dead
+        assert [item.message for item in batch.dead] == dead
         for item in batch.dead:
-            self.runner.run(self.bus.lanes.finish_dead(item))
+            self.runner.run(self.bus.lanes.finish_dead(item.message))
         assert [claim.key for claim in batch.claims] == [lane.key for lane in leased]
         for lane, claim in zip(leased, batch.claims, strict=True):
             assert list(claim.messages) == lane.mailbox[: lane.in_work]

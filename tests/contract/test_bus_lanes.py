@@ -238,7 +238,7 @@ async def test_a_message_that_keeps_failing_dies_once_and_the_rest_goes_on(bus: 
     await bus.lanes.retry_later(last, delay_s=0, error="it broke again")
 
     batch = await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)
-    assert ids(batch.dead) == ["poison"]
+    assert [dead.message for dead in batch.dead] == [message("poison")]
     assert [(ids(claim.messages), claim.attempts) for claim in batch.claims] == [(["fine"], 0)]
     assert (await bus.lanes.claim("w2", lanes_max=10, messages_max=20, attempts_max=4)).dead == ()
     ((_, letter),) = raw_redis.xrange("{q0}:dlq")
@@ -263,7 +263,10 @@ async def test_the_author_of_a_dead_message_is_told_even_if_the_first_to_hear_of
     async def dead(worker: str, *, is_later: bool) -> tuple[InboundMessage, ...]:
         if is_later and (untold := raw_redis.zrange("{q0}:untold", 0, -1)):
             raw_redis.zadd("{q0}:untold", dict.fromkeys(untold, 1))
-        return (await bus.lanes.claim(worker, lanes_max=10, messages_max=20, attempts_max=4)).dead
+        batch = await bus.lanes.claim(worker, lanes_max=10, messages_max=20, attempts_max=4)
+        letters = {letter.entry_id: letter.message for letter in await bus.operator.dead_letters(10)}
+        assert [letters[found.letter_id] for found in batch.dead] == [found.message for found in batch.dead]
+        return tuple(found.message for found in batch.dead)
 
     await kill_by_attempts(bus, message(1))
     assert await dead("w2", is_later=False) == ()

@@ -13,12 +13,19 @@ from gateway.store.tracing import TURNS_TRACED_MAX
 from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, reply, says, talk
 
 REFERENCE = "K7QX2M"
+LETTER = "1700000000000-0"
 
 
 async def give_up(store: SqlStore, turn_id: str, message_id: str, sorry: Reply) -> None:
     message = says(ANN, "poison", id_=message_id)
     assert await store.give_up(
-        turn_id=turn_id, message=message, reply=sorry, note=CleanText("(given up)"), reference=REFERENCE, now_ms=1_900
+        turn_id=turn_id,
+        message=message,
+        reply=sorry,
+        note=CleanText("(given up)"),
+        reference=REFERENCE,
+        letter_id=LETTER,
+        now_ms=1_900,
     )
 
 
@@ -70,7 +77,7 @@ async def test_a_lost_turn_is_not_found_by_why_it_was_lost(store: SqlStore) -> N
     assert await store.trace("worker_lost") == []
 
 
-@pytest.mark.parametrize("wanted", ["m1", "m1~1", "m1~7", "t1", "t2", "t1:dead", REFERENCE])
+@pytest.mark.parametrize("wanted", ["m1", "m1~1", "m1~7", "t1", "t2", "t1:dead", REFERENCE, LETTER])
 async def test_all_tries_of_a_dead_letter_by_whatever_leads_to_one(store: SqlStore, wanted: str) -> None:
     again = [says(ANN, "poison", id_="m1~1")]
     await begin(store, "t1", [says(ANN, "poison", id_="m1")], fence=1)
@@ -84,7 +91,7 @@ async def test_all_tries_of_a_dead_letter_by_whatever_leads_to_one(store: SqlSto
     assert [each.reply_id for each in (*first.replies, *second.replies)] == ["t1:dead", "t2:0"]
 
 
-@pytest.mark.parametrize("wanted", ["m1", "t1", "t1:dead", REFERENCE])
+@pytest.mark.parametrize("wanted", ["m1", "t1", "t1:dead", REFERENCE, LETTER])
 async def test_a_dead_letter_of_which_no_turn_ever_began(store: SqlStore, wanted: str) -> None:
     await give_up(store, "t1", "m1", apology("t1"))
     (turn,) = await store.trace(wanted)

@@ -148,7 +148,13 @@ async def test_a_message_is_followed_by_what_its_author_was_told_to_quote(page: 
     poison = says(ANN, "poison", id_="telegram:bot:1:77")
     sorry = reply(ANN, "sorry (Reference K7QX2M)", id_="t77:dead", turn_id="t77")
     assert await desk.store.give_up(
-        turn_id="t77", message=poison, reply=sorry, note=sorry.text, reference="K7QX2M", now_ms=desk.clock.now_ms()
+        turn_id="t77",
+        message=poison,
+        reply=sorry,
+        note=sorry.text,
+        reference="K7QX2M",
+        letter_id="5-0",
+        now_ms=desk.clock.now_ms(),
     )
     await page.goto("/queue")
     hops = page.get_by_role("table", name="What became of a message").locator("tbody tr")

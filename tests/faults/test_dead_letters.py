@@ -57,6 +57,7 @@ async def test_what_was_given_up_is_tried_again_once_by_page_and_by_command_or_d
         for platform, chat in chats.items():
             (reference,) = re.findall(r"\(Reference (\w+)\)", chat.heard)
             hops = await product.api(f"/api/trace/{reference}")
+            assert await product.api(f"/api/trace/{ids[platform]}") == hops
             assert [hop["name"] for hop in hops].count("given up") == 1
             assert [hop["name"] for hop in hops].count("answered") == (platform != "slack")
             status, printed = await command(product, "trace", reference)

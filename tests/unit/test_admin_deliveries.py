@@ -72,13 +72,19 @@ class TestDeliveries:
         assert dead is not None
         sorry = Reply("t2:dead", "t2", ADA, CHAT, SCRUBBER.scrub("sorry"), ReplyKind.ERROR, CLOCK.now_ms())
         assert await sqlite_store.give_up(
-            turn_id="t2", message=dead, reply=sorry, note=SCRUBBER.scrub(""), reference="K7QX2M", now_ms=CLOCK.now_ms()
+            turn_id="t2",
+            message=dead,
+            reply=sorry,
+            note=SCRUBBER.scrub(""),
+            reference="K7QX2M",
+            letter_id=letter.entry_id,
+            now_ms=CLOCK.now_ms(),
         )
         told = ["received", "dead letter", "given up", "reply committed"]
         for wanted in ("K7QX2M", " k7qx2m ", letter.entry_id, dead.id, "t2:dead"):
             assert await self.names(admin, wanted) == told, wanted
         assert await bus.operator.retry_dead(letter.entry_id)
-        for wanted in ("K7QX2M", dead.id, f"{dead.id}~1", "t2"):
+        for wanted in ("K7QX2M", letter.entry_id, dead.id, f"{dead.id}~1", "t2"):
             assert await self.names(admin, wanted) == ["given up", "reply committed", "waits in its lane"], wanted
 
     @staticmethod

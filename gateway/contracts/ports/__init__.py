@@ -7,7 +7,7 @@ from gateway.contracts.ports.buttons import ButtonBook
 from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, TokenWish, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
 from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
-from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, LaneBus, Lease
+from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, LaneBus, Lease
 from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
@@ -39,6 +39,7 @@ __all__ = [
     "ClaimBatch",
     "Clock",
     "DeadLetter",
+    "DeadMessage",
     "DeliveryBus",
     "FetchedFile",
     "ForeignDatabases",

@@ -43,12 +43,20 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadMessage:
+    """A message that was given up, with the id of its dead letter."""
+
+    letter_id: str
+    message: InboundMessage
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimBatch:
     """`next_due_s`: when a delayed lane becomes ready, None if none waits."""
 
     claims: tuple[Claim, ...]
     next_due_s: float | None
-    dead: tuple[InboundMessage, ...] = ()
+    dead: tuple[DeadMessage, ...] = ()
 
 
 class CancelKind(StrEnum):

@@ -146,11 +146,19 @@ class Store(Protocol):
         ...
 
     async def give_up(
-        self, *, turn_id: str, message: InboundMessage, reply: Reply, note: CleanText, reference: str, now_ms: int
+        self,
+        *,
+        turn_id: str,
+        message: InboundMessage,
+        reply: Reply,
+        note: CleanText,
+        reference: str,
+        letter_id: str,
+        now_ms: int,
     ) -> bool:
         """A message whose runs all failed: consumed, answered with `reply`, and followed by `note` where it
-        stands in a transcript. `reference` is what `reply` tells to quote. No run of it that still lives may
-        commit. False: it was answered before."""
+        stands in a transcript. `reference` is what `reply` tells to quote, `letter_id` names the dead letter for
+        the operator. No run of it that still lives may commit. False: it was answered before."""
         ...
 
     async def view(self, session_id: str) -> Sequence[Entry]:
