@@ -89,8 +89,9 @@ async def tried_again(bus: RedisBus, number: int) -> None:
     """Give a message up, and queue it once more."""
     await bus.intake.enqueue(message(number))
     await bus.lanes.retry_later(await claim_one(bus), delay_s=0, error="it broke")
-    await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=1)
+    (dead,) = (await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=1)).dead
     (letter,) = await bus.operator.dead_letters(10)
+    assert (dead.letter_id, dead.message) == (letter.entry_id, message(number))
     assert await bus.operator.retry_dead(letter.entry_id)
 
 
