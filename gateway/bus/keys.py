@@ -270,6 +270,10 @@ class ShardKeys:
         return self._named("chan")
 
     @property
+    def model_troubles(self) -> str:
+        return self._named("models")
+
+    @property
     def meta(self) -> str:
         return self._named("meta")
 
@@ -372,6 +376,7 @@ DECLARED: Final = (
     KeyKind("rate:.+", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all"),
     KeyKind("pace:.+", "hash", _EXPIRES, "intake", "commands that a person may still give; absent when all"),
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
+    KeyKind("models", "hash", _EXPIRES, "figures", "model -> why it does not answer, MODEL_TROUBLES_TTL_S"),
     KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )
 

@@ -15,6 +15,7 @@ from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.endpoints import Endpoint
+from agent.model.observed import ModelHealth
 from agent.model.transcription import TranscriptionModel
 from agent.model_clients import ModelClients
 from agent.relay import Relay
@@ -203,6 +204,7 @@ async def running_agent(
     transcriptions: TranscriptionModel | None = None,
     vision_model: str = "",
     api_base: str = "",
+    health: ModelHealth | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -241,7 +243,9 @@ async def running_agent(
         settings,
         bus=bus,
         store=store,
-        clients=ModelClients(client, embeddings, transcriptions, partial(Endpoint, api_base=api_base)),
+        clients=ModelClients(
+            client, embeddings, transcriptions, partial(Endpoint, api_base=api_base), health or ModelHealth()
+        ),
         scrubber=scrubber,
         clock=clock,
         spans=NoSpans(),
