@@ -12,7 +12,7 @@ from platform import python_version, system
 from agent.afterwards.consolidation import Consolidation
 from agent.afterwards.finished import AfterTurn
 from agent.afterwards.keeping import keeping_answers
-from agent.afterwards.tracing import tracing_turns
+from agent.afterwards.tracing import counting_turns, tracing_turns
 from agent.afterwards.yielding import waking_waiters
 from agent.allowances import Allowances
 from agent.attachments.attending import Attending
@@ -402,6 +402,7 @@ class _Parts:
             *((keeping_answers(self._cache),) if keeps else ()),
             waking_waiters(self._ends.ring),
             tracing_turns(self._spans),
+            counting_turns(self._health.tally),
         )
 
 

@@ -17,9 +17,9 @@ from agent.model.observed import ModelHealth, ObservedClient, ObservedEmbeddings
 from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
 from agent.model.seeing import SeeingClient
 from agent.model.transcription import TranscriptionModel
-from agent.models import check_models
+from agent.models import check_models, named_models
 from agent.tools.files.workspace import Workspaces
-from gateway.config import Settings
+from gateway.config import Settings, utility_model
 from gateway.contracts.workspaces import WORKSPACES
 
 
@@ -41,7 +41,8 @@ def model_clients(settings: Settings) -> ModelClients:
     gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
-    health = ModelHealth(lambda model: litellm.facts(model).api or model)
+    named = {name for names in named_models(settings).values() for name in names}
+    health = ModelHealth(lambda model: litellm.facts(model).api or model, named | {utility_model(settings)})
     observed = ObservedClient(RetryingClient(SeeingClient(ByName(litellm))), health)
     client = FallbackClient(observed, agent.fallback_models)
     check_models(client, settings, known=catalog.names)

@@ -145,19 +145,19 @@ class ClaudeEngine:
         )
         charged = len(taken.usage)
         hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
-        working = asyncio.create_task(self._converse(hearing, context, model, system, told))
-        self._working.add(working)
-        working.add_done_callback(self._ended)
-        try:
-            await asyncio.shield(working)
-        except asyncio.CancelledError:
-            working.cancel()  # once: a second one would cut short how the program is ended
-            raise
-        finally:
-            hearing.charge()
-            if ticket is not None:
-                ticket.settle_soon(cost_of(taken.usage[charged:]))
         with self._health.watching(model):
+            working = asyncio.create_task(self._converse(hearing, context, model, system, told))
+            self._working.add(working)
+            working.add_done_callback(self._ended)
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                working.cancel()  # once: a second one would cut short how the program is ended
+                raise
+            finally:
+                hearing.charge()
+                if ticket is not None:
+                    ticket.settle_soon(cost_of(taken.usage[charged:]))
             hearing.conclude()
 
     def _ended(self, working: asyncio.Task[None]) -> None:

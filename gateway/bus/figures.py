@@ -146,6 +146,15 @@ class Operator:
         rows = await self._line.call("HGETALL", self._keys.model_troubles)
         return [_trouble(model.decode(), text) for model, text in sorted(rows.items())]
 
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to what is counted over all processes. A connection that breaks may count twice."""
+        await self._line.call_all([("HINCRBY", self._keys.tally, field, number) for field, number in counts.items()])
+
+    async def counts(self) -> Mapping[str, int]:
+        """All that was counted since this bus was new."""
+        rows = await self._line.call("HGETALL", self._keys.tally)
+        return {field.decode(): int(number) for field, number in rows.items()}
+
     async def ping(self) -> None:
         """Raises `BusUnavailable` unless Redis answers."""
         await self._line.call("PING")

@@ -56,7 +56,7 @@ class SpreadAccess:
 
 class SpreadOperator:
     """`gateway.contracts.ports.OperatorBus`: figures are sums, and none are given while a shard is away.
-    What is told of models is in the first."""
+    Counts, and what is told of models, are in the first."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
@@ -127,6 +127,12 @@ class SpreadOperator:
 
     async def model_troubles(self) -> Sequence[ModelTrouble]:
         return await self._shards[0].operator.model_troubles()
+
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        await self._shards[0].operator.add_counts(counts)
+
+    async def counts(self) -> Mapping[str, int]:
+        return await self._shards[0].operator.counts()
 
     async def ping(self) -> None:
         """Raises `BusUnavailable` unless every shard is served."""

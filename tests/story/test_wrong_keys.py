@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from agent.model.catalog import ModelCatalog
 from agent.model.endpoints import Endpoint
@@ -24,6 +25,7 @@ from gateway.store.store import SqlStore
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.model_server import Failure, ModelServer, serve_model
+from tests.parts.operator_api import app_of, client_of
 from tests.parts.waiting import PATIENCE_S, POLL_S
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
@@ -59,7 +61,7 @@ async def agents(
         return Endpoint(model, provider.url if model == MODEL else other.url, KEY)
 
     litellm = LitellmClient(ModelCatalog(), endpoint)
-    health = ModelHealth(lambda model: litellm.facts(model).api, ManualClock())  # so that no hour ends
+    health = ModelHealth(lambda model: litellm.facts(model).api, (MODEL,), ManualClock())  # so that no hour ends
     observed = ObservedClient(RetryingClient(litellm), health)
 
     def running(*fallbacks: str) -> AbstractAsyncContextManager[AgentProcess]:
@@ -111,3 +113,30 @@ async def test_a_fall_back_that_answers_hides_no_wrong_key(agents: Agents, provi
         answers = {str(reply.key): reply.text for reply in (await agent.heard(3))[1:]}
     assert answers[MEMBER].startswith("echo: ")
     assert "does not accept its key" in answers[ADMIN]
+
+
+async def test_what_happened_is_counted_and_timed_for_prometheus(
+    agents: Agents, provider: ModelServer, bus: RedisBus, sqlite_store: SqlStore
+) -> None:
+    """Turns and calls by how they ended, a model that no setting names among the others; how long each part took."""
+    async with agents(OTHER) as agent:
+        await agent.ask("hello", MEMBER)
+        provider.failures = deque([WRONG_KEY] * 50)
+        await agent.ask("and now?", MEMBER)
+    async with client_of(app_of(sqlite_store, bus)) as admin:
+        text = (await admin.get("/metrics")).text
+    told = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert told["trivet_turns_total", "done"] == 2
+    assert told["trivet_model_outcomes_total", MODEL, "answered"] >= 1
+    assert told["trivet_model_outcomes_total", MODEL, "key"] >= 1
+    assert told["trivet_model_outcomes_total", "other", "answered"] >= 1
+    assert told["trivet_model_unusable", "key", MODEL] == 1
+    for name in ("trivet_queue_wait_seconds", "trivet_answer_seconds"):
+        assert told[f"{name}_count",] == told[f"{name}_bucket", "+Inf"] == 2
+        assert told[f"{name}_sum",] > 0
+    assert told["trivet_delivery_seconds_count",] >= 1
+    assert told["trivet_model_seconds_count", MODEL] == told["trivet_model_outcomes_total", MODEL, "answered"]
