@@ -25,7 +25,7 @@ def counting_turns(tally: Tally) -> AfterTurn:
     async def count(finished: Finished) -> None:
         batch, commit = finished.batch, finished.commit
         received_ms = min(message.received_at_ms for message in batch.messages)
-        tally.count(TURNS, commit.state.value)
+        tally.add(TURNS, commit.state.value)
         tally.time(QUEUE_SECONDS, batch.begun_at_ms - received_ms)
         if commit.outbox:
             tally.time(ANSWER_SECONDS, commit.finished_at_ms - received_ms)

@@ -68,12 +68,12 @@ class ModelHealth:
         """Note that a model gave an answer."""
         self._news[model] = None
         name = self._counted(model)
-        self.tally.count(MODEL_OUTCOMES, name, _ANSWERED)
+        self.tally.add(MODEL_OUTCOMES, name, _ANSWERED)
         self.tally.time(MODEL_SECONDS, (self.now_s() - began_s) * 1000, name)
 
     def failed(self, model: str, error: ModelError) -> None:
         """Note that a model gave none. What may pass by itself says nothing about its key."""
-        self.tally.count(MODEL_OUTCOMES, self._counted(model), _OUTCOMES.get(type(error), _OTHER))
+        self.tally.add(MODEL_OUTCOMES, self._counted(model), _OUTCOMES.get(type(error), _OTHER))
         if error.needs_operator:
             fault = ModelFault.QUOTA if isinstance(error, QuotaSpent) else ModelFault.KEY
             self._news[model] = ModelTrouble(model, self._provider_of(model), fault, self._clock.now_ms())

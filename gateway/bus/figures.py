@@ -142,9 +142,10 @@ class Operator:
         await self._line.call_all([*commands, ("EXPIRE", key, MODEL_TROUBLES_TTL_S)])
 
     async def model_troubles(self) -> Sequence[ModelTrouble]:
-        """The models that do not answer, by name."""
+        """The models that do not answer, by name, but for faults that only a newer release knows."""
         rows = await self._line.call("HGETALL", self._keys.model_troubles)
-        return [_trouble(model.decode(), text) for model, text in sorted(rows.items())]
+        found = (_trouble(model.decode(), text) for model, text in sorted(rows.items()))
+        return [trouble for trouble in found if trouble is not None]
 
     async def add_counts(self, counts: Mapping[str, int]) -> None:
         """Add to what is counted over all processes. A connection that breaks may count twice."""
@@ -184,8 +185,10 @@ def _trouble_text(trouble: ModelTrouble) -> str:
     return json.dumps({"provider": trouble.provider, "fault": trouble.fault, "at_ms": trouble.at_ms})
 
 
-def _trouble(model: str, text: bytes) -> ModelTrouble:
+def _trouble(model: str, text: bytes) -> ModelTrouble | None:
     said: Mapping[str, Any] = json.loads(text)
+    if said["fault"] not in set(ModelFault):
+        return None
     return ModelTrouble(model, said["provider"], ModelFault(said["fault"]), said["at_ms"])
 
 

@@ -56,7 +56,7 @@ class Tally:
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
 
-    def count(self, what: Counted, *labels: str) -> None:
+    def add(self, what: Counted, *labels: str) -> None:
         """One more, with these values of its labels."""
         self._counts[_field(what, *labels)] += 1
 

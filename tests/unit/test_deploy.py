@@ -118,8 +118,8 @@ async def test_every_metric_and_label_that_is_asked_for_is_told(sqlite_store: Sq
     await bus.operator.report_channel("telegram", "connected", ttl_s=30)
     await converse(sqlite_store, ADA, 1)
     tally = Tally()
-    tally.count(TURNS, "done")
-    tally.count(MODEL_OUTCOMES, "openai/x", "key")
+    tally.add(TURNS, "done")
+    tally.add(MODEL_OUTCOMES, "openai/x", "key")
     for duration in (ANSWER_SECONDS, QUEUE_SECONDS, DELIVERY_SECONDS):
         tally.time(duration, 100)
     await bus.operator.add_counts(tally.take())

@@ -18,7 +18,7 @@ def told(counts: dict[str, int]) -> dict[tuple[str, ...], float]:
 def test_counts_of_two_processes_are_one_count_and_durations_fall_into_buckets() -> None:
     one, two = Tally(), Tally()
     for tally in (one, two):
-        tally.count(MODEL_OUTCOMES, "openai/x", "answered")
+        tally.add(MODEL_OUTCOMES, "openai/x", "answered")
     for ms in (-5, 100, 101, 1_000_000):
         two.time(DELIVERY_SECONDS, ms)
     found = told(Counter(one.take()) + Counter(two.take()))
@@ -30,10 +30,10 @@ def test_counts_of_two_processes_are_one_count_and_durations_fall_into_buckets()
 
 def test_what_nobody_took_is_told_the_next_time_and_what_is_not_known_here_is_not() -> None:
     tally = Tally()
-    tally.count(MODEL_OUTCOMES, "x", "key")
+    tally.add(MODEL_OUTCOMES, "x", "key")
     taken = tally.take()
     assert not tally.take()
-    tally.count(MODEL_OUTCOMES, "x", "key")
+    tally.add(MODEL_OUTCOMES, "x", "key")
     tally.give_back(taken)
     found = told({**tally.take(), "trivet_of_tomorrow\x1fx": 1})
     assert found == {("trivet_model_outcomes_total", "X", "KEY"): 2}
