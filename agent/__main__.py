@@ -76,7 +76,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(Relay(worker_id, bus.lanes, store, clock, spans).run()),
+                group.create_task(Relay(worker_id, bus.lanes, store, clock, spans, clients.health.tally).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
                 group.create_task(showing_access(keeper)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),

@@ -12,7 +12,7 @@ from platform import python_version, system
 from agent.afterwards.consolidation import Consolidation
 from agent.afterwards.finished import AfterTurn
 from agent.afterwards.keeping import keeping_answers
-from agent.afterwards.tracing import tracing_turns
+from agent.afterwards.tracing import counting_turns, tracing_turns
 from agent.afterwards.yielding import waking_waiters
 from agent.allowances import Allowances
 from agent.attachments.attending import Attending
@@ -51,6 +51,7 @@ from agent.model.client import ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
+from agent.model.observed import ModelHealth
 from agent.model.traced import TracedClient
 from agent.model_clients import ModelClients
 from agent.models import Models
@@ -139,10 +140,11 @@ async def assembled(
             background=background,
             concurrency=settings.agent.concurrency,
             grace_s=grace_s,
-            beside=(parts.firing.run, parts.waking.run, *delegation.beside),
+            beside=(parts.firing.run, parts.waking.run, partial(clients.health.run, bus.operator), *delegation.beside),
             lasting=delegation.lasting,
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)
+        await clients.health.report(bus.operator)
 
 
 def control_lane(
@@ -156,8 +158,8 @@ def control_lane(
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Announcing:
-    """Who tells admins of strangers."""
-    return Announcing(bus.access, bus.lanes, store, settings.access.notify, scrubber, clock)
+    """Who tells admins of strangers, and of models that do not answer."""
+    return Announcing(bus.access, bus.lanes, bus.operator, store, settings.access, scrubber, clock)
 
 
 def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Suggesting:
@@ -189,6 +191,7 @@ class _Parts:
     ) -> None:
         self._transcriptions = clients.transcriptions
         self._endpoint_of = clients.endpoint_of
+        self._health = clients.health
         self._settings = settings
         self._bus = bus
         self._store = store
@@ -314,7 +317,16 @@ class _Parts:
         facts = RuntimeFacts(
             version("trivet"), python_version(), system(), settings.channels.enabled_names, settings.scrub.vault.enabled
         )
-        engine = _engine(settings.agent, self.client, self._endpoint_of, self.meter, tools, self._scrubber, self._clock)
+        engine = _engine(
+            settings.agent,
+            self.client,
+            self._endpoint_of,
+            self.meter,
+            self._health,
+            tools,
+            self._scrubber,
+            self._clock,
+        )
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
         conversing = Conversing(
@@ -390,6 +402,7 @@ class _Parts:
             *((keeping_answers(self._cache),) if keeps else ()),
             waking_waiters(self._ends.ring),
             tracing_turns(self._spans),
+            counting_turns(self._health.tally),
         )
 
 
@@ -404,6 +417,7 @@ def _engine(
     client: ModelClient,
     endpoint_of: Callable[[str], Endpoint],
     gate: Gate,
+    health: ModelHealth,
     tools: ToolRegistry,
     scrubber: Scrubber,
     clock: Clock,
@@ -423,6 +437,7 @@ def _engine(
         clock,
         otherwise=steps,
         gate=gate,
+        health=health,
         rounds_max=settings.tool_rounds_max,
         fallbacks=settings.fallback_models,
         endpoint_of=endpoint_of,

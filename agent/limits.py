@@ -36,6 +36,8 @@ SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit o
 # --- model calls
 MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
+MODEL_REPORTS_EVERY_S: Final = 3.0  # how late an operator sees that a key is wrong; no call waits for it
+MODEL_NOTICE_EVERY_S: Final = 3_600  # admins are told of a model that does not answer; not with each turn that fails
 TRIAL_TIMEOUT_S: Final = 60.0  # of `trivet init`: somebody sits and waits; a local model may have to be loaded first
 TRIAL_TOKENS_MAX: Final = 1_000  # one sentence; models that think first take hundreds before it
 TRIAL_CHARS_MAX: Final = 80  # of what it said: a line of a terminal

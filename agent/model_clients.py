@@ -1,9 +1,9 @@
-"""The clients of all models that the settings name: tried again, then fallen back from."""
+"""The clients of all models that the settings name: tried again, observed, then fallen back from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agent.attachments.gallery import WorkspaceGallery
 from agent.model.by_name import ByName
@@ -13,12 +13,13 @@ from agent.model.embedding import EmbeddingModel
 from agent.model.endpoints import Endpoint, Endpoints
 from agent.model.fallback import FallbackClient
 from agent.model.litellm_client import LitellmClient
+from agent.model.observed import ModelHealth, ObservedClient, ObservedEmbeddings, ObservedTranscriptions
 from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
 from agent.model.seeing import SeeingClient
 from agent.model.transcription import TranscriptionModel
-from agent.models import check_models
+from agent.models import check_models, named_models
 from agent.tools.files.workspace import Workspaces
-from gateway.config import Settings
+from gateway.config import Settings, utility_model
 from gateway.contracts.workspaces import WORKSPACES
 
 
@@ -30,6 +31,7 @@ class ModelClients:
     embeddings: EmbeddingModel | None
     transcriptions: TranscriptionModel | None
     endpoint_of: Callable[[str], Endpoint] = Endpoint
+    health: ModelHealth = field(default_factory=ModelHealth)
 
 
 def model_clients(settings: Settings) -> ModelClients:
@@ -39,11 +41,15 @@ def model_clients(settings: Settings) -> ModelClients:
     gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
-    client = FallbackClient(RetryingClient(SeeingClient(ByName(litellm))), agent.fallback_models)
+    named = {name for names in named_models(settings).values() for name in names}
+    health = ModelHealth(lambda model: litellm.facts(model).api or model, named | {utility_model(settings)})
+    observed = ObservedClient(RetryingClient(SeeingClient(ByName(litellm))), health)
+    client = FallbackClient(observed, agent.fallback_models)
     check_models(client, settings, known=catalog.names)
     return ModelClients(
         client,
-        RetryingEmbeddings(litellm) if agent.embedding_model else None,
-        RetryingTranscriptions(litellm) if agent.transcription_model else None,
+        ObservedEmbeddings(RetryingEmbeddings(litellm), health) if agent.embedding_model else None,
+        ObservedTranscriptions(RetryingTranscriptions(litellm), health) if agent.transcription_model else None,
         endpoint_of,
+        health,
     )

@@ -134,7 +134,7 @@ def check_models(client: ModelClient, settings: Settings, *, known: Iterable[str
     if hearing is not None and hearing.extra_headers:
         name = settings.agent.transcription_model
         raise ConfigError(f"models.{name}.extra_headers: litellm gives none to a transcription: take them out")
-    for setting, models in _named_models(settings).items():
+    for setting, models in named_models(settings).items():
         for model in models:
             try:
                 client.check_name(model)
@@ -143,7 +143,7 @@ def check_models(client: ModelClient, settings: Settings, *, known: Iterable[str
                 raise ConfigError(f"{setting}: {error}" + (f"; did you mean {near[0]}?" if near else "")) from error
 
 
-def _named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
+def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
     """Every setting that names models, and those that it names."""
     agent, routing = settings.agent, settings.routing
     named = {

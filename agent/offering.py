@@ -11,7 +11,7 @@ from typing import Final
 
 from agent.limits import BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_S, BUTTONS_MAX
 from gateway.contracts.buttons import Button
-from gateway.contracts.errors import ContextTooLong
+from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Choice, CleanText, InboundMessage, Reply, clipped, joined, own_words
 from gateway.contracts.ports import Clock
@@ -73,5 +73,8 @@ def offering(
 
 
 def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, ...]:
-    """The button under a turn that failed: that very turn is taken once more, as long as nothing followed it."""
-    return () if isinstance(error, ContextTooLong) else (Offer(words.say(_RETRY), f"/retry {turn_id}"),)
+    """The button under a turn that failed: that very turn is taken once more, as long as nothing followed it. None
+    where that would fail again."""
+    if isinstance(error, ContextTooLong) or (isinstance(error, ModelError) and error.needs_operator):
+        return ()
+    return (Offer(words.say(_RETRY), f"/retry {turn_id}"),)

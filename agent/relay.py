@@ -15,10 +15,11 @@ import structlog
 
 from agent.batch import turn_of_reply
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.messages import Receipt
+from gateway.contracts.messages import DeliveryState, Receipt
 from gateway.contracts.ports import Clock, LaneBus, SpanSink, Store
 from gateway.limits import RELAY_AFTER_S
 from gateway.telemetry.spans import delivery_spans
+from gateway.telemetry.tally import DELIVERY_SECONDS, Tally
 
 _log = structlog.get_logger(__name__)
 _SWEEP_EVERY_S: Final = 5.0
@@ -32,12 +33,13 @@ class Relay:
     """The receipt writer and the sweeper of one agent process. Every process runs them: a receipt and a
     stale reply are given to one, and doing it twice changes nothing."""
 
-    def __init__(self, worker_id: str, bus: LaneBus, store: Store, clock: Clock, spans: SpanSink) -> None:
+    def __init__(self, worker_id: str, bus: LaneBus, store: Store, clock: Clock, spans: SpanSink, tally: Tally) -> None:
         self._id = worker_id
         self._bus = bus
         self._store = store
         self._clock = clock
         self._spans = spans
+        self._tally = tally
         self._unwritten: Sequence[tuple[str, Receipt]] = ()
         self._sweep_at_s = clock.monotonic_s()
 
@@ -71,6 +73,9 @@ class Relay:
             if turn_id := turn_of_reply(receipt.record.reply_id):
                 for span in delivery_spans(turn_id, receipt):
                     self._spans.record(span)
+                record = receipt.record
+                if record.state is DeliveryState.SENT and record.published_at_ms:
+                    self._tally.time(DELIVERY_SECONDS, record.updated_at_ms - record.published_at_ms)
 
     async def sweep(self) -> int:
         """Publish committed replies of which no receipt tells `RELAY_AFTER_S` later; how many there were."""

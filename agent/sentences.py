@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gateway.contracts.entries import Session
-from gateway.contracts.errors import ContextTooLong, ModelTooSlow
+from gateway.contracts.errors import ContextTooLong, ModelError, ModelTooSlow
 from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, own_words
 from gateway.contracts.subagents import SubTask
 from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
@@ -43,6 +43,11 @@ def failure_sentence(error: Exception, reference: str, words: Words) -> str:
     if isinstance(error, ContextTooLong):
         return words.say(
             "This conversation has become too long for the model. Begin a new one with /new. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, ModelError) and error.needs_operator:
+        return words.say(
+            "I cannot answer at the moment: the operator has to mend something first. (Reference {reference})",
             reference=reference,
         )
     if isinstance(error, TimeoutError | ModelTooSlow):

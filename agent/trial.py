@@ -1,19 +1,30 @@
-"""One real completion: `python -m agent.trial`. Do the model, its key and its address work?
+"""Real calls of models: do they, their keys and their addresses work?
 
-Says what the model said.
+    python -m agent.trial        asks the configured model for a sentence, and says it
+    python -m agent.trial all    asks every model that a setting names for one token: a line of JSON for each
+
+No other model answers for one that fails.
 """
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
+import sys
+import wave
 from typing import Final, NoReturn
 
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
-from agent.model.client import ModelAnswer, ModelClient, ModelRequest, PromptMessage
-from agent.model_clients import model_clients
+from agent.model.client import ModelRequest, PromptMessage, ask
+from agent.model.embedding import EmbeddingRequest
+from agent.model.transcription import TranscriptionRequest
+from agent.model_clients import ModelClients, model_clients
+from agent.models import named_models
 from agent.one_shot import answer_once
-from gateway.config import Settings
+from gateway.config import SCRIPTED_MODEL, Settings, utility_model
 from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.errors import ModelError
+from gateway.contracts.errors import KeyRejected, ModelError, ModelUnavailable, QuotaSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import own_words
 from gateway.scrub import Scrubber
@@ -21,36 +32,100 @@ from gateway.scrub import Scrubber
 _SYSTEM: Final = own_words("You are being tried. Answer in one short sentence.")
 _QUESTION: Final = own_words("Say hello.")
 _NOBODY: Final = SessionKey("cli", "trial")
+_SILENCE_HZ: Final = 16_000
+_KEY_REMEDY: Final = "correct its key, in agent.api_key, in its [models.<name>] or in the variable of its provider"
 
 
 def main() -> NoReturn:
-    """Try the configured model."""
-    answer_once(_tried)
+    """Try the configured model, or all of them."""
+    answer_once(_tried_all if sys.argv[1:] == ["all"] else _tried)
 
 
 async def _tried(settings: Settings, scrubber: Scrubber) -> str:
-    return await _said(model_clients(settings).client, settings.agent.model, scrubber)
-
-
-async def _said(client: ModelClient, model: str, scrubber: Scrubber) -> str:
     """The beginning of the answer, on one line. Raises `ModelError`."""
+    clients = _clients(settings)
+    try:
+        said = await _said(clients, settings.agent.model, TRIAL_TOKENS_MAX)
+    finally:
+        await clients.client.close()
+    return " ".join(scrubber.scrub(said).split())[:TRIAL_CHARS_MAX]
+
+
+async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
+    """What is wrong with each model, and what to do about it; both empty where nothing is."""
+    clients, named = _clients(settings), dict[str, str]()
+    for setting, models in (*named_models(settings).items(), ("agent.utility_model", (utility_model(settings),))):
+        for model in models:
+            named.setdefault(model, setting)
+    tried = {model: setting for model, setting in named.items() if not model.startswith(SCRIPTED_MODEL)}
+    try:
+        wrong = await asyncio.gather(*(_what_is_wrong(clients, settings, model) for model in tried))
+    finally:
+        await clients.client.close()
+    rows = [
+        {"setting": setting, "model": model, "wrong": scrubber.scrub(what), "remedy": remedy}
+        for (model, setting), (what, remedy) in zip(tried.items(), wrong, strict=True)
+    ]
+    return "\n".join(map(json.dumps, sorted(rows, key=lambda row: (row["setting"], row["model"]))))
+
+
+def _clients(settings: Settings) -> ModelClients:
+    """Those of the agent, but with nothing to fall back on."""
+    alone = settings.agent.model_copy(update={"fallback_models": ()})
+    return model_clients(settings.model_copy(update={"agent": alone}))
+
+
+async def _what_is_wrong(clients: ModelClients, settings: Settings, model: str) -> tuple[str, str]:
+    try:
+        if model == settings.agent.embedding_model:
+            await _embedded(clients, model)
+        elif model == settings.agent.transcription_model:
+            await _heard(clients, model)
+        else:
+            # A model that thinks first is refused, or never begins to answer, where a token is all it has.
+            is_thinking = clients.client.facts(model).is_reasoning
+            await _said(clients, model, TRIAL_TOKENS_MAX if is_thinking else 1)
+    except KeyRejected:
+        return "its provider does not accept the key", _KEY_REMEDY
+    except QuotaSpent:
+        return "its quota or credit is used up", "raise it at its provider"
+    except ModelUnavailable as error:
+        return f"it cannot be reached: {error}", "look at its address and the network, or try again later"
+    except ModelError as error:
+        return f"it does not answer: {error}", "correct its name or its address"
+    return "", ""
+
+
+async def _said(clients: ModelClients, model: str, tokens_max: int) -> str:
     request = ModelRequest(
         model,
         UsagePurpose.TURN,
         _NOBODY,
         _SYSTEM,
         (PromptMessage(Role.USER, _QUESTION),),
-        completion_tokens_max=TRIAL_TOKENS_MAX,
+        completion_tokens_max=tokens_max,
         timeout_s=TRIAL_TIMEOUT_S,
         backoff_s=(),
     )
-    try:
-        async for event in client.stream(request):
-            if isinstance(event, ModelAnswer):
-                return " ".join(scrubber.scrub(event.text).split())[:TRIAL_CHARS_MAX]
-    finally:
-        await client.close()
-    raise ModelError("the model said nothing at all")
+    return (await ask(clients.client, request)).text
+
+
+async def _embedded(clients: ModelClients, model: str) -> None:
+    assert clients.embeddings is not None
+    await clients.embeddings.embed(EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
+
+
+async def _heard(clients: ModelClients, model: str) -> None:
+    """Have it write down a second of silence."""
+    assert clients.transcriptions is not None
+    recording = io.BytesIO()
+    with wave.open(recording, "wb") as file:
+        file.setparams((1, 2, _SILENCE_HZ, 0, "NONE", "not compressed"))
+        file.writeframes(bytes(2 * _SILENCE_HZ))
+    content = recording.getvalue()
+    await clients.transcriptions.transcribe(
+        TranscriptionRequest(model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S)
+    )
 
 
 if __name__ == "__main__":

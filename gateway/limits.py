@@ -75,6 +75,7 @@ SUGGESTIONS_ASKED_MAX: Final = 200  # more than one process answers in that time
 SUGGESTIONS_PER_S: Final = 3  # to one person: clients ask when he pauses, and a title takes some letters
 SUGGESTIONS_BURST: Final = 20  # of them at once: a word in one go
 CHANNEL_REPORT_TTL_S: Final = 15.0
+MODEL_TROUBLES_TTL_S: Final = 86_400  # a model that nobody asked for a day may have been mended since
 
 # --- store
 VIEW_PAGE_ENTRIES: Final = 500  # of a history, newest first: most conversations are one page

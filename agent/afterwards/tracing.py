@@ -1,10 +1,11 @@
-"""Tells of a turn, and of how long its messages waited, once it is committed."""
+"""Tells of a turn, and of how long its messages waited, once it is committed: to a collector, and to /metrics."""
 
 from __future__ import annotations
 
 from agent.afterwards.finished import AfterTurn, Finished
 from gateway.contracts.ports import SpanSink
 from gateway.telemetry.spans import turn_spans
+from gateway.telemetry.tally import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 
 
 def tracing_turns(spans: SpanSink) -> AfterTurn:
@@ -16,3 +17,17 @@ def tracing_turns(spans: SpanSink) -> AfterTurn:
             spans.record(span)
 
     return tell
+
+
+def counting_turns(tally: Tally) -> AfterTurn:
+    """Likewise."""
+
+    async def count(finished: Finished) -> None:
+        batch, commit = finished.batch, finished.commit
+        received_ms = min(message.received_at_ms for message in batch.messages)
+        tally.add(TURNS, commit.state.value)
+        tally.time(QUEUE_SECONDS, batch.begun_at_ms - received_ms)
+        if commit.outbox:
+            tally.time(ANSWER_SECONDS, commit.finished_at_ms - received_ms)
+
+    return count

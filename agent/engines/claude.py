@@ -26,6 +26,7 @@ from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, TURN_TIM
 from agent.model.client import ModelClient, PromptMessage, RequestedCall
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, cost_of, planned
+from agent.model.observed import ModelHealth
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
@@ -83,6 +84,7 @@ class ClaudeEngine:
         *,
         otherwise: Engine,
         gate: Gate,
+        health: ModelHealth,
         rounds_max: int,
         fallbacks: Sequence[str] = (),
         endpoint_of: Callable[[str], Endpoint] = Endpoint,
@@ -97,6 +99,7 @@ class ClaudeEngine:
         self._clock = clock
         self._otherwise = otherwise
         self._gate = gate
+        self._health = health
         self._rounds_max = rounds_max
         self._endpoint_of = endpoint_of
         self._fallbacks = tuple(other for other in map(endpoint_of, fallbacks) if is_claude(other.model))
@@ -142,19 +145,20 @@ class ClaudeEngine:
         )
         charged = len(taken.usage)
         hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
-        working = asyncio.create_task(self._converse(hearing, context, model, system, told))
-        self._working.add(working)
-        working.add_done_callback(self._ended)
-        try:
-            await asyncio.shield(working)
-        except asyncio.CancelledError:
-            working.cancel()  # once: a second one would cut short how the program is ended
-            raise
-        finally:
-            hearing.charge()
-            if ticket is not None:
-                ticket.settle_soon(cost_of(taken.usage[charged:]))
-        hearing.conclude()
+        with self._health.watching(model):
+            working = asyncio.create_task(self._converse(hearing, context, model, system, told))
+            self._working.add(working)
+            working.add_done_callback(self._ended)
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                working.cancel()  # once: a second one would cut short how the program is ended
+                raise
+            finally:
+                hearing.charge()
+                if ticket is not None:
+                    ticket.settle_soon(cost_of(taken.usage[charged:]))
+            hearing.conclude()
 
     def _ended(self, working: asyncio.Task[None]) -> None:
         self._working.discard(working)

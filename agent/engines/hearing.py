@@ -13,7 +13,14 @@ from agent.model.client import TokenCount, price_usd
 from agent.tools.arguments import cleaned
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
-from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelUnavailable
+from gateway.contracts.errors import (
+    ContextTooLong,
+    KeyRejected,
+    ModelError,
+    ModelRejected,
+    ModelUnavailable,
+    QuotaSpent,
+)
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
 
@@ -22,6 +29,10 @@ TOOL_PREFIX: Final = "mcp__trivet__"
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _TRANSIENT_ERRORS: Final = frozenset({"rate_limit", "server_error", "overloaded"})
+_KEY_STATUS: Final = frozenset({401, 403})
+_KEY_ERROR: Final = "authentication_failed"
+_SPENT_STATUS: Final = 402
+_SPENT_ERROR: Final = "billing_error"
 _TOO_LONG_WORDS: Final = ("prompt is too long", "context window", "context length", "input is too long")
 
 
@@ -155,6 +166,10 @@ class Hearing:
             raise ContextTooLong(what)
         if result.api_error_status in _TRANSIENT_STATUS or self._error in _TRANSIENT_ERRORS:
             raise ModelUnavailable(what)
+        if result.api_error_status in _KEY_STATUS or self._error == _KEY_ERROR:
+            raise KeyRejected(what)
+        if result.api_error_status == _SPENT_STATUS or self._error == _SPENT_ERROR:
+            raise QuotaSpent(what)
         if result.api_error_status is not None or self._error:
             raise ModelRejected(what)
         raise ModelError(what)

@@ -35,11 +35,22 @@ from agent.model.transcription import TranscriptionAnswer, TranscriptionRequest
 from agent.model.wire import addressed, arguments
 from agent.tokens import estimate_tokens
 from gateway.contracts.alongside import Image
-from gateway.contracts.errors import ContextTooLong, ModelError, ModelRejected, ModelTooSlow, ModelUnavailable
+from gateway.contracts.errors import (
+    ContextTooLong,
+    KeyRejected,
+    ModelError,
+    ModelRejected,
+    ModelTooSlow,
+    ModelUnavailable,
+    QuotaSpent,
+)
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _AS_THE_MAP_SAYS: Final[Mapping[str, bool]] = MappingProxyType({})
+_KEY_STATUS: Final = frozenset({401, 403})
+_KEY_WORDS: Final = ("api key not valid", "api_key_invalid", "invalid_api_key")  # some providers say it with a 400
+_SPENT_STATUS: Final = 402
 _SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing")
 _TOO_LONG_WORDS: Final = (
     "context length",
@@ -299,8 +310,10 @@ def _translated(error: Exception, litellm: Any) -> ModelError:
     what = f"{type(error).__name__} (status {status})"
     if isinstance(error, litellm.ContextWindowExceededError) or _says(said, _TOO_LONG_WORDS):
         return ContextTooLong(what)
-    if _says(said, _SPENT_WORDS):
-        return ModelRejected(f"{what}: quota spent")
+    if status == _SPENT_STATUS or _says(said, _SPENT_WORDS):
+        return QuotaSpent(f"{what}: quota spent")
+    if status in _KEY_STATUS or _says(said, _KEY_WORDS):
+        return KeyRejected(f"{what}: key rejected")
     is_network = isinstance(error, litellm.exceptions.openai.APIConnectionError | litellm.exceptions.httpx.HTTPError)
     if is_network or status in _TRANSIENT_STATUS:
         return ModelUnavailable(what, retry_after_s=_retry_after_s(error))

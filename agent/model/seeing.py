@@ -35,7 +35,7 @@ class SeeingClient(AroundClient):
                     yield event
                 return
             except ModelRejected as error:
-                if has_begun:
+                if has_begun or error.needs_operator:
                     raise
                 _log.warning("model.images_refused", model=request.model, reason=str(error))
             await request.permit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -24,7 +24,7 @@ from gateway.admin.families import families
 from gateway.admin.limits import limit_routes
 from gateway.admin.links import link_routes
 from gateway.admin.people import people
-from gateway.admin.readiness import reasons
+from gateway.admin.readiness import in_words, reasons
 from gateway.admin.sessions import compacting, conversations
 from gateway.admin.site import site
 from gateway.admin.tasks import tasks
@@ -36,6 +36,7 @@ from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ports import (
     Clock,
     IntakeBus,
+    ModelTrouble,
     OperatorBus,
     QueueFigures,
     Scrubber,
@@ -47,6 +48,7 @@ from gateway.contracts.spending import day_begins_ms, day_of
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.doorkeeper import Doorkeeper
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
+from gateway.telemetry.tally import tally_families
 from gateway.telemetry.usage import Sums, usage_families
 
 _TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
@@ -135,12 +137,13 @@ def _health(parts: Parts) -> APIRouter:
 
     @router.get("/readyz", responses={503: {"model": Readiness}})
     async def readyz(response: Response) -> Readiness:
-        """Every configured channel is connected, an agent is alive, the database is ours; else 503 and why."""
+        """Every configured channel is connected, an agent is alive, the database is ours; else 503 and why. Models
+        that do not answer are named, and change nothing: another may answer, and no restart mends it."""
         figures, problem = await _figures(parts), await _database_problem(parts)
         found = list(reasons(figures, channels=parts.channels, database_problem=problem))
         if found:
             response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-        return Readiness(ready=not found, reasons=found)
+        return Readiness(ready=not found, reasons=found, models=[in_words(each) for each in await _troubles(parts)])
 
     return router
 
@@ -157,7 +160,10 @@ def _metrics(parts: Parts) -> APIRouter:
             channels=parts.channels,
             database_up=not problem,
             version=parts.version,
-            more=usage_families(await _spent_today(parts), clean=parts.scrubber.scrub),
+            more=(
+                *usage_families(await _spent_today(parts), clean=parts.scrubber.scrub),
+                *tally_families(await _counts(parts), await _troubles(parts), clean=parts.scrubber.scrub),
+            ),
         )
         return Response(text, media_type=CONTENT_TYPE)
 
@@ -169,6 +175,20 @@ async def _figures(parts: Parts) -> QueueFigures | None:
         return await parts.figures.figures()
     except BusError:
         return None
+
+
+async def _troubles(parts: Parts) -> Sequence[ModelTrouble]:
+    try:
+        return await parts.figures.model_troubles()
+    except BusError:
+        return ()
+
+
+async def _counts(parts: Parts) -> Mapping[str, int]:
+    try:
+        return await parts.figures.counts()
+    except BusError:
+        return {}
 
 
 async def _spent_today(parts: Parts) -> Sums:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
-from gateway.contracts.ports import QueueFigures
+from gateway.contracts.ports import ModelFault, ModelTrouble, QueueFigures
 
 CONNECTED: Final = "connected"
+_FAULTS: Final = {
+    ModelFault.KEY: "does not accept its key",
+    ModelFault.QUOTA: "says that its quota or credit is used up",
+}
 
 
 def reasons(figures: QueueFigures | None, *, channels: Iterable[str], database_problem: str) -> Iterator[str]:
@@ -23,3 +28,9 @@ def reasons(figures: QueueFigures | None, *, channels: Iterable[str], database_p
             yield f"{name}: {state}"
     if figures.workers_alive == 0:
         yield "no agent process is alive"
+
+
+def in_words(trouble: ModelTrouble) -> str:
+    """Why a model does not answer, and when it was last asked in vain."""
+    asked = datetime.fromtimestamp(trouble.at_ms / 1000, UTC)
+    return f"{trouble.model}: {trouble.provider} {_FAULTS[trouble.fault]} ({asked:%Y-%m-%d %H:%M} UTC)"

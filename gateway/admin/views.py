@@ -133,6 +133,7 @@ class Readiness(BaseModel):
 
     ready: bool
     reasons: list[str]
+    models: list[str] = Field(description="Models that do not answer for want of a key or of credit; others may.")
 
 
 def checked_channel(channel: str) -> str:

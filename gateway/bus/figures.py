@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,14 +12,14 @@ from gateway.bus import ledger
 from gateway.bus.forgetting import rewrite_log
 from gateway.bus.keys import ShardKeys, lane_handle
 from gateway.bus.lanescripts import LaneScripts
-from gateway.bus.line import Line
+from gateway.bus.line import Command, Line
 from gateway.bus.scripts import script
 from gateway.contracts.envelope import decode_inbound, encode, inbound_prefix
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
-from gateway.contracts.ports import DeadLetter, QueueFigures, WaitingMessage
-from gateway.limits import DEAD_LETTERS_MAX
+from gateway.contracts.ports import DeadLetter, ModelFault, ModelTrouble, QueueFigures, WaitingMessage
+from gateway.limits import DEAD_LETTERS_MAX, MODEL_TROUBLES_TTL_S
 
 _ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 _LANES_SEARCHED: Final = 50  # in one script: a thousand messages at most, some megabytes
@@ -147,6 +148,30 @@ class Operator:
             (channel, state, int(ttl_s * 1000)),
         )
 
+    async def report_models(self, news: Mapping[str, ModelTrouble | None]) -> None:
+        """What became of the newest call of each of these models; None: it answered."""
+        key = self._keys.model_troubles
+        commands: list[Command] = [
+            ("HDEL", key, model) if trouble is None else ("HSET", key, model, _trouble_text(trouble))
+            for model, trouble in news.items()
+        ]
+        await self._line.call_all([*commands, ("EXPIRE", key, MODEL_TROUBLES_TTL_S)])
+
+    async def model_troubles(self) -> Sequence[ModelTrouble]:
+        """The models that do not answer, by name, but for faults that only a newer release knows."""
+        rows = await self._line.call("HGETALL", self._keys.model_troubles)
+        found = (_trouble(model.decode(), text) for model, text in sorted(rows.items()))
+        return [trouble for trouble in found if trouble is not None]
+
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to what is counted over all processes. A connection that breaks may count twice."""
+        await self._line.call_all([("HINCRBY", self._keys.tally, field, number) for field, number in counts.items()])
+
+    async def counts(self) -> Mapping[str, int]:
+        """All that was counted since this bus was new."""
+        rows = await self._line.call("HGETALL", self._keys.tally)
+        return {field.decode(): int(number) for field, number in rows.items()}
+
     async def ping(self) -> None:
         """Raises `BusUnavailable` unless Redis answers."""
         await self._line.call("PING")
@@ -170,6 +195,17 @@ def _dead_letter(entry_id: str, fields: Mapping[bytes, bytes]) -> DeadLetter:
         error=fields[b"error"].decode(),
         message=message,
     )
+
+
+def _trouble_text(trouble: ModelTrouble) -> str:
+    return json.dumps({"provider": trouble.provider, "fault": trouble.fault, "at_ms": trouble.at_ms})
+
+
+def _trouble(model: str, text: bytes) -> ModelTrouble | None:
+    said: Mapping[str, Any] = json.loads(text)
+    if said["fault"] not in set(ModelFault):
+        return None
+    return ModelTrouble(model, said["provider"], ModelFault(said["fault"]), said["at_ms"])
 
 
 def _pairs(flat: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -270,6 +270,14 @@ class ShardKeys:
         return self._named("chan")
 
     @property
+    def model_troubles(self) -> str:
+        return self._named("models")
+
+    @property
+    def tally(self) -> str:
+        return self._named("tally")
+
+    @property
     def meta(self) -> str:
         return self._named("meta")
 
@@ -372,6 +380,8 @@ DECLARED: Final = (
     KeyKind("rate:.+", "hash", _EXPIRES, "intake", "messages that a person may still send; absent when all"),
     KeyKind("pace:.+", "hash", _EXPIRES, "intake", "commands that a person may still give; absent when all"),
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
+    KeyKind("models", "hash", _EXPIRES, "figures", "model -> why it does not answer, MODEL_TROUBLES_TTL_S"),
+    KeyKind("tally", "hash", _PERMANENT, "figures", "metric, labels -> how often; as many as models are configured"),
     KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gateway.bus.placing import NotSigned, Placing
@@ -13,7 +13,7 @@ from gateway.contracts.access import AccessView, Asked, Pairing, Projection, Tak
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord
-from gateway.contracts.ports import DeadLetter, QueueFigures, WaitingMessage
+from gateway.contracts.ports import DeadLetter, ModelTrouble, QueueFigures, WaitingMessage
 
 
 class SpreadAccess:
@@ -55,7 +55,8 @@ class SpreadAccess:
 
 
 class SpreadOperator:
-    """`gateway.contracts.ports.OperatorBus`: figures are sums, and none are given while a shard is away."""
+    """`gateway.contracts.ports.OperatorBus`: figures are sums, and none are given while a shard is away.
+    Counts, and what is told of models, are in the first."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
@@ -132,6 +133,18 @@ class SpreadOperator:
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         await self._rooms.named(channel).report_channel(channel, state, ttl_s=ttl_s)
+
+    async def report_models(self, news: Mapping[str, ModelTrouble | None]) -> None:
+        await self._shards[0].operator.report_models(news)
+
+    async def model_troubles(self) -> Sequence[ModelTrouble]:
+        return await self._shards[0].operator.model_troubles()
+
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        await self._shards[0].operator.add_counts(counts)
+
+    async def counts(self) -> Mapping[str, int]:
+        return await self._shards[0].operator.counts()
 
     async def ping(self) -> None:
         """Raises `BusUnavailable` unless every shard is served."""

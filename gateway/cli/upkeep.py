@@ -31,12 +31,16 @@ def migrate(
         say(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
 
 
-def doctor(config: ConfigOption = None) -> None:
-    """Find what is wrong and say how to mend it. The exit code is 1 when something is."""
+def doctor(
+    config: ConfigOption = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Call neither platforms nor models.")] = False,
+) -> None:
+    """Find what is wrong and say how to mend it: each model is asked for one token. The exit code is 1 when something
+    is."""
     from gateway.doctor.examine import examine  # noqa: PLC0415 - start-up: only this needs every client
     from gateway.doctor.findings import as_table, is_healthy  # noqa: PLC0415 - as above
 
-    found = asyncio.run(examine(loaded_and_warned(config), process_environment()))
+    found = asyncio.run(examine(loaded_and_warned(config), process_environment(), is_offline=offline))
     say(as_table(found))
     if not is_healthy(found):
         raise typer.Exit(EXIT_FAILED)

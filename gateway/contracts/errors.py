@@ -17,7 +17,9 @@
     ├── ModelError                  after retries; `user_sentence` is what the user may read
     │   ├── ModelUnavailable        retryable: rate limit, overload, 5xx, connect and read errors
     │   ├── ModelTooSlow            no answer in the time it had: trying again would take as long
-    │   ├── ModelRejected           authentication, quota, not found, invalid request
+    │   ├── ModelRejected           not found, invalid request
+    │   │   ├── KeyRejected         the provider does not accept the key: the operator is told
+    │   │   └── QuotaSpent          the provider's quota or credit is used up: likewise
     │   ├── ContextTooLong          compact and try once more
     │   └── BudgetSpent             today's allowance is spent: the call was not made
     ├── ToolError                   an error result for the model, never for the user
@@ -31,7 +33,7 @@
         ├── FormatRefused           the same chunk goes out as plain text
         └── CredentialsRejected     the account stops, the operator is told
 
-`retryable` is a fact of the class, not of the moment.
+`retryable` and `needs_operator` are facts of the class, not of the moment.
 """
 
 from __future__ import annotations
@@ -119,7 +121,9 @@ class Fenced(StoreError):
 
 
 class ModelError(TrivetError):
-    """A model call failed for good."""
+    """A model call failed for good. With `needs_operator` it fails for everybody until an operator mends something."""
+
+    needs_operator: ClassVar[bool] = False
 
 
 class ModelUnavailable(ModelError):
@@ -140,7 +144,19 @@ class ModelTooSlow(ModelError):
 
 
 class ModelRejected(ModelError):
-    """Authentication, quota, unknown model, invalid request: trying again changes nothing."""
+    """Key, quota, unknown model, invalid request: trying again changes nothing."""
+
+
+class KeyRejected(ModelRejected):
+    """The provider does not know the key, or does not let it use the model; or there is no key."""
+
+    needs_operator = True
+
+
+class QuotaSpent(ModelRejected):
+    """The provider answers no more until its account has credit again. Our own caps are `BudgetSpent`."""
+
+    needs_operator = True
 
 
 class ContextTooLong(ModelError):

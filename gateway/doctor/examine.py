@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from gateway.config import Loaded
+from gateway.config.loading import CONFIG_VARIABLE
 from gateway.doctor.findings import Finding
 from gateway.doctor.machine import (
     check_configuration,
@@ -12,6 +14,7 @@ from gateway.doctor.machine import (
     check_data_dir,
     check_memory,
     check_model,
+    check_models,
     check_ports,
     check_scrubber,
     check_telemetry,
@@ -20,10 +23,16 @@ from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
 
 
-async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
-    """Look at everything; takes as long as the slowest server that does not answer."""
+async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: bool = False) -> list[Finding]:
+    """Look at everything; takes as long as the slowest server that does not answer. Neither platforms nor models are
+    called when `is_offline`."""
     settings = loaded.settings
-    platforms = await check_platforms(settings)
+    if loaded.path is not None:
+        environ = {**environ, CONFIG_VARIABLE: str(loaded.path.absolute())}
+    models: Sequence[Finding] = ()
+    platforms: Sequence[Finding] = ()
+    if not is_offline:
+        models, platforms = await asyncio.gather(check_models(environ), check_platforms(settings))
     return [
         *check_configuration(loaded),
         check_data_dir(settings),
@@ -31,6 +40,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str]) -> list[Finding]:
         await check_database(settings),
         *await check_ports(settings),
         check_model(settings, environ),
+        *models,
         check_scrubber(),
         check_memory(),
         check_telemetry(settings),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
@@ -19,8 +20,10 @@ from gateway.preflight import check_port_free, http_get
 from gateway.scrub.finding import engine_name
 from gateway.telemetry.tracing import check_exporter
 
-_CONFINEMENT: Final = (sys.executable, "-m", "agent.confinement")
+_CONFINEMENT: Final = "agent.confinement"
 _CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten seconds
+_TRIAL: Final = "agent.trial"
+_TRIAL_S: Final = 90.0  # the start of the process, and what it gives each model: they are asked at the same time
 _FOREWORD: Final = "trivet: "
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
@@ -76,21 +79,50 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> F
     name = "subagents.confinement"
     if not settings.subagents.enabled:
         return ok(name, "there are no sub-agents: subagents.enabled is off")
-    trying = await asyncio.create_subprocess_exec(*_CONFINEMENT, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
     try:
-        async with asyncio.timeout(_CONFINEMENT_S):
+        said = await _said_by_agent(_CONFINEMENT, environ=environ, within_s=_CONFINEMENT_S)
+    except TimeoutError:
+        return wrong(name, "no answer", "try again when the machine is less busy")
+    except ConfigError as error:
+        return wrong(name, str(error), 'set subagents.confinement to "auto", or install bubblewrap')
+    held, _, not_held = said.partition("\n")
+    if not_held:
+        return warning(name, f"{held}: {not_held}", "install bubblewrap, and allow user namespaces")
+    return ok(name, held)
+
+
+async def check_models(environ: Mapping[str, str]) -> list[Finding]:
+    """Does each model that a setting names answer? The agent's own program asks it for one token."""
+    try:
+        said = await _said_by_agent(_TRIAL, "all", environ=environ, within_s=_TRIAL_S)
+    except TimeoutError:
+        return [wrong("models", f"no answer within {_TRIAL_S:g} s", "try again, or look at the network")]
+    except ConfigError as error:
+        return [wrong("models", str(error), "correct what it names")]
+    rows = [json.loads(line) for line in said.splitlines()]
+    return [
+        wrong(row["setting"], f"{row['model']}: {row['wrong']}", row["remedy"])
+        if row["wrong"]
+        else ok(row["setting"], f"{row['model']} answers")
+        for row in rows
+    ]
+
+
+async def _said_by_agent(module: str, *words: str, environ: Mapping[str, str], within_s: float) -> str:
+    """What a program of the agent role says. Raises `TimeoutError`, and `ConfigError` with its reason if it fails."""
+    trying = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *words, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        async with asyncio.timeout(within_s):
             said, complaints = await trying.communicate()
     except TimeoutError:
         trying.kill()
         await trying.wait()
-        return wrong(name, "no answer", "try again when the machine is less busy")
+        raise
     if trying.returncode:
-        reason = complaints.decode(errors="replace").strip().rpartition("\n")[2].removeprefix(_FOREWORD)
-        return wrong(name, reason, 'set subagents.confinement to "auto", or install bubblewrap')
-    held, _, not_held = said.decode().strip().partition("\n")
-    if not_held:
-        return warning(name, f"{held}: {not_held}", "install bubblewrap, and allow user namespaces")
-    return ok(name, held)
+        raise ConfigError(complaints.decode(errors="replace").strip().rpartition("\n")[2].removeprefix(_FOREWORD))
+    return said.decode().strip()
 
 
 def check_scrubber() -> Finding:

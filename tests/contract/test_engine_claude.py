@@ -23,6 +23,7 @@ from agent.engines.history import as_text
 from agent.model.client import ModelFacts, PromptMessage
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Planned
+from agent.model.observed import ModelHealth
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.tools.permissions import Permission, Policy, PolicyLine, Risk
@@ -34,10 +35,12 @@ from gateway.contracts.errors import (
     BudgetSpent,
     ConfigError,
     ContextTooLong,
+    KeyRejected,
     ModelError,
     ModelRejected,
     ModelTooSlow,
     ModelUnavailable,
+    QuotaSpent,
 )
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
@@ -147,6 +150,7 @@ async def converse(
         SystemClock(),
         otherwise=otherwise or Otherwise(),
         gate=gate or Till(),
+        health=ModelHealth(),
         rounds_max=rounds_max,
         transport=lambda: next(runs),
     )
@@ -330,7 +334,9 @@ async def test_a_stop_ends_the_program_and_keeps_what_was_done() -> None:
     ("ending", "expected"),
     [
         ({"is_error": True, "result": f"API Error: 529 {SECRET}", "api_error_status": 529}, ModelUnavailable),
-        ({"is_error": True, "result": "Invalid API key", "api_error_status": 401}, ModelRejected),
+        ({"is_error": True, "result": "Invalid API key", "api_error_status": 401}, KeyRejected),
+        ({"is_error": True, "result": "Credit balance is too low", "api_error_status": 402}, QuotaSpent),
+        ({"is_error": True, "result": "no such model", "api_error_status": 404}, ModelRejected),
         ({"is_error": True, "result": "Prompt is too long", "api_error_status": 400}, ContextTooLong),
         ({"is_error": True, "subtype": "error_max_turns", "result": None}, ModelError),
     ],
@@ -422,6 +428,7 @@ def real_engine(api_base: str, *tools: Tool) -> ClaudeEngine:
         SystemClock(),
         otherwise=Otherwise(),
         gate=Till(),
+        health=ModelHealth(),
         rounds_max=5,
         endpoint_of=partial(Endpoint, api_key="sk-ant-nobody", api_base=api_base),
     )
@@ -473,9 +480,9 @@ def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch:
 
 
 def test_the_engine_needs_a_model_it_can_answer_with() -> None:
-    settings = Agent(model="openai/gpt-4o", engine="claude_sdk")
+    settings, health = Agent(model="openai/gpt-4o", engine="claude_sdk"), ModelHealth()
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
-        assembly._engine(settings, Priced(), Endpoint, Till(), registry(), Scrubber(), SystemClock())
+        assembly._engine(settings, Priced(), Endpoint, Till(), health, registry(), Scrubber(), SystemClock())
     settings = Agent(model=MODEL, engine="claude_sdk")
-    engine = assembly._engine(settings, Priced(), Endpoint, Till(), registry(), Scrubber(), SystemClock())
+    engine = assembly._engine(settings, Priced(), Endpoint, Till(), health, registry(), Scrubber(), SystemClock())
     assert isinstance(engine, ClaudeEngine)

@@ -28,7 +28,15 @@ from agent.model.seeing import SeeingClient
 from agent.model.transcription import TranscriptionRequest
 from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
-from gateway.contracts.errors import ConfigError, ContextTooLong, ModelRejected, ModelTooSlow, ModelUnavailable
+from gateway.contracts.errors import (
+    ConfigError,
+    ContextTooLong,
+    KeyRejected,
+    ModelRejected,
+    ModelTooSlow,
+    ModelUnavailable,
+    QuotaSpent,
+)
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from tests.parts.model_server import Failure, ModelServer, Recording, call, images_of, serve_model, vector_of
@@ -161,8 +169,11 @@ async def test_a_tool_round_reaches_the_provider_in_its_own_shape(client: Litell
         (Failure(500), ModelUnavailable),
         (Failure(503), ModelUnavailable),
         (Failure(429, "slow down"), ModelUnavailable),
-        (Failure(429, "You exceeded your current quota", "insufficient_quota"), ModelRejected),
-        (Failure(401, "bad key key-of-the-test"), ModelRejected),
+        (Failure(429, "You exceeded your current quota", "insufficient_quota"), QuotaSpent),
+        (Failure(402, "Insufficient Balance"), QuotaSpent),
+        (Failure(401, "bad key key-of-the-test"), KeyRejected),
+        (Failure(403, "this key may not use that model"), KeyRejected),
+        (Failure(400, "API key not valid. Please pass a valid API key."), KeyRejected),
         (Failure(404, "no such model"), ModelRejected),
         (Failure(400, "bad request"), ModelRejected),
         (Failure(400, "maximum context length is 8192 tokens", "context_length_exceeded"), ContextTooLong),
@@ -175,6 +186,7 @@ async def test_failures_are_told_apart(
     provider.failures.append(failure)
     with pytest.raises(expected) as caught:
         await events_of(client.stream(asking("hello")))
+    assert type(caught.value) is expected
     assert "key-of-the-test" not in str(caught.value)
     assert len(provider.requests) == 1  # litellm itself never tries again
 

@@ -180,6 +180,13 @@ def test_doctor_shows_a_row_for_everything_and_fails_when_something_is_wrong(tri
     assert not (trivet.folder / "data").exists()
 
 
+def test_the_doctor_finds_a_model_that_nobody_reaches_by_the_file_it_was_told_of(trivet: Trivet) -> None:
+    (trivet.folder / "other.toml").write_text('[agent]\nmodel = "openai/x"\napi_base = "http://127.0.0.1:9/v1"\n')
+    tried = trivet.run("doctor", "--config", "other.toml").stdout
+    assert "openai/x: it cannot be reached" in tried
+    assert "cannot be reached" not in trivet.run("doctor", "--config", "other.toml", "--offline").stdout
+
+
 def test_an_operator_exports_what_is_kept_of_a_person(trivet: Trivet) -> None:
     """To standard output, or into a new file that nobody else may read; never over a file that is there."""
     assert trivet.run("migrate").returncode == 0

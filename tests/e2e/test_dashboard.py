@@ -12,6 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import Usage, UsagePurpose
+from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.contracts.spending import DAY_MS
 from tests.contract.store_samples import ANN, BOB, reply, says, talk
 from tests.contract.subtask_samples import conversation, opened, said, started
@@ -115,6 +116,7 @@ async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page:
     """What waits and for how long stands above, and the newest replies below."""
     for number in (1, 2):
         await bury(desk.bus, replace(says(BOB, f"poison {number}", id_=f"slack:T1:{number}"), received_at_ms=1))
+    await desk.bus.operator.report_models({"openai/x": ModelTrouble("openai/x", "openai", ModelFault.KEY, 1)})
     await page.goto("/queue")
     await expect(page.get_by_role("status").first).to_have_text("Looking every 3 seconds")
     letters = page.get_by_role("table", name="Dead letters").get_by_role("row")
@@ -122,6 +124,7 @@ async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page:
     await expect(page.locator("#figures .dead")).to_have_text("2")
     await expect(page.locator("#ready")).to_have_text("not ready")
     await expect(page.locator("#reasons")).to_contain_text("telegram: no report")
+    await expect(page.locator("#models")).to_contain_text("openai/x: openai does not accept its key")
     await expect(page.locator("#depth-plot svg")).to_be_visible()
     await expect(page.locator("#depth-plot-words")).to_contain_text("now 0, at most 0")
     await reads_well(page)

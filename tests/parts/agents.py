@@ -15,6 +15,7 @@ from agent.assembly import announcing, assembled, control_lane, suggesting
 from agent.model.client import ModelClient
 from agent.model.embedding import EmbeddingModel
 from agent.model.endpoints import Endpoint
+from agent.model.observed import ModelHealth
 from agent.model.transcription import TranscriptionModel
 from agent.model_clients import ModelClients
 from agent.relay import Relay
@@ -159,7 +160,14 @@ class AgentProcess:
     async def deliver(self, channel: str) -> None:
         """Take what there is, as a channel would; wait a moment where there is nothing."""
         for pending in await self.bus.deliveries.replies(channel, "test", count=100, wait_s=0.2):
-            record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
+            record = DeliveryRecord(
+                pending.reply.id,
+                DeliveryState.SENT,
+                attempt=1,
+                platform_ids=("1",),
+                updated_at_ms=self.clock.now_ms(),
+                published_at_ms=pending.reply.created_at_ms,
+            )
             await self.bus.deliveries.finish(channel, pending.entry_id, Receipt(record, pending.reply.key, channel))
             asides = {ReplyKind.STATUS: self.statuses, ReplyKind.TITLE: self.titles}
             asides.get(pending.reply.kind, self.replies).append(pending.reply)
@@ -203,6 +211,7 @@ async def running_agent(
     transcriptions: TranscriptionModel | None = None,
     vision_model: str = "",
     api_base: str = "",
+    health: ModelHealth | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
 ) -> AsyncIterator[AgentProcess]:
     """A running agent; on leaving it finishes its turns and gives its lanes back."""
@@ -235,13 +244,13 @@ async def running_agent(
         subagents=subagents or Subagents(),
         attachments=attachments or Attachments(),
     )
-    worker_id = f"test:{clock.code(8)}"
+    worker_id, health = f"test:{clock.code(8)}", health or ModelHealth()
     async with assembled(
         worker_id,
         settings,
         bus=bus,
         store=store,
-        clients=ModelClients(client, embeddings, transcriptions, partial(Endpoint, api_base=api_base)),
+        clients=ModelClients(client, embeddings, transcriptions, partial(Endpoint, api_base=api_base), health),
         scrubber=scrubber,
         clock=clock,
         spans=NoSpans(),
@@ -251,7 +260,7 @@ async def running_agent(
         if tweak is not None:
             tweak(process)
         beside = [
-            asyncio.create_task(Relay(worker_id, bus.lanes, store, clock, NoSpans()).run()),
+            asyncio.create_task(Relay(worker_id, bus.lanes, store, clock, NoSpans(), health.tally).run()),
             asyncio.create_task(Porter(bus.lanes, store).run()),
             asyncio.create_task(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()

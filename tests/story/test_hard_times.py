@@ -21,6 +21,7 @@ from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMes
 from gateway.contracts.ports import Claim, NoSpans
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store.store import SqlStore, open_store
+from gateway.telemetry.tally import Tally
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
@@ -246,7 +247,7 @@ async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, da
     sent = DeliveryRecord(arrived.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
     await bus.deliveries.finish("telegram", taken[arrived.id].entry_id, Receipt(sent, arrived.key, "telegram"))
     clock.at_ms += 60_000
-    relay = Relay("relay-1", bus.lanes, store, clock, NoSpans())
+    relay = Relay("relay-1", bus.lanes, store, clock, NoSpans(), Tally())
     assert await relay.write_receipts() == 1
     assert await relay.sweep() == 3
     again = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)
@@ -265,7 +266,7 @@ async def test_a_receipt_that_sql_did_not_take_is_written_later(
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
     record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1)
     await bus.deliveries.finish("telegram", pending.entry_id, Receipt(record, reply.key, "telegram"))
-    relay = Relay("relay-1", bus.lanes, store, SystemClock(), NoSpans())
+    relay = Relay("relay-1", bus.lanes, store, SystemClock(), NoSpans(), Tally())
 
     async def away(_receipts: object) -> None:
         raise StoreUnavailable("the test took the database away")

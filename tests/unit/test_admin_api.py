@@ -17,6 +17,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Reply, ReplyKind
+from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.store import SqlStore, open_store
 from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, TOKEN, app_of, basic, client_of, message
 
@@ -70,6 +71,7 @@ async def test_ready_only_when_every_channel_is_connected_and_an_agent_lives(
                 "slack: no report from the channels role",
                 "no agent process is alive",
             ],
+            "models": [],
         }
         await bus.lanes.register("worker", lease_ttl_s=30)
         await bus.operator.report_channel("telegram", "connected", ttl_s=30)
@@ -77,7 +79,21 @@ async def test_ready_only_when_every_channel_is_connected_and_an_agent_lives(
         assert (await client.get("/readyz")).json()["reasons"] == ["slack: the token is refused"]
         await bus.operator.report_channel("slack", "connected", ttl_s=30)
         answer = await client.get("/readyz")
-    assert (answer.status_code, answer.json()) == (200, {"ready": True, "reasons": []})
+    assert (answer.status_code, answer.json()) == (200, {"ready": True, "reasons": [], "models": []})
+
+
+async def test_models_without_a_key_or_credit_are_named_by_those_who_ask_whether_all_is_well(
+    admin: httpx.AsyncClient, bus: RedisBus
+) -> None:
+    key = ModelTrouble("openai/x", "openai", ModelFault.KEY, 1_700_000_000_000)
+    quota = ModelTrouble("fast", "groq", ModelFault.QUOTA, 1_700_000_000_000)
+    await bus.operator.report_models({"openai/x": key, "fast": quota})
+    assert (await admin.get("/readyz")).json()["models"] == [
+        "fast: groq says that its quota or credit is used up (2023-11-14 22:13 UTC)",
+        "openai/x: openai does not accept its key (2023-11-14 22:13 UTC)",
+    ]
+    await bus.operator.report_models({"openai/x": None, "never/asked": None})
+    assert await bus.operator.model_troubles() == [quota]
 
 
 async def test_a_database_that_was_never_migrated_is_a_reason(tmp_path: Path, bus: RedisBus) -> None:

@@ -24,9 +24,11 @@ from gateway.config import Settings, load_settings
 from gateway.config.catalog import variables
 from gateway.config.providers import PROVIDERS
 from gateway.contracts.messages import Reply, ReplyKind
+from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 from gateway.store import SqlStore
 from gateway.supervisor.environment import for_admin, for_agent, for_channels
+from gateway.telemetry.tally import ANSWER_SECONDS, DELIVERY_SECONDS, MODEL_OUTCOMES, QUEUE_SECONDS, TURNS, Tally
 from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, client_of, converse, message
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
@@ -115,6 +117,13 @@ async def test_every_metric_and_label_that_is_asked_for_is_told(sqlite_store: Sq
     await bus.deliveries.publish_notice(NOTICE)
     await bus.operator.report_channel("telegram", "connected", ttl_s=30)
     await converse(sqlite_store, ADA, 1)
+    tally = Tally()
+    tally.add(TURNS, "done")
+    tally.add(MODEL_OUTCOMES, "openai/x", "key")
+    for duration in (ANSWER_SECONDS, QUEUE_SECONDS, DELIVERY_SECONDS):
+        tally.time(duration, 100)
+    await bus.operator.add_counts(tally.take())
+    await bus.operator.report_models({"openai/x": ModelTrouble("openai/x", "openai", ModelFault.KEY, 1)})
     async with client_of(app_of(sqlite_store, bus)) as client:
         text = (await client.get("/metrics")).text
     labels: dict[str, set[str]] = {}

@@ -16,9 +16,17 @@ import pytest
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
 from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
-from gateway.doctor.machine import check_confinement, check_data_dir, check_model, check_ports, file_system_of
+from gateway.doctor.machine import (
+    check_confinement,
+    check_data_dir,
+    check_model,
+    check_models,
+    check_ports,
+    file_system_of,
+)
 from gateway.doctor.platforms import check_platforms
 from gateway.doctor.servers import check_database, check_redis
+from tests.parts.model_server import Failure, serve_model
 from tests.parts.redis_sets import ClusterSet, SentinelSet
 
 MOUNTS = """\
@@ -156,6 +164,66 @@ async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> 
     missing = await found(TRIVET_SUBAGENTS__CONFINEMENT="bubblewrap", PATH=str(tmp_path))
     assert (missing.state, "does not work here" in missing.seen) == (State.WRONG, True)
     assert (await found(TRIVET_SUBAGENTS__ENABLED="false")).state is State.OK
+
+
+# --- models
+
+
+async def test_every_model_is_tried_with_one_token_and_told_apart(tmp_path: Path) -> None:
+    """By the agent's own program, with the real litellm: what answers, what has a wrong key, and what no credit. A
+    fall-back answers for nobody."""
+    async with serve_model() as good, serve_model() as wrong_key, serve_model() as no_credit:
+        wrong_key.failures.extend([Failure(401, "Incorrect API key provided: sk-quiet", "invalid_api_key")] * 9)
+        no_credit.failures.extend([Failure(429, "You exceeded your current quota", "insufficient_quota")] * 9)
+        (tmp_path / "trivet.toml").write_text(f"""
+data_dir = "{tmp_path}/data"
+
+[agent]
+model = "openai/gpt-4o-mini"
+api_base = "{wrong_key.url}"
+api_key = "sk-quiet"
+utility_model = "good"
+fallback_models = ["good"]
+vision_model = "spent"
+embedding_model = "vectors"
+transcription_model = "hears"
+
+[models.good]
+model = "openai/gpt-4o-mini"
+api_base = "{good.url}"
+
+[models.spent]
+model = "openai/gpt-4o"
+api_base = "{no_credit.url}"
+
+[models.vectors]
+model = "openai/text-embedding-3-small"
+api_base = "{good.url}"
+
+[models.hears]
+model = "openai/whisper-1"
+api_base = "{good.url}"
+""")
+        found = await check_models({**os.environ, "TRIVET_CONFIG": str(tmp_path / "trivet.toml")})
+        seen = {finding.name: (finding.state, finding.seen) for finding in found}
+        assert seen == {
+            "agent.model": (State.WRONG, "openai/gpt-4o-mini: its provider does not accept the key"),
+            "agent.utility_model": (State.OK, "good answers"),
+            "agent.vision_model": (State.WRONG, "spent: its quota or credit is used up"),
+            "agent.embedding_model": (State.OK, "vectors answers"),
+            "agent.transcription_model": (State.OK, "hears answers"),
+        }
+        assert all(finding.remedy for finding in found if finding.state is State.WRONG)
+        assert "sk-quiet" not in as_table(found)
+        asked, embedded = good.requests
+        assert (asked if "messages" in asked else embedded)["max_tokens"] == 1
+        assert len(good.heard) == len(wrong_key.requests) == len(no_credit.requests) == 1
+
+
+async def test_a_setting_that_the_agent_cannot_start_with_is_told(tmp_path: Path) -> None:
+    environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), "TRIVET_AGENT__MODEL": "nobody-s/model"}
+    (finding,) = await check_models(environ)
+    assert (finding.state, "agent.model" in finding.seen) == (State.WRONG, True)
 
 
 # --- platforms, answering as their documentation says

@@ -11,7 +11,15 @@ from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch,
 from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
-from gateway.contracts.ports.operator import DeadLetter, LaneDepth, OperatorBus, QueueFigures, WaitingMessage
+from gateway.contracts.ports.operator import (
+    DeadLetter,
+    LaneDepth,
+    ModelFault,
+    ModelTrouble,
+    OperatorBus,
+    QueueFigures,
+    WaitingMessage,
+)
 from gateway.contracts.ports.people import PeopleStore
 from gateway.contracts.ports.questions import PressBus, QuestionBus
 from gateway.contracts.ports.schedules import ScheduleBook
@@ -50,6 +58,8 @@ __all__ = [
     "LinkBook",
     "LoanBook",
     "MemoryStore",
+    "ModelFault",
+    "ModelTrouble",
     "NoSpans",
     "OperatorBus",
     "Outlook",

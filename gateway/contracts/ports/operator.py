@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
 from gateway.contracts.ids import SessionKey
@@ -51,6 +52,24 @@ class WaitingMessage:
     arrived_at_ms: int
     ahead: int
     is_in_work: bool
+
+
+class ModelFault(StrEnum):
+    """What an operator has to mend before a provider answers again."""
+
+    KEY = "key"
+    QUOTA = "quota"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTrouble:
+    """Why a model does not answer: its name in the settings, whose it is, and when it was last asked in vain. Never a
+    key, and no word of the provider's."""
+
+    model: str
+    provider: str
+    fault: ModelFault
+    at_ms: int
 
 
 class LaneDepth(Protocol):
@@ -102,6 +121,22 @@ class OperatorBus(LaneDepth, Protocol):
 
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """A channel says how it is (`connected`, or a plain reason); forgotten after `ttl_s`."""
+        ...
+
+    async def report_models(self, news: Mapping[str, ModelTrouble | None]) -> None:
+        """What became of the newest call of each of these models; None: it answered."""
+        ...
+
+    async def model_troubles(self) -> Sequence[ModelTrouble]:
+        """The models that do not answer, by name; forgotten MODEL_TROUBLES_TTL_S after anything new was reported."""
+        ...
+
+    async def add_counts(self, counts: Mapping[str, int]) -> None:
+        """Add to what is counted over all processes, for /metrics. A connection that breaks may count twice."""
+        ...
+
+    async def counts(self) -> Mapping[str, int]:
+        """All that was counted since this bus was new."""
         ...
 
     async def ping(self) -> None: ...

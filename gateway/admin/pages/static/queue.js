@@ -33,10 +33,12 @@ async function look() {
   list("deliveries", deliveries, newest, () => new Delivery());
 }
 
-function showReadiness({ ready, reasons }) {
+function showReadiness({ ready, reasons, models }) {
   element("ready").dataset.state = ready ? "completed" : "failed";
   write(document, "#ready", ready ? "ready" : "not ready");
   write(document, "#reasons", reasons.join("; "));
+  element("models").hidden = models.length === 0;
+  write(document, "#models", `Models that do not answer: ${models.join("; ")}`);
 }
 
 function showFigures(queue) {
