@@ -144,6 +144,7 @@ PRESS_ANSWER_S: Final = 5.0  # Discord and Slack are acknowledged before; Telegr
 TOLD_TTL_S: Final = 60  # a channel that has not asked by then has died
 
 # --- access
+ADMIN_TOKEN_CHARS_MIN: Final = 32  # 128 bits in hexadecimal: nobody guesses one, however fast the API answers
 PAIRING_CODE_CHARS: Final = 8
 PAIRING_TTL_S: Final = 3600
 PAIRING_PENDING_MAX: Final = 3  # of one channel: an admin reads them in one glance, and nobody floods the list

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 
 from gateway.config.settings import Settings
 from gateway.contracts.errors import ConfigError
+from gateway.limits import ADMIN_TOKEN_CHARS_MIN
 
 ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
 PLACEHOLDER_KEY_FILE: Final = "placeholder-key"
@@ -24,8 +25,16 @@ _BYTES: Final = 32
 
 
 def admin_token(settings: Settings) -> str:
-    """The operator's bearer token. Raises `ConfigError` when the file can neither be read nor written."""
-    return _kept(settings.http.admin_token, settings.data_dir / ADMIN_TOKEN_FILE, "http.admin_token")
+    """The operator's bearer token. Raises `ConfigError` when the file can neither be read nor written, and for a file
+    whose token is too short."""
+    path = settings.data_dir / ADMIN_TOKEN_FILE
+    token = _kept(settings.http.admin_token, path, "http.admin_token")
+    if len(token) < ADMIN_TOKEN_CHARS_MIN:
+        raise ConfigError(
+            f"the admin token in {path} has fewer than {ADMIN_TOKEN_CHARS_MIN} characters: "
+            "delete the file, and a new one will be made"
+        )
+    return token
 
 
 def placeholder_key(settings: Settings) -> str:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 
 from gateway.config.access import Access
 from gateway.config.attachments import Attachments
@@ -28,7 +28,7 @@ from gateway.config.subagents import Subagents
 from gateway.config.telemetry import Telemetry
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionScope
-from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
+from gateway.limits import ADMIN_TOKEN_CHARS_MIN, LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
 REDIS_SCHEMES: Final = (
     "redis://",
@@ -60,6 +60,12 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+def _long_enough(token: SecretStr | None) -> SecretStr | None:
+    if token is not None and len(token.get_secret_value().strip()) < ADMIN_TOKEN_CHARS_MIN:
+        raise ValueError("too short")
+    return token
 
 
 Port = Annotated[int, Field(ge=1, le=65_535)]
@@ -107,9 +113,10 @@ class Http(Section):
         description="How the platforms reach the webhook port from the internet; needed by webhook modes.",
         json_schema_extra=expecting("empty or an http(s) URL"),
     )
-    admin_token: Secret = Field(
+    admin_token: Annotated[Secret, AfterValidator(_long_enough)] = Field(
         default=None,
         description="Bearer token of the API. Empty: generated into data_dir/admin-token, readable by its owner only.",
+        json_schema_extra=expecting(f"empty or a text of at least {ADMIN_TOKEN_CHARS_MIN} characters"),
     )
 
 

@@ -123,8 +123,9 @@ def test_hosts_of_the_vault_are_origins_in_one_spelling() -> None:
 
 
 def test_a_configured_admin_token_is_taken_and_no_file_is_written(tmp_path: Path) -> None:
-    environ = {"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_HTTP__ADMIN_TOKEN": "mine"}
-    assert admin_token(load_settings(None, environ).settings) == "mine"
+    token = "mine" * 8
+    environ = {"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_HTTP__ADMIN_TOKEN": token}
+    assert admin_token(load_settings(None, environ).settings) == token
     assert list(tmp_path.iterdir()) == []
 
 
@@ -259,6 +260,18 @@ def test_every_setting_that_may_hold_an_address_gives_its_password_away_to_the_s
                 assert quiet in settings_secrets(settings), key
                 found += 1
     assert found > 5
+
+
+def test_a_configured_admin_token_that_can_be_guessed_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ConfigError, match=r"http\.admin_token must be empty or a text of at least 32") as refused:
+        load_settings(None, {"TRIVET_HTTP__ADMIN_TOKEN": "abcdefgh" * 3 + "1234567"})
+    assert "abcdefgh" not in str(refused.value)
+
+
+def test_an_admin_token_that_somebody_wrote_into_the_file_is_held_to_the_same_length(tmp_path: Path) -> None:
+    (tmp_path / "admin-token").write_text("short\n")
+    with pytest.raises(ConfigError, match="fewer than 32 characters"):
+        admin_token(load_settings(None, {"TRIVET_DATA_DIR": str(tmp_path)}).settings)
 
 
 def test_those_who_do_not_know_the_generated_admin_token_recognise_it(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "TRIVET_CHANNELS__TELEGRAM__TOKEN": "1:a",
     "TRIVET_CHANNELS__TELEGRAM__API_BASE": "http://127.0.0.1:1",
     "TRIVET_DATABASE__URL": "sqlite+aiosqlite:////data/x.db",
-    "TRIVET_HTTP__ADMIN_TOKEN": "operator",
+    "TRIVET_HTTP__ADMIN_TOKEN": "operator" * 4,
 }
 GIVEN = {"TRIVET_REDIS__URL": "unix:///data/s.sock"}
 
@@ -89,7 +89,7 @@ def test_the_admin_knows_which_channels_there_are_but_none_of_their_tokens() -> 
     seen = for_admin(ENVIRONMENT, GIVEN, channels=("telegram",))
     assert [name for name in seen if name.startswith("TRIVET_CHANNELS__")] == ["TRIVET_CHANNELS__TELEGRAM__ENABLED"]
     assert load_settings(None, seen).settings.channels.enabled_names == ("telegram",)
-    assert seen["TRIVET_HTTP__ADMIN_TOKEN"] == "operator"
+    assert seen["TRIVET_HTTP__ADMIN_TOKEN"] == "operator" * 4
     assert not seen.keys() & {"OPENAI_API_KEY", "TRIVET_AGENT__API_KEY"}
 
 
