@@ -112,6 +112,7 @@ FOREIGN_ROWS_MAX: Final = 500  # more than anybody reads in a chat
 FOREIGN_BYTES_MAX: Final = 256 * 1024  # of all cells together
 FOREIGN_CELL_CHARS_MAX: Final = 2_000
 FOREIGN_STATEMENT_CHARS_MAX: Final = 20_000
+FOREIGN_MEMORY_BYTES: Final = 512 * 1024 * 1024  # of the process that reads a SQLite file: sorting takes most
 FOREIGN_PATTERN_BYTES_MAX: Final = 200  # of LIKE or GLOB: SQLite looks at no deadline while it compares one text
 
 # --- text
