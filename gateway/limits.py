@@ -117,6 +117,7 @@ FOREIGN_PATTERN_BYTES_MAX: Final = 200  # of LIKE or GLOB: SQLite looks at no de
 
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
+RENDERED_AT_ONCE_CHARS_MAX: Final = 1_000  # of a text on the channels' event loop: 1 ms as people write, 30 ms at worst
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
 
