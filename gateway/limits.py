@@ -113,10 +113,12 @@ FOREIGN_ROWS_MAX: Final = 500  # more than anybody reads in a chat
 FOREIGN_BYTES_MAX: Final = 256 * 1024  # of all cells together
 FOREIGN_CELL_CHARS_MAX: Final = 2_000
 FOREIGN_STATEMENT_CHARS_MAX: Final = 20_000
+FOREIGN_MEMORY_BYTES: Final = 512 * 1024 * 1024  # of the process that reads a SQLite file: sorting takes most
 FOREIGN_PATTERN_BYTES_MAX: Final = 200  # of LIKE or GLOB: SQLite looks at no deadline while it compares one text
 
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
+RENDERED_AT_ONCE_CHARS_MAX: Final = 1_000  # of a text on the channels' event loop: 1 ms as people write, 30 ms at worst
 REPLY_CHARS_MAX: Final = 40_000  # ten messages of Telegram, twenty of Discord: more belongs in a file
 AUTHOR_NAME_CHARS_MAX: Final = 128
 

@@ -27,13 +27,16 @@ from agent.limits import (
     DOCUMENT_CHARS_MAX,
     DOCUMENT_TIMEOUT_S,
     DOCUMENTS_AT_ONCE,
+    DOCUMENTS_OWNER_AT_ONCE,
     IMAGE_BYTES_MAX,
     READER_ERRORS_BYTES_MAX,
 )
+from agent.running.slots import Slots
 from agent.subagents.cage.cages import Cage
 from agent.subagents.cage.probing import AUTO, find_confinement
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import FileRefused
+from gateway.contracts.ids import SessionKey
 from gateway.scrub.cutting import head
 
 _log = structlog.get_logger(__name__)
@@ -47,35 +50,35 @@ _PIECE: Final = 65_536
 
 
 class Documents:
-    """Makes text of documents, and small images of large ones; a few at a time."""
+    """Makes text of documents, and small images of large ones; a few at a time, with a share for each owner."""
 
     def __init__(self, *, hidden: Sequence[Path], confinement: str = AUTO) -> None:
         """`hidden` must not be seen by whoever reads, in the best confinement there is or in this one."""
         self._hidden = tuple(hidden)
         self._confinement = confinement
-        self._slots = asyncio.Semaphore(DOCUMENTS_AT_ONCE)
+        self._slots = Slots(DOCUMENTS_AT_ONCE, DOCUMENTS_OWNER_AT_ONCE)
         self._looking = asyncio.Lock()
         self._cage: Cage | None = None
 
-    async def text(self, kept: Kept) -> str | None:
+    async def text(self, kept: Kept, owner: SessionKey) -> str | None:
         """The text of a file, raw; None for one that holds none. Raises `FileRefused` with the reason for one that
         cannot be read."""
         form = format_of(kept)
         if form is not None:
-            written = await self._converted(form, kept.content, bytes_max=DOCUMENT_BYTES_MAX)
+            written = await self._converted(form, kept.content, owner, bytes_max=DOCUMENT_BYTES_MAX)
             return head(written.decode(errors="replace"), DOCUMENT_CHARS_MAX)
         text = text_in(kept.content[:DOCUMENT_BYTES_MAX])
         return None if text is None else head(text, DOCUMENT_CHARS_MAX)
 
-    async def smaller(self, content: bytes) -> bytes:
+    async def smaller(self, content: bytes, owner: SessionKey) -> bytes:
         """An image, made small enough to be shown. Raises `FileRefused`."""
-        small = await self._converted("picture", content, bytes_max=IMAGE_BYTES_MAX + 1)
+        small = await self._converted("picture", content, owner, bytes_max=IMAGE_BYTES_MAX + 1)
         if not 0 < len(small) <= IMAGE_BYTES_MAX:
             raise FileRefused(UNREADABLE)
         return small
 
-    async def _converted(self, form: str, content: bytes, *, bytes_max: int) -> bytes:
-        async with self._slots:
+    async def _converted(self, form: str, content: bytes, owner: SessionKey, *, bytes_max: int) -> bytes:
+        async with self._slots.held(owner):
             cage = await self._held()
             command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), cage.confinement)
             held = await cage.start(command, None, writes=False)

@@ -195,7 +195,7 @@ class Receiving:
         workspace, path = self._workspaces.of(occasion.session.key), small_path(file.path)
         small = await asyncio.to_thread(kept, workspace, path)
         if small is None or picture_in(small) is None:
-            small = await self._documents.smaller(file.content)
+            small = await self._documents.smaller(file.content, occasion.session.key.owner)
             if not await asyncio.to_thread(keep, workspace, path, small):
                 raise FileRefused(TOO_MANY_PIXELS)
         return path, small
@@ -238,7 +238,7 @@ class Receiving:
 
     async def _document(self, file: Kept, occasion: Occasion) -> _Looked:
         async def read() -> CleanText:
-            text = await self._documents.text(file)
+            text = await self._documents.text(file, occasion.session.key.owner)
             return await asyncio.to_thread(self._clean(occasion).scrub, (text or "").strip())
 
         element, is_plain = _as_file(file, self._scrubber), format_of(file) is None and _is_utf8(file.content)

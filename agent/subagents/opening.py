@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from agent.models import Models
 from agent.people import People
 from agent.plans.planner import PLAN
+from agent.running.slots import Slots
 from agent.subagents.cage.probing import find_confinement
 from agent.subagents.cage.supervisor import Supervisor
 from agent.subagents.catalog import Catalog, SubType
@@ -20,7 +22,6 @@ from agent.subagents.life.lives import Lives
 from agent.subagents.life.orders import Dispatcher, Refused, SubOrder
 from agent.subagents.life.recruiting import Recruiting
 from agent.subagents.life.rights import Revoking, Rights
-from agent.subagents.life.slots import Slots
 from agent.subagents.life.thinking import Thinking
 from agent.subagents.tools.delegating import CATEGORY, Delegating
 from agent.subagents.tools.following_catalog import FollowingCatalog
@@ -83,7 +84,7 @@ async def open_subagents(
         lives,
         Recruiting(catalog, lives, thinking, book, scrubber, clock, rights=rights, limit_s=limit_s),
         Hosting(means, Supervisor(cage, scrubber, clock), Workspaces(workspaces)),
-        Slots(settings.live_max),
+        defaultdict(lambda: Slots(settings.live_max)),
         book,
         scrubber,
         clock,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from agent.limits import QUERIES_MAX, QUERIES_OWNER_MAX
 from agent.model.client import ToolSpec
+from agent.running.slots import Slots
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.contracts.errors import QueryRefused, ToolError
@@ -34,9 +36,12 @@ def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequenc
         },
     )
 
-    async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    slots = Slots(QUERIES_MAX, QUERIES_OWNER_MAX)
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         try:
-            return as_table(await databases.ask(arguments["database"], arguments["statement"]))
+            async with slots.held(context.owner):
+                return as_table(await databases.ask(arguments["database"], arguments["statement"]))
         except QueryRefused as error:
             raise ToolError(str(error)) from error
 

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
+from agent.running.slots import Threads
 from agent.tools.approvals import Approvals
 from agent.tools.browser.chromium import Chromium, NoBrowser, find_browser, open_chromium
 from agent.tools.browser.tools import browser_tools
@@ -55,6 +57,8 @@ async def open_toolbox(
     workspaces, has_vault = Workspaces(data_dir / WORKSPACES), lender is not None
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession(exempt=lender.addresses if lender else ()))
+        files = Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
+        stack.callback(files.close)
         engine = _engine(settings.web)
         if engine is not None:
             stack.push_async_callback(engine.close)
@@ -62,13 +66,13 @@ async def open_toolbox(
             execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces, has_vault=has_vault),
             web_tools(web, engine, has_vault=has_vault),
             database_tools(databases),
-            browser_tools(await _browser(settings.browser, clock, stack), workspaces),
+            browser_tools(await _browser(settings.browser, clock, stack), workspaces, files),
         ]
         registry = ToolRegistry(
             [
                 *own,
-                *offered_files((*READING, *WRITING), workspaces),
-                sending_tool(workspaces, scrubber),
+                *offered_files((*READING, *WRITING), workspaces, files),
+                sending_tool(workspaces, scrubber, files),
                 *(tool for tools, _ in offered for tool in tools),
             ],
             scrubber,

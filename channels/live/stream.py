@@ -23,6 +23,7 @@ from channels.adapter import (
 from channels.homes import Homes
 from channels.leases import Tenure
 from channels.live.growth import Begin, Change, TakeBack, has_grown, next_step
+from channels.outbound.choices import rendered
 from channels.outbound.lessons import Lessons
 from channels.outbound.quiet import Spot, Spots
 from channels.outbound.withdrawing import Withdrawing
@@ -182,7 +183,7 @@ class Stream:
 
     async def _show(self, address: ReplyAddress) -> None:
         text = self._draft.text
-        chunks = self._adapter.chunks(as_if_closed(text))
+        chunks = await rendered(self._adapter, text, as_if_closed)
         if chunks and self._adapter.is_draft(address):
             await self._show_draft(address, chunks[-1], at=len(chunks) - 1)
             self._is_behind = False

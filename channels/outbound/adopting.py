@@ -13,6 +13,7 @@ from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, SupportsLookup, SupportsPlaceholders, SupportsStreaming
 from channels.backoff import jittered
+from channels.outbound.choices import rendered
 from channels.outbound.page import Page
 from channels.patience import Patience
 from channels.text.unfinished import as_if_closed
@@ -73,7 +74,7 @@ class Adopting:
 
     async def _found(self, preview: Preview, address: ReplyAddress) -> str | None:
         streaming = self._streaming
-        chunks = self._adapter.chunks(as_if_closed(preview.opening))
+        chunks = await rendered(self._adapter, preview.opening, as_if_closed)
         if streaming is None or len(chunks) <= len(preview.messages):
             return None
         chunk = chunks[len(preview.messages)]

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile, SupportsFiles
 from channels.notices import file_not_sent, whole_answer, whole_question
-from channels.outbound.choices import chunks_of
 from channels.outbound.journey import Journey
 from channels.patience import Patience
 from gateway.contracts.errors import FormatRefused, SendFailed
@@ -59,15 +58,23 @@ class Borrower:
 
 
 class Contents:
-    """The steps of one reply on one platform. `shown`: how many messages have shown its draft; who has read more than
-    the first one there is not sent to a file."""
+    """The steps of one reply on one platform. `texts` are its chunks; `shown`: how many messages have shown its draft;
+    who has read more than the first one there is not sent to a file."""
 
-    def __init__(self, adapter: ChannelAdapter, reply: Reply, borrower: Borrower, *, shown: int = 0) -> None:
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        reply: Reply,
+        texts: Sequence[AnyChunk],
+        borrower: Borrower,
+        *,
+        shown: int = 0,
+    ) -> None:
         self._adapter = adapter
         self._filing = adapter if isinstance(adapter, SupportsFiles) else None
         self._reply = reply
         self._borrower = borrower
-        self._texts = chunks_of(reply, adapter)
+        self._texts = texts
         self._is_long = len(self._texts) > LONG_ANSWER_CHUNKS and shown <= _BEGINNING and _may_be_filed(reply)
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from channels.backoff import jittered
 from channels.homes import Homes
 from channels.leases import Tenure
 from channels.outbound.adopting import SETTLE_DELAYS_S, Adopting
+from channels.outbound.choices import chunks_of
 from channels.outbound.contents import Borrower, Contents
 from channels.outbound.journey import YOUNG_S, GiveUp, Journey, next_move
 from channels.outbound.lessons import Lessons
@@ -116,7 +117,8 @@ class Courier:
         outlook = await self._lessons.outlook(address)
         was_cut = page.record.state in _INTERRUPTED
         await self._adopting.adopt(page, address)
-        contents = Contents(self._adapter, page.reply, self._borrower, shown=len(page.record.shown))
+        texts = await chunks_of(page.reply, self._adapter)
+        contents = Contents(self._adapter, page.reply, texts, self._borrower, shown=len(page.record.shown))
         if outlook.dead_because and not was_cut:
             return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
         page.record = replace(page.record, chunks=len(contents))

@@ -120,7 +120,7 @@ class StatusCourier:
         outlook = await self._lessons.outlook(address)
         if outlook.dead_because:
             return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}")
-        chunks = chunks_of(page.reply, self._adapter)
+        chunks = await chunks_of(page.reply, self._adapter)
         page.record = replace(page.record, chunks=len(chunks))
         if not chunks:
             return _Ending(DeliveryState.SENT)

@@ -35,7 +35,7 @@ _TAIL: Final = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _LINK: Final = re.compile(r"\](?:\([^()\s]*(?:\([^()]*\)[^()\s]*)*(?:\s[^()]*)?)?\Z")
-_RUNS: Final = re.compile(r"\\.|`+|\*+|_+|~~|\[[^\]\[]*\]\([^)\s]*\)|(?:https?|ftp):[^\s<>]+", re.DOTALL)
+_RUNS: Final = re.compile(r"\\.|`+|\*+|_+|~~|\[[^\]\[]*\]\([^()\s]*\)|(?:https?|ftp):[^\s<>]+", re.DOTALL)
 _BLANK_LINE: Final = re.compile(r"\n[ \t]*\n")
 
 _CLOSERS: Final = {

@@ -1,20 +1,20 @@
 """Databases of the operator's, read and never written: what `db_query` asks.
 
-Three locks each. SQLite: the file is opened read-only, `query_only` is set, and an authorizer lets nothing pass
-but reading (no ATTACH, no PRAGMA, no extension). PostgreSQL: a read-only transaction, one statement by the
-extended protocol, and only statements that begin like a question; COPY, which can reach files, is none. A
+Three locks each. SQLite: those of `gateway.store.sqlite_reader`. PostgreSQL: a read-only transaction, one statement by
+the extended protocol, and only statements that begin like a question; COPY, which can reach files, is none. A
 function that writes where no transaction sees it is beyond us: give Trivet a database user that may only read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import re
-import sqlite3
-import threading
-import time
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import suppress
 from typing import Final, Protocol
 
 import asyncpg  # type: ignore[import-untyped]
@@ -29,6 +29,7 @@ from gateway.contracts.ports import Rows
 from gateway.limits import (
     FOREIGN_BYTES_MAX,
     FOREIGN_CELL_CHARS_MAX,
+    FOREIGN_MEMORY_BYTES,
     FOREIGN_PATTERN_BYTES_MAX,
     FOREIGN_ROWS_MAX,
     FOREIGN_STATEMENT_CHARS_MAX,
@@ -36,16 +37,12 @@ from gateway.limits import (
     STORE_CONNECT_TIMEOUT_S,
 )
 from gateway.scrub.cutting import head
+from gateway.store import sqlite_reader
 
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 _COMMENT: Final = re.compile(r"--[^\n]*\n?|/\*.*?\*/", re.DOTALL)
 _FIRST_WORD: Final = re.compile(r"[\s(]*([A-Za-z]+)")
 _QUESTIONS: Final = frozenset({"select", "with", "values", "table", "show", "explain"})
-_READING: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33})
-"""33 is SQLITE_RECURSIVE, for which the module has no name."""
-
-_FORBIDDEN_FUNCTIONS: Final = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
-_STEPS_BETWEEN_LOOKS: Final = 10_000  # of SQLite's machine: well under a millisecond
 _WORDS_CHARS_MAX: Final = 300
 
 
@@ -89,62 +86,39 @@ def _database(name: str, text: str) -> _Database:
 
 
 class _Sqlite:
-    """A file. Each question has a connection and a thread of its own, ended by SQLite's progress handler."""
+    """A file. Each question has a process of its own, which is killed when it takes too long."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
     async def ask(self, statement: str) -> Rows:
-        is_over = threading.Event()
+        asked = {
+            "path": self._path,
+            "statement": statement,
+            "rows_max": FOREIGN_ROWS_MAX,
+            "bytes_max": FOREIGN_BYTES_MAX,
+            "cell_chars": FOREIGN_CELL_CHARS_MAX,
+            "pattern_bytes": FOREIGN_PATTERN_BYTES_MAX,
+            "memory_bytes": FOREIGN_MEMORY_BYTES,
+            "cpu_s": math.ceil(FOREIGN_TIMEOUT_S) + 1,
+        }
+        reader = await asyncio.create_subprocess_exec(
+            sys.executable, "-I", sqlite_reader.__file__, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env={}
+        )
         try:
-            return await asyncio.to_thread(self._read, statement, is_over)
+            async with asyncio.timeout(FOREIGN_TIMEOUT_S):
+                written, _ = await reader.communicate(json.dumps(asked).encode())
+        except TimeoutError as error:
+            raise QueryRefused(_too_slow()) from error
         finally:
-            is_over.set()
-
-    def _read(self, statement: str, is_over: threading.Event) -> Rows:
-        deadline_s = time.monotonic() + FOREIGN_TIMEOUT_S
-        place = f"file:{_quoted(self._path)}?mode=ro"
-        try:
-            with closing(sqlite3.connect(place, uri=True, timeout=FOREIGN_TIMEOUT_S)) as connection:
-                connection.execute("PRAGMA query_only = ON")
-                connection.execute("PRAGMA trusted_schema = OFF")
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, FOREIGN_BYTES_MAX * 16)
-                connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, FOREIGN_PATTERN_BYTES_MAX)
-                connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-                connection.set_authorizer(_authorize)
-                connection.set_progress_handler(
-                    lambda: is_over.is_set() or time.monotonic() > deadline_s, _STEPS_BETWEEN_LOOKS
-                )
-                found = connection.execute(statement)
-                columns = tuple(str(column[0]) for column in found.description or ())
-                return _rows(columns, found)
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
-                raise QueryRefused(_too_slow()) from error
-            raise QueryRefused(_sqlite_words(error)) from error
-        except sqlite3.Warning as error:
-            raise QueryRefused("one statement at a time") from error
-
-
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _authorize(action: int, _one: str | None, two: str | None, _database: str | None, _source: str | None) -> int:
-    if action == sqlite3.SQLITE_FUNCTION and (two or "").lower() in _FORBIDDEN_FUNCTIONS:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
-
-
-def _sqlite_words(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in (sqlite3.SQLITE_AUTH, sqlite3.SQLITE_READONLY):
-        return "only reading is allowed here"
-    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-        return "the database cannot be opened"
-    if "one statement" in str(error):
-        return "one statement at a time"
-    return head(str(error), _WORDS_CHARS_MAX)
+            with suppress(ProcessLookupError):
+                reader.kill()
+        if not written:
+            raise QueryRefused("the database could not be read")
+        found = json.loads(written)
+        if "refused" in found:
+            raise QueryRefused(head(found["refused"], _WORDS_CHARS_MAX))
+        return _rows(tuple(found["columns"]), found["rows"])
 
 
 class _Postgres:

@@ -23,7 +23,7 @@ from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import folder_name
 from tests.parts.child_talk import HERE, a_call, an_init, child_talk
-from tests.parts.tooling import call, context, registry
+from tests.parts.tooling import call, context, file_threads, registry
 
 KEY: Final = SessionKey.parse("telegram:1")
 EDITS: Final = 8
@@ -48,7 +48,7 @@ async def _edit_in_a_child(home: Path, name: str) -> None:
 async def test_no_change_is_lost_and_all_can_be_taken_back(tmp_path: Path) -> None:
     """Two sub-agents and their parent change one file at the same time."""
     workspaces, home = Workspaces(tmp_path), tmp_path / folder_name(KEY)
-    workspace, tools = workspaces.of(KEY), registry(*offered(WRITING, workspaces))
+    workspace, tools = workspaces.of(KEY), registry(*offered(WRITING, workspaces, file_threads()))
     workspace.write("a.txt", b"end")
 
     async def edit_here() -> None:

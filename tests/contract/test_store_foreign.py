@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+import psutil
 import pytest
 from sqlalchemy.engine import URL
 
@@ -13,6 +14,7 @@ from agent.tools.database import database_tools
 from gateway.contracts.errors import ConfigError, QueryRefused
 from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN_ROWS_MAX
 from gateway.store.foreign import Foreign
+from tests.parts.crew import becomes
 from tests.parts.databases import PostgresTestServer
 from tests.parts.tooling import registry, run
 
@@ -140,15 +142,35 @@ async def test_a_slow_statement_is_ended(foreign: Foreign, monkeypatch: pytest.M
         await foreign.ask("people", endless)
 
 
-async def test_a_cancelled_question_ends_its_thread(sqlite_file: Path) -> None:
-    """The default executor's threads are few: none may go on counting for nobody."""
+async def test_a_cancelled_question_ends_its_process(sqlite_file: Path) -> None:
+    """None may go on counting for nobody."""
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     asked = asyncio.create_task(_sqlite(sqlite_file).ask("people", endless))
-    await asyncio.sleep(0)
+    before = {child.pid for child in psutil.Process().children()}
+
+    async def readers() -> int:
+        return len([child for child in psutil.Process().children() if child.pid not in before])
+
+    await becomes(readers, 1)
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
-    await asyncio.get_running_loop().shutdown_default_executor()
+    await becomes(readers, 0)
+
+
+@pytest.mark.parametrize(
+    "never_looks_up",
+    [
+        "SELECT instr(zeroblob(4000000), zeroblob(2000000) || x'01')",
+        "SELECT length(replace(hex(zeroblob(2000000)), hex(zeroblob(1000000)) || '1', ''))",
+    ],
+)
+async def test_a_function_that_hears_no_interrupt_is_ended_all_the_same(
+    sqlite_file: Path, monkeypatch: pytest.MonkeyPatch, never_looks_up: str
+) -> None:
+    monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.5)
+    with pytest.raises(QueryRefused, match="took longer"):
+        await asyncio.wait_for(_sqlite(sqlite_file).ask("people", never_looks_up), 10)
 
 
 async def test_an_error_is_told_in_the_databases_words_without_its_place(foreign: Foreign, tmp_path: Path) -> None:

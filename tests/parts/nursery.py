@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from agent.model.scripted import ScriptedClient
 from agent.models import Models
+from agent.running.slots import Slots
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.catalog import Catalog
 from agent.subagents.life.dispatcher import SubAgents
 from agent.subagents.life.lives import Life, Lives
 from agent.subagents.life.recruiting import Recruiting
-from agent.subagents.life.slots import Slots
 from agent.subagents.life.thinking import Thinking
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
@@ -111,7 +112,7 @@ async def nursery(
         lives,
         recruiting,
         children,
-        Slots(live_max),
+        defaultdict(lambda: Slots(live_max)),
         store.tasks,
         scrubber,
         clock,

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
 from agent.model.client import RequestedCall, ToolSpec
+from agent.running.slots import Threads
 from agent.tools.approvals import Question, Verdict
 from agent.tools.permissions import Permission, Place, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
@@ -31,6 +33,11 @@ def context(key: str = "telegram:1", role: GrantRole = GrantRole.ADMIN, place: P
 def call(name: str, *, call_id: str = "c1", **arguments: object) -> RequestedCall:
     """A call as a model makes it."""
     return RequestedCall(call_id, name, json.dumps(arguments))
+
+
+def file_threads() -> Threads:
+    """As the toolbox has them."""
+    return Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
 
 
 Answer = Callable[[Mapping[str, Any]], str]

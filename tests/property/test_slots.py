@@ -1,15 +1,17 @@
-"""Slots for sub-agents: never too many, never one lost, and nobody's crowd holds up another's first."""
+"""Slots: never too many, never one lost, and nobody's crowd holds up another's first."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.subagents.life.slots import Slots
+from agent.running.slots import Slots, Threads
 from gateway.contracts.ids import SessionKey
 
 LIVE_MAX = 3
@@ -18,10 +20,9 @@ ADA, BEA, CAT = (SessionKey("telegram", user) for user in "123")
 
 @dataclass
 class Stage:
-    """Sub-agents that come, work until they are told to end, and go; in one event loop, step by step."""
+    """Those who come, work until they are told to end, and go; in one event loop, step by step."""
 
     slots: Slots = field(default_factory=lambda: Slots(LIVE_MAX))
-    depth: int = 1
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     owners: list[SessionKey] = field(default_factory=list)
     ends: list[asyncio.Event] = field(default_factory=list)
@@ -35,7 +36,7 @@ class Stage:
         self.tasks.append(asyncio.create_task(self._work(number, owner)))
 
     async def _work(self, number: int, owner: SessionKey) -> None:
-        async with self.slots.held(self.depth, owner):
+        async with self.slots.held(owner):
             self.admitted.append(number)
             try:
                 await self.ends[number].wait()
@@ -82,14 +83,14 @@ async def played(script: Sequence[tuple[str, object]]) -> None:
                 stage.tasks[operand].cancel()
         elif what == "settle":
             await stage.settle()
-            assert len(stage.live) == stage.slots.live(1) <= LIVE_MAX
-            assert len(stage.waiting) == stage.slots.waiting(1)
+            assert len(stage.live) == stage.slots.live <= LIVE_MAX
+            assert len(stage.waiting) == stage.slots.waiting
             assert not stage.waiting or len(stage.live) == LIVE_MAX, "a slot is free and somebody waits"
     for owner in (ADA, BEA, CAT):
         mine = [number for number in stage.admitted if stage.owners[number] == owner]
         assert mine == sorted(mine), "of one user, first come is first served"
     await stage.clear()
-    assert stage.slots.live(1) == stage.slots.waiting(1) == 0
+    assert stage.slots.live == stage.slots.waiting == 0
 
 
 @given(steps)
@@ -114,8 +115,35 @@ async def test_one_users_crowd_does_not_hold_up_anothers_first() -> None:
     await stage.clear()
 
 
-async def test_a_parent_that_waits_takes_no_slot_of_its_children() -> None:
-    """Every slot of the first depth is held; the second depth has all of its own."""
-    slots = Slots(LIVE_MAX)
-    async with slots.held(1, ADA), slots.held(1, ADA), slots.held(1, ADA), slots.held(2, ADA):
-        assert (slots.live(1), slots.live(2)) == (LIVE_MAX, 1)
+async def test_an_owner_has_a_share_whatever_is_free() -> None:
+    slots = Slots(LIVE_MAX, owner_max=1)
+    stage = Stage(slots)
+    for owner in (ADA, ADA, BEA):
+        stage.come(owner)
+    await stage.settle()
+    assert [stage.owners[number] for number in stage.admitted] == [ADA, BEA]
+    stage.ends[0].set()
+    await stage.settle()
+    assert [stage.owners[number] for number in stage.admitted] == [ADA, BEA, ADA]
+    await stage.clear()
+
+
+async def test_a_thread_that_nobody_waits_for_any_more_keeps_its_slot() -> None:
+    """It still runs: whoever gave it up gets no second one before it has ended, and then gets it."""
+    threads, loop = Threads("test", live_max=2, owner_max=1), asyncio.get_running_loop()
+    began, may_end = asyncio.Event(), threading.Event()
+
+    def work() -> bool:
+        loop.call_soon_threadsafe(began.set)
+        return may_end.wait(10)
+
+    given_up = asyncio.create_task(threads.run(ADA, work))
+    await began.wait()
+    given_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    second = asyncio.create_task(threads.run(ADA, threading.get_ident))
+    assert await threads.run(BEA, lambda: "done") == "done"
+    assert not second.done()
+    may_end.set()
+    assert await second

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import regex
 from hypothesis import example, given
@@ -15,6 +17,7 @@ from channels.telegram.render import TEXT_UNITS_MAX
 from channels.telegram.render import render as render_telegram
 from channels.text.unfinished import as_if_closed
 from gateway.contracts.messages import CleanText
+from gateway.limits import REPLY_CHARS_MAX
 from tests.parts.texts import anything, documents, patient
 
 prefixes = st.tuples(documents | anything, st.floats(0, 1)).map(lambda cut: cut[0][: int(len(cut[0]) * cut[1])])
@@ -105,3 +108,13 @@ def test_no_letter_is_lost_before_what_is_held_back(text: str) -> None:
     done = f"{text.rstrip()}\n\nThe end"
     shown = as_if_closed(CleanText(done))
     assert regex.findall(r"\p{L}+", shown)[-2:] == ["The", "end"]
+
+
+@pytest.mark.parametrize("unit", ["[a](", "[", "http:", "!", "**`", "*a", "~~", "](", "> ", "&", "\\"])
+@pytest.mark.parametrize("end", ["", "x"])
+def test_the_longest_text_is_closed_in_linear_time(unit: str, end: str) -> None:
+    """Every growing answer comes past here once a second; links without an end took 22 seconds."""
+    text = CleanText((unit * REPLY_CHARS_MAX)[: REPLY_CHARS_MAX - len(end)] + end)
+    began_s = time.process_time()
+    as_if_closed(text)
+    assert time.process_time() - began_s < 2

@@ -82,7 +82,7 @@ async def test_a_place_that_shuts_us_out_ends_the_amendment() -> None:
     assert record.state is DeliveryState.FAILED
 
 
-def test_where_there_are_no_buttons_the_text_is_all_and_an_amendment_is_not_sent() -> None:
+async def test_where_there_are_no_buttons_the_text_is_all_and_an_amendment_is_not_sent() -> None:
     plain = ScriptedAdapter()
-    assert chunks_of(question().reply, plain) == ("may I?",)
-    assert chunks_of(amendment().reply, plain) == ()
+    assert await chunks_of(question().reply, plain) == ("may I?",)
+    assert await chunks_of(amendment().reply, plain) == ()

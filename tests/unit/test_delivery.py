@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
 
-from channels.adapter import ChannelAdapter
+from channels.adapter import AnyChunk, ChannelAdapter
 from channels.homes import Homes
 from channels.leases import Tenure
 from channels.notices import file_not_sent
+from channels.outbound.choices import rendered
 from channels.outbound.courier import Courier
 from channels.outbound.delivery import Delivery
 from channels.outbound.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
@@ -31,7 +33,7 @@ from gateway.contracts.errors import (
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, Reply, ReplyFile, ReplyKind, own_words
 from gateway.contracts.ports import PendingReply
-from gateway.limits import DELIVERY_ATTEMPTS_MAX
+from gateway.limits import DELIVERY_ATTEMPTS_MAX, RENDERED_AT_ONCE_CHARS_MAX, REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
 from gateway.words import ENGLISH
 from tests.doubles import ManualClock, MemoryBus
@@ -479,3 +481,18 @@ class TestTheNextMove:
 def test_a_bus_that_is_away_is_no_delivery_error() -> None:
     """The two trees must not meet: one waits, the other counts attempts."""
     assert not issubclass(BusUnavailable, (SendFailed, OutcomeUnknown))
+
+
+class _WatchedAdapter(ScriptedAdapter):
+    """Says on which thread it renders."""
+
+    def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
+        return (threading.current_thread(),)
+
+
+async def test_a_long_text_is_rendered_beside_the_event_loop() -> None:
+    """The longest takes a second and more, in which nobody else's message would come or go."""
+    adapter = _WatchedAdapter()
+    assert await rendered(adapter, CleanText("a" * RENDERED_AT_ONCE_CHARS_MAX)) == (threading.current_thread(),)
+    (thread,) = await rendered(adapter, CleanText("a" * REPLY_CHARS_MAX))
+    assert thread is not threading.current_thread()

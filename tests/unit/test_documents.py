@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import zipfile
 from pathlib import Path
@@ -24,9 +25,11 @@ from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, 
 from agent.subagents.cage.confinement import Confinement
 from agent.tools.files.naming import media_type
 from gateway.contracts.errors import FileRefused
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from tests.parts.pictures import docx, pdf, png
 
+ANN, BEN = (SessionKey("telegram", user) for user in "12")
 PATH = own_words("inbox/1a2b3c4d-file")
 
 
@@ -75,17 +78,17 @@ CASES = {
 async def test_each_format_gives_its_text(documents: Documents, name: str) -> None:
     """By its content, whatever it is called."""
     content, text = CASES[name]
-    assert (await documents.text(kept(name, content)) or "").strip() == text
+    assert (await documents.text(kept(name, content), ANN) or "").strip() == text
 
 
 async def test_what_holds_no_text_has_none(documents: Documents) -> None:
     for content in (bytes(range(256)), b"PK\x03\x04" + bytes(60)):
-        assert await documents.text(kept("x.bin", content)) is None
+        assert await documents.text(kept("x.bin", content), ANN) is None
 
 
 async def test_a_broken_document_is_refused_in_words_for_people(documents: Documents) -> None:
     with pytest.raises(FileRefused, match="it is broken, or not what its name says"):
-        await documents.text(kept("x.pdf", b"%PDF-1.4 and then nothing"))
+        await documents.text(kept("x.pdf", b"%PDF-1.4 and then nothing"), ANN)
 
 
 async def test_a_small_file_that_unpacks_to_gigabytes_is_not_unpacked(documents: Documents) -> None:
@@ -98,7 +101,7 @@ async def test_a_small_file_that_unpacks_to_gigabytes_is_not_unpacked(documents:
     with pytest.raises(ValueError, match="too large"):
         opened(packed.getvalue())
     with pytest.raises(FileRefused):
-        await documents.text(kept("bomb.docx", packed.getvalue()))
+        await documents.text(kept("bomb.docx", packed.getvalue()), ANN)
 
 
 async def test_a_document_that_takes_too_long_is_given_up(
@@ -107,41 +110,52 @@ async def test_a_document_that_takes_too_long_is_given_up(
     """Its reader is killed, with all that it holds."""
     monkeypatch.setattr(module, "DOCUMENT_TIMEOUT_S", 0.05)
     with pytest.raises(FileRefused, match="takes too long"):
-        await documents.text(kept("x.pdf", pdf("x")))
+        await documents.text(kept("x.pdf", pdf("x")), ANN)
 
 
 async def test_of_an_endless_text_the_beginning_is_read(documents: Documents) -> None:
     """A hundred megabytes of it; no half of a secret stands at the cut."""
-    text = await documents.text(kept("log.txt", b"all work and no play\n" * 5_000_000))
+    text = await documents.text(kept("log.txt", b"all work and no play\n" * 5_000_000), ANN)
     assert text is not None
     assert DOCUMENT_CHARS_MAX - 5_000 < len(text) <= DOCUMENT_CHARS_MAX
 
 
 @pytest.mark.long
 async def test_of_a_document_of_many_pages_the_beginning_is_read(documents: Documents) -> None:
-    text = await documents.text(kept("book.pdf", pdf(*["a line of a book " * 20] * 3_000)))
+    text = await documents.text(kept("book.pdf", pdf(*["a line of a book " * 20] * 3_000)), ANN)
     assert text is not None
     assert len(text) <= DOCUMENT_CHARS_MAX
+
+
+async def test_one_owners_crowd_holds_up_nobody_elses_document(documents: Documents) -> None:
+    long = kept("book.pdf", pdf(*["a line of a book " * 20] * 300))
+    crowd = [asyncio.create_task(documents.text(long, ANN)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert await documents.text(kept("x.pdf", pdf("Dear Anna")), BEN)
+    assert [task.done() for task in crowd][1:] == [False, False]
+    for task in crowd:
+        task.cancel()
+    await asyncio.wait(crowd)
 
 
 async def test_a_reader_that_nobody_holds_holds_itself() -> None:
     """Where there is no bubblewrap; it still reads."""
     documents = Documents(hidden=[], confinement=Confinement.PLAIN)
-    assert (await documents.text(kept("x.pdf", pdf("Dear Anna"))) or "").strip() == "Dear Anna"
-    assert (await documents.text(kept("x.xlsx", spreadsheet())) or "").startswith("## Sheet\ntea")
+    assert (await documents.text(kept("x.pdf", pdf("Dear Anna")), ANN) or "").strip() == "Dear Anna"
+    assert (await documents.text(kept("x.xlsx", spreadsheet()), ANN) or "").startswith("## Sheet\ntea")
 
 
 async def test_a_large_image_is_made_small_enough_to_be_shown(documents: Documents) -> None:
     noise, written = Image.effect_noise((2_600, 2_600), 100), io.BytesIO()
     noise.save(written, "PNG")
     assert len(written.getvalue()) > IMAGE_BYTES_MAX
-    small = await documents.smaller(written.getvalue())
+    small = await documents.smaller(written.getvalue(), ANN)
     assert picture_in(small) == Picture("image/jpeg", IMAGE_SIDE_SHOWN, IMAGE_SIDE_SHOWN)
 
 
 async def test_an_image_that_unpacks_to_gigabytes_is_refused(documents: Documents) -> None:
     with pytest.raises(FileRefused):
-        await documents.smaller(png(claims=40_000))
+        await documents.smaller(png(claims=40_000), ANN)
 
 
 # --- what is what, by its first bytes

@@ -87,10 +87,11 @@ STARTS: Final = ("", '{"a": ["')
 ENDS: Final = ("", '"}')
 
 
-def _texts(chars: int) -> Iterator[str]:
-    for start in STARTS:
+def _texts(chars: int, *, of_prose: bool) -> Iterator[str]:
+    """For what reads no JSON, no beginning or end of it: its worst texts have none."""
+    for start in STARTS[:1] if of_prose else STARTS:
         for unit in UNITS:
-            for end in ENDS:
+            for end in ENDS[:1] if of_prose else ENDS:
                 yield start + (unit * chars)[: chars - len(start) - len(end)] + end
 
 
@@ -124,13 +125,14 @@ PARSERS: Final[dict[str, tuple[int, Callable[[str], object]]]] = {
     "a question": (INBOUND_CHARS_MAX, normalised),
     "a repeatable question": (INBOUND_CHARS_MAX, lambda text: is_repeatable(text, stands_alone=True)),
 }
+PROSE: Final = frozenset({"a title", "a tone", "a time", "a request", "a question", "a repeatable question"})
 
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_a_parser_is_quick_at_its_bound(name: str) -> None:
     chars, parse = PARSERS[name]
     worst_s, worst = 0.0, ""
-    for text in _texts(chars):
+    for text in _texts(chars, of_prose=name in PROSE):
         began_s = time.process_time()
         with suppress(ToolError, BadPlan, BadParts, ValueError):
             parse(text)

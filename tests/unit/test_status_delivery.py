@@ -91,9 +91,9 @@ async def test_whoever_shows_that_an_answer_is_made_does_not_hear_of_it() -> Non
     assert (left, len(adapter.sent)) == (["r2"], 2)
 
 
-def test_where_nothing_can_be_edited_there_are_none() -> None:
+async def test_where_nothing_can_be_edited_there_are_none() -> None:
     """A line that says for ever that something is at work is worse than none."""
-    assert chunks_of(line().reply, ScriptedAdapter()) == ()
+    assert await chunks_of(line().reply, ScriptedAdapter()) == ()
 
 
 def test_what_the_sweep_of_the_outbox_finds_is_too_late_to_be_said() -> None:

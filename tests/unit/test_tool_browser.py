@@ -19,7 +19,7 @@ from agent.tools.web.reaching import Reach
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
 from tests.parts.sites import Site, site
-from tests.parts.tooling import registry, run
+from tests.parts.tooling import file_threads, registry, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 FOUND = find_browser("unsandboxed")
@@ -88,7 +88,7 @@ async def chromium(shop: Site) -> AsyncIterator[Chromium]:
 
 @pytest.fixture
 def tools(chromium: Chromium, workspaces: Workspaces) -> ToolRegistry:
-    offered, _ = browser_tools(chromium, workspaces)
+    offered, _ = browser_tools(chromium, workspaces, file_threads())
     return registry(*offered)
 
 
@@ -247,7 +247,7 @@ class TestWithoutOne:
         ]
 
     async def test_the_model_reads_the_reason(self, workspaces: Workspaces) -> None:
-        offered, absent = browser_tools(NoBrowser("no Chromium is installed"), workspaces)
+        offered, absent = browser_tools(NoBrowser("no Chromium is installed"), workspaces, file_threads())
         assert (offered, absent[0].name, absent[0].reason) == ((), "browser", "no Chromium is installed")
 
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from agent.limits import FILE_BYTES_MAX, JOURNAL_STEPS_MAX
+from agent.limits import (
+    FILE_BYTES_MAX,
+    JOURNAL_STEPS_MAX,
+    PATCH_BYTES_MAX,
+    PATCH_FILES_MAX,
+    PATCH_LINES_MAX,
+    READ_LINES_MAX,
+)
 from agent.tools.files.offering import offered
 from agent.tools.files.quota import Usage
 from agent.tools.files.reading import READING
@@ -20,7 +28,7 @@ from agent.tools.registry import ToolRegistry
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import folder_name
-from tests.parts.tooling import call, context, registry, run
+from tests.parts.tooling import call, context, file_threads, registry, run
 from tests.scrubbing import draw
 
 KEY = SessionKey.parse("telegram:1")
@@ -33,7 +41,7 @@ def workspaces(tmp_path: Path) -> Workspaces:
 
 @pytest.fixture
 def tools(workspaces: Workspaces) -> ToolRegistry:
-    return registry(*offered((*READING, *WRITING), workspaces))
+    return registry(*offered((*READING, *WRITING), workspaces, file_threads()))
 
 
 @pytest.fixture
@@ -336,7 +344,7 @@ class TestQuota:
 
     async def test_a_full_workspace_takes_nothing_more_until_something_goes(self, tmp_path: Path) -> None:
         workspaces = Workspaces(tmp_path, quota=Usage(200_000, 100))
-        tools, workspace = registry(*offered(WRITING, workspaces)), workspaces.of(KEY)
+        tools, workspace = registry(*offered(WRITING, workspaces, file_threads())), workspaces.of(KEY)
         (workspace.files / "big").write_bytes(os.urandom(190_000))
         refused = await run(tools, "file_write", path="a.txt", content="x" * 50_000)
         assert refused.is_error
@@ -347,7 +355,7 @@ class TestQuota:
         assert not (await run(tools, "file_write", path="a.txt", content="x" * 50_000)).is_error
 
     async def test_so_many_files_are_enough(self, tmp_path: Path) -> None:
-        tools = registry(*offered(WRITING, Workspaces(tmp_path, quota=Usage(10**9, 3))))
+        tools = registry(*offered(WRITING, Workspaces(tmp_path, quota=Usage(10**9, 3)), file_threads()))
         for number in range(3):
             assert not (await run(tools, "file_write", path=f"{number}", content="x")).is_error
         assert (await run(tools, "file_write", path="3", content="x")).is_error
@@ -381,3 +389,63 @@ async def test_an_edit_that_would_make_a_file_too_large_is_refused_before_it_is_
     assert "at most" in refused.text
     assert peak < 10 * FILE_BYTES_MAX
     assert workspace.read("a") == b"x" * FILE_BYTES_MAX
+
+
+async def test_a_search_through_a_workspace_of_line_ends_takes_no_time(
+    tools: ToolRegistry, workspace: Workspace
+) -> None:
+    """Each file of two million lines held a thread for four seconds."""
+    for number in range(4):
+        workspace.write(f"{number:02}", b"\n" * (FILE_BYTES_MAX - 2) + b"Z\n")
+    began_s = time.process_time()
+    found = (await run(tools, "file_search", text="z", ignore_case=True)).text
+    assert time.process_time() - began_s < 4
+    assert found.startswith(f"00:{FILE_BYTES_MAX - 1}: Z\n01:")
+    read = (await run(tools, "file_read", path="00", first_line=7)).text
+    assert f"more lines: read on with first_line={READ_LINES_MAX + 7}" in read
+
+
+@pytest.mark.parametrize("ignores_case", [True, False])
+async def test_hits_carry_the_numbers_of_their_lines(
+    tools: ToolRegistry, workspace: Workspace, ignores_case: bool
+) -> None:
+    """Also where a letter in one case is two, and several hits are in one line."""
+    lines = ["Straße", "", "STRASSE strasse", "ß", "aa", "Aaa", "", "x\r", "Ẑß ss"]
+    workspace.write("a", "\n".join(lines).encode())
+    for text in ("ß", "ss", "a", "Aa", "x", "straße"):
+        fold = str.casefold if ignores_case else str
+        wanted = [f"a:{at}: {line.strip()}" for at, line in enumerate(lines, 1) if fold(text) in fold(line)]
+        found = (await run(tools, "file_search", text=text, ignore_case=ignores_case)).text
+        assert found == ("\n".join(wanted) or "Nothing matches.")
+    assert "single lines" in (await run(tools, "file_search", text="a\nA")).text
+
+
+class TestAPatchThatIsTooMuch:
+    async def test_a_file_is_named_once(self, tools: ToolRegistry, workspace: Workspace) -> None:
+        """Eighteen hundred names of one file held 7 GB."""
+        workspace.write("a", b"x\n" * (FILE_BYTES_MAX // 2))
+        for name in ("a", "./a"):
+            patch = f"--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n--- {name}\n+++ {name}\n@@ -1 +1 @@\n-x\n+y\n"
+            assert "several times" in (await run(tools, "file_patch", patch=patch)).text
+        many = "".join(f"--- /dev/null\n+++ f{at}\n@@ -0,0 +1 @@\n+y\n" for at in range(PATCH_FILES_MAX + 1))
+        assert "at most" in (await run(tools, "file_patch", patch=many)).text
+        assert [path.name for path in workspace.files.iterdir()] == ["a"]
+
+    async def test_large_files_are_patched_in_parts(self, tools: ToolRegistry, workspace: Workspace) -> None:
+        count = PATCH_BYTES_MAX // (2 * FILE_BYTES_MAX) + 1
+        line = b"x" * 1_000 + b"\n"
+        for at in range(count):
+            workspace.write(f"{at}", line * (FILE_BYTES_MAX // len(line)))
+        patch = "".join(f"--- {at}\n+++ {at}\n@@ -1 +1,2 @@\n+y\n" for at in range(count))
+        assert "in parts" in (await run(tools, "file_patch", patch=patch)).text
+
+    async def test_hunks_that_stand_nowhere_are_not_looked_for_for_ever(
+        self, tools: ToolRegistry, workspace: Workspace
+    ) -> None:
+        workspace.write("a", b"\n" * PATCH_LINES_MAX)
+        nowhere = "--- a\n+++ a\n" + "".join(f"@@ -{at} +1 @@\n-\n-\n+\n+\n" for at in range(1_000_000, 1_000_200))
+        began_s = time.process_time()
+        assert "line numbers" in (await run(tools, "file_patch", patch=nowhere)).text
+        assert time.process_time() - began_s < 5
+        workspace.write("a", b"\n" * (PATCH_LINES_MAX + 1))
+        assert "too long" in (await run(tools, "file_patch", patch=nowhere)).text

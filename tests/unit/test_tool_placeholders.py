@@ -17,7 +17,7 @@ from gateway.config.loading import load_settings
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
-from tests.parts.tooling import People, registry, run, tool
+from tests.parts.tooling import People, file_threads, registry, run, tool
 from tests.scrubbing import draw
 
 MADE = "[redacted:openai#a1b2c3]"
@@ -84,7 +84,7 @@ async def test_only_tools_that_read_search_or_tell_the_user_quote(tmp_path: Path
 async def test_a_file_is_mended_around_its_secret(tmp_path: Path) -> None:
     """The whole way of a model that reads a file with a key in it, copies it back, and follows the advice."""
     workspaces = Workspaces(tmp_path)
-    tools = registry(*offered(WRITING, workspaces))
+    tools = registry(*offered(WRITING, workspaces, file_threads()))
     file = workspaces.of(SessionKey.parse("telegram:1")).files / "env"
     file.write_text(before := f"HOST=old\nTOKEN={SECRET}\nPORT=1\n")
     seen = Scrubber().scrub(before)

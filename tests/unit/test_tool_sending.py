@@ -23,7 +23,7 @@ from agent.tools.tool import ToolResult
 from gateway.contracts.ids import SessionKey
 from gateway.limits import SCRUBBED_FILE_BYTES_MAX
 from gateway.scrub import Scrubber
-from tests.parts.tooling import context, registry
+from tests.parts.tooling import context, file_threads, registry
 
 KEY = SessionKey.parse("telegram:1")
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -42,7 +42,7 @@ def workspace(workspaces: Workspaces) -> Workspace:
 
 @pytest.fixture
 def tools(workspaces: Workspaces) -> ToolRegistry:
-    return registry(sending_tool(workspaces, Scrubber()))
+    return registry(sending_tool(workspaces, Scrubber(), file_threads()))
 
 
 async def send(

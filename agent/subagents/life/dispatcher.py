@@ -9,7 +9,7 @@ long as it takes. What becomes of a child is a value; only an order that cannot 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -24,11 +24,11 @@ from agent.limits import (
 )
 from agent.running.deadlines import outside_deadlines
 from agent.running.insisting import insist
+from agent.running.slots import Slots
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.life.lives import Life, Lives
 from agent.subagents.life.orders import Refused, SubOrder
 from agent.subagents.life.recruiting import Recruiting
-from agent.subagents.life.slots import Slots
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import BudgetSpent, StoreError, TrivetError
 from gateway.contracts.ids import ReplyAddress
@@ -71,7 +71,7 @@ class SubAgents:
         lives: Lives,
         recruiting: Recruiting,
         processes: Processes,
-        slots: Slots,
+        slots: Mapping[int, Slots],
         book: SubTaskBook,
         scrubber: Scrubber,
         clock: Clock,
@@ -79,7 +79,8 @@ class SubAgents:
         watch: Watch,
         ring: Callable[[], None],
     ) -> None:
-        """`ring` is called when one has ended that nobody waited for."""
+        """`slots` are those of each depth: parents that wait for their children hold none that these need. `ring` is
+        called when one has ended that nobody waited for."""
         self._lives = lives
         self._recruiting = recruiting
         self._processes = processes
@@ -219,7 +220,7 @@ class SubAgents:
         room in the session, for real."""
         async with self._queue(life.task.parent_session_id):
             while True:
-                async with self._slots.held(life.task.depth, life.task.key.owner):
+                async with self._slots[life.task.depth].held(life.task.key.owner):
                     if await self._starts(life):
                         return await self._processes.carry_out(life)
                 await asyncio.sleep(SUBAGENT_START_EVERY_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from agent.limits import (
     WEB_URL_CHARS_MAX,
 )
 from agent.model.client import ToolSpec
+from agent.running.slots import Threads
 from agent.tools.browser.chromium import Chromium, NoBrowser
 from agent.tools.files.reading import PATH
 from agent.tools.files.workspace import Workspaces
@@ -79,7 +81,7 @@ _Act = Callable[["Page", Mapping[str, Any]], Awaitable[None]]
 
 
 def browser_tools(
-    chromium: Chromium | NoBrowser, workspaces: Workspaces
+    chromium: Chromium | NoBrowser, workspaces: Workspaces, threads: Threads
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
     """The tool, or why there is none."""
     if isinstance(chromium, NoBrowser):
@@ -91,7 +93,9 @@ def browser_tools(
                 if arguments["action"] == "screenshot":
                     picture = await page.screenshot(type="png", timeout=BROWSER_CALL_S * 500)
                     path = arguments.get("path") or _PICTURE
-                    return await asyncio.to_thread(put, workspaces.of(context.key), "browser", path, picture)
+                    return await threads.run(
+                        context.owner, partial(put, workspaces.of(context.key), "browser", path, picture)
+                    )
                 await _ACTIONS[arguments["action"]](page, arguments)
                 return await _shown(page)
             except ToolError:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from agent.model.client import ToolSpec
+from agent.running.slots import Threads
 from agent.tools.files.file_tool import FileTool
 from agent.tools.files.workspace import Homes
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 
 
-def offered(tools: Iterable[FileTool], homes: Homes) -> tuple[Tool, ...]:
+def offered(tools: Iterable[FileTool], homes: Homes, threads: Threads) -> tuple[Tool, ...]:
     """Those that only read may quote the placeholder of a secret; the others would write it into a file."""
 
     def one(tool: FileTool) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-            return await asyncio.to_thread(tool.work, homes.of(context.key), arguments)
+            return await threads.run(context.owner, partial(tool.work, homes.of(context.key), arguments))
 
         return Tool(
             ToolSpec(tool.name, tool.description, tool.schema),

@@ -1,7 +1,7 @@
 """Unified diffs as models write them: read leniently, applied exactly. Pure.
 
 The counts in a hunk's header are often wrong, so the body alone is believed; its lines must be found in the
-file as they are, nearest to where the header says.
+file as they are, nearest to where the header says. Whatever a patch says, the work is bounded in lines.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from agent.limits import PATCH_LINES_MAX, PATCH_LOOKS_MAX
 from gateway.contracts.errors import ToolError
 
-_HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@")
+_HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)? @@")
 _NOWHERE: Final = "/dev/null"
 
 
@@ -35,6 +36,19 @@ class FilePatch:
     hunks: tuple[Hunk, ...]
 
 
+@dataclass(slots=True)
+class Looks:
+    """How many lines the hunks of one patch may still be compared with where they do not stand as their headers say."""
+
+    left: int = PATCH_LOOKS_MAX
+
+    def spend(self, lines: int) -> None:
+        """Raise `ToolError` when it is too much."""
+        self.left -= lines
+        if self.left < 0:
+            raise ToolError("too many hunks stand elsewhere than their line numbers say: read the files again")
+
+
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
     """The files of a unified diff. Raises `ToolError` for text that holds none."""
     patches = tuple(_files(_lines(text)))
@@ -43,13 +57,15 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
     return patches
 
 
-def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
+def apply_hunks(path: str, text: str, hunks: Sequence[Hunk], looks: Looks) -> str:
     """The text with every hunk applied. Raises `ToolError` if one does not fit; then nothing is changed."""
+    if text.count("\n") > PATCH_LINES_MAX:
+        raise ToolError(f"{path} has more than {PATCH_LINES_MAX} lines: too long to be patched")
     lines = _lines(text)
     shift = 0
     for number, hunk in enumerate(hunks, 1):
         wanted = max(hunk.start - 1, 0) + shift
-        at = _find(lines, hunk.old, wanted, is_insertion_after=hunk.start + shift)
+        at = _find(lines, hunk.old, wanted, looks) if hunk.old else min(hunk.start + shift, len(lines))
         if at is None:
             raise ToolError(f"{path}: hunk {number} (line {hunk.start}) does not fit the file: read it again")
         lines[at : at + len(hunk.old)] = hunk.new
@@ -64,12 +80,28 @@ def _lines(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def _find(lines: list[str], old: tuple[str, ...], wanted: int, *, is_insertion_after: int) -> int | None:
-    if not old:
-        return min(is_insertion_after, len(lines))
-    last = len(lines) - len(old)
-    places = sorted(range(last + 1), key=lambda at: abs(at - wanted))
-    return next((at for at in places if tuple(lines[at : at + len(old)]) == old), None)
+def _find(lines: list[str], old: tuple[str, ...], wanted: int, looks: Looks) -> int | None:
+    if wanted >= 0 and tuple(lines[wanted : wanted + len(old)]) == old:
+        return wanted
+    looks.spend(len(lines) + len(old))
+    return min(_places(lines, old), key=lambda at: abs(at - wanted), default=None)
+
+
+def _places(lines: list[str], old: tuple[str, ...]) -> Iterator[int]:
+    """Yield where `old` stands in `lines`, from the top (Knuth, Morris and Pratt: no line is gone back to)."""
+    fallback, matched = [0] * len(old), 0
+    for at in range(1, len(old)):
+        while matched and old[at] != old[matched]:
+            matched = fallback[matched - 1]
+        matched += old[at] == old[matched]
+        fallback[at] = matched
+    matched = 0
+    for at, line in enumerate(lines):
+        while matched and (matched == len(old) or line != old[matched]):
+            matched = fallback[matched - 1]
+        matched += line == old[matched]
+        if matched == len(old):
+            yield at + 1 - matched
 
 
 def _files(lines: list[str]) -> Iterator[FilePatch]:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, Final
 
 from agent.limits import (
     FILE_PATH_CHARS_MAX,
     LISTED_FILES_MAX,
+    READ_LINES_MAX,
     SEARCH_BYTES_MAX,
     SEARCH_HITS_MAX,
     SEARCH_LINE_CHARS_MAX,
+    SEARCH_S,
 )
 from agent.tools.files.content import path_locks, text_of
 from agent.tools.files.file_tool import FileTool
 from agent.tools.files.workspace import Listed, Workspace
 from gateway.contracts.errors import ToolError
-from gateway.scrub.cutting import head, key_starts
+from gateway.scrub.cutting import KEY_MARK, head, key_starts
 
 PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
@@ -32,11 +36,13 @@ def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     first = arguments.get("first_line", 1)
     if first > max(len(lines), 1):
         raise ToolError(f"{path} has {len(lines)} lines")
-    last = first - 1 + arguments.get("lines", len(lines))
-    first = 1 + list(key_starts(lines))[first - 1] if lines else first
-    shown = lines[first - 1 : last]
-    numbered = "\n".join(f"{number:>6}  {line}" for number, line in enumerate(shown, first))
-    return numbered or f"{path} is empty"
+    last = min(first - 1 + arguments.get("lines", len(lines)), len(lines))
+    first = 1 + next(islice(key_starts(lines), first - 1, None), 0)
+    shown = lines[first - 1 : min(last, first - 1 + READ_LINES_MAX)]
+    numbered = [f"{number:>6}  {line}" for number, line in enumerate(shown, first)]
+    if (next_line := first + len(shown)) <= last:
+        numbered.append(f"… {last - next_line + 1} more lines: read on with first_line={next_line}")
+    return "\n".join(numbered) or f"{path} is empty"
 
 
 def _list(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
@@ -76,6 +82,8 @@ def _row(entry: Listed) -> str:
 def _search(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     if "glob" not in arguments and "text" not in arguments:
         raise ToolError("say what to search for: `glob`, `text`, or both")
+    if "\n" in arguments.get("text", ""):
+        raise ToolError("`text` is looked for in single lines: search for a piece of one line")
     hits: list[str] = []
     for hit in _hits(workspace, arguments):
         if len(hits) == SEARCH_HITS_MAX:
@@ -89,8 +97,11 @@ def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
     ignores_case = arguments.get("ignore_case", False)
     text = arguments.get("text", "")
     wanted = text.casefold() if ignores_case else text
-    left = SEARCH_BYTES_MAX
+    left, give_up_at_s = SEARCH_BYTES_MAX, time.monotonic() + SEARCH_S
     for entry in workspace.walk(arguments.get("path", "")):
+        if time.monotonic() > give_up_at_s:
+            yield "… the rest was not searched: it took too long"
+            return
         if not _is_named(entry.path, arguments.get("glob"), ignores_case=ignores_case):
             continue
         if not text:
@@ -102,9 +113,12 @@ def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
         if left < 0:
             yield "… the rest was not searched: too many bytes"
             return
-        for number, line in _lines(workspace, entry.path):
-            if wanted in (line.casefold() if ignores_case else line):
-                yield f"{entry.path}:{number}: {head(line.strip(), SEARCH_LINE_CHARS_MAX)}"
+        try:
+            content = text_of(entry.path, workspace.read(entry.path))
+        except ToolError:  # too long, no text, or gone by now
+            continue
+        for number, line in _lines_with(wanted, content, content.casefold() if ignores_case else content):
+            yield f"{entry.path}:{number}: {head(line.strip(), SEARCH_LINE_CHARS_MAX)}"
 
 
 def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
@@ -115,17 +129,22 @@ def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
     return fnmatchcase(path, glob) or fnmatchcase(path.rpartition("/")[2], glob.removeprefix("**/"))
 
 
-def _lines(workspace: Workspace, path: str) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a text file, without the inner ones of a private key; nothing for one that is too long, no
-    text, or gone by now."""
-    try:
-        content = text_of(path, workspace.read(path))
-    except ToolError:
+def _lines_with(wanted: str, content: str, searched: str) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of `content` with `wanted` in them, but for the inner ones of a private key. `searched`
+    is the same text, perhaps in one case: as long in lines, not in characters. Lines are looked at only where there
+    are hits: a text may have two million of them."""
+    at = searched.find(wanted)
+    if at < 0:
         return
     lines = content.split("\n")
-    for at, start in enumerate(key_starts(lines)):
-        if start == at:
-            yield at + 1, lines[at]
+    is_inner = bytes(at != start for at, start in enumerate(key_starts(lines))) if KEY_MARK in content else b""
+    number, counted = 0, 0
+    while at >= 0:
+        number += searched.count("\n", counted, at)
+        if not (is_inner and is_inner[number]):
+            yield number + 1, lines[number]
+        counted = searched.find("\n", at)
+        at = searched.find(wanted, counted) if counted >= 0 else -1
 
 
 READING: Final = (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.limits import FILE_CAPTION_CHARS_MAX, SENT_FILE_BYTES_MAX
 from agent.model.client import ToolSpec
+from agent.running.slots import Threads
 from agent.tools.enclosures import Enclosed
 from agent.tools.files.content import path_locks
 from agent.tools.files.naming import media_type, safe_name
@@ -41,7 +41,7 @@ _SPEC: Final = ToolSpec(
 )
 
 
-def sending_tool(workspaces: Workspaces, scrubber: Scrubber) -> Tool:
+def sending_tool(workspaces: Workspaces, scrubber: Scrubber, threads: Threads) -> Tool:
     """`send_file` on the workspace of whoever asks.
 
     As harmless as an answer, hence its risk: it tells the person who asked what this conversation already holds.
@@ -52,7 +52,7 @@ def sending_tool(workspaces: Workspaces, scrubber: Scrubber) -> Tool:
             raise ToolError("no file can be sent from here")
         path = arguments["path"]
         workspace = workspaces.of(context.key)
-        content = await asyncio.to_thread(workspace.read, path, bytes_max=SENT_FILE_BYTES_MAX)
+        content = await threads.run(context.owner, lambda: workspace.read(path, bytes_max=SENT_FILE_BYTES_MAX))
         if not content:
             raise ToolError(f"{path} is empty: platforms refuse empty files")
         is_readable, of_chat = is_text(content), scrubber.for_chat(str(context.key))

@@ -3,15 +3,16 @@ that go back and forth in the journal: file_undo, file_redo."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agent.limits import FILE_BYTES_MAX
+from agent.limits import FILE_BYTES_MAX, PATCH_BYTES_MAX, PATCH_FILES_MAX
 from agent.tools.files.changes import Change, FolderMade, Moved, Step, Written
 from agent.tools.files.content import path_locks, text_of
 from agent.tools.files.file_tool import FileTool, Locks, Work
 from agent.tools.files.journal import Journal
-from agent.tools.files.patching import FilePatch, apply_hunks, parse_patch
+from agent.tools.files.patching import FilePatch, Looks, apply_hunks, parse_patch
 from agent.tools.files.reading import PATH
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
@@ -32,8 +33,12 @@ def _patched_paths(arguments: Mapping[str, Any]) -> tuple[str, ...]:
         patches = parse_patch(arguments["patch"])
     except ToolError:
         return ()  # the call itself will say so
-    names = [name for patch in patches for name in (patch.source, patch.target) if name]
-    return tuple(lock for name in names for lock in path_locks("path")({"path": name}))
+    return tuple(lock for patch in patches for lock in _paths(patch))
+
+
+def _paths(patch: FilePatch) -> tuple[str, ...]:
+    names = (patch.source, patch.target)
+    return tuple(lock for name in names if name for lock in path_locks("path")({"path": name}))
 
 
 def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
@@ -60,17 +65,33 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
 
 def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     patches = parse_patch(arguments["patch"])
+    if len(patches) > PATCH_FILES_MAX:
+        raise ToolError(f"a patch may change at most {PATCH_FILES_MAX} files at a time")
+    named = Counter(lock for patch in patches for lock in set(_paths(patch)))
+    if twice := [name for name, times in named.items() if times > 1]:
+        raise ToolError(f"the patch names {twice[0]} several times: put all hunks of a file below one header")
     with workspace.lock:
-        changes = tuple(change for patch in patches for change in _patch_changes(workspace, patch))
-        names = ", ".join(dict.fromkeys(name for patch in patches if (name := patch.target or patch.source)))
-        Journal(workspace).make(Step(f"file_patch {names}", changes))
+        changes: list[Change] = []
+        looks, left = Looks(), PATCH_BYTES_MAX
+        for patch in patches:
+            made = _patch_changes(workspace, patch, looks)
+            left -= sum(len(side or b"") for change in made for side in _sides(change))
+            if left < 0:
+                raise ToolError(f"the patch changes files of more than {PATCH_BYTES_MAX} bytes: patch them in parts")
+            changes += made
+        names = ", ".join(patch.target or patch.source or "" for patch in patches)
+        Journal(workspace).make(Step(f"file_patch {names}", tuple(changes)))
     return f"Patched {names}."
 
 
-def _patch_changes(workspace: Workspace, patch: FilePatch) -> tuple[Change, ...]:
+def _sides(change: Change) -> tuple[bytes | None, ...]:
+    return (change.before, change.after) if isinstance(change, Written) else ()
+
+
+def _patch_changes(workspace: Workspace, patch: FilePatch, looks: Looks) -> tuple[Change, ...]:
     before = workspace.read(patch.source) if patch.source else None
     name = patch.source or patch.target or ""
-    after = _encoded(apply_hunks(name, text_of(name, before or b""), patch.hunks))
+    after = _encoded(apply_hunks(name, text_of(name, before or b""), patch.hunks, looks))
     if patch.target is None:
         if after:
             raise ToolError(f"{name}: the patch deletes the file, but does not remove all of its lines")
