@@ -70,6 +70,15 @@ def question_text(text: str, code: str, words: Words, *, minutes: int) -> str:
     return f"{text}\n\n{waits}"
 
 
+def admins_asked_text(words: Words, *, minutes: int) -> str:
+    """Tell whoever asked for it that admins are asked; `ended_text` puts how it ended in the place of the last line."""
+    asked = words.say("This needs the approval of an admin, and I have asked for it.")
+    waits = words.say(
+        "Waits {time} for the answer.", time=words.count("{count} minute", "{count} minutes", max(minutes, 1))
+    )
+    return f"{asked}\n\n{waits}"
+
+
 def ended_text(question: str, ending: str) -> str:
     """What stands in the place of a `question_text` once it is settled: how it ended instead of how to answer."""
     asked, _, _ = question.rpartition("\n\n")
@@ -91,6 +100,7 @@ _SETTLED: Final = {
     ControlKind.DENY: sentence("**Denied** by {name}."),
 }
 
+ASKED_FOR: Final = sentence("`{person}` asks for something that an admin has to approve.")
 EXPIRED: Final = sentence("**Nobody answered in time**, so it was not done.")
 WITHDRAWN: Final = sentence("**No longer open.**")
 

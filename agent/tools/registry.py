@@ -26,6 +26,7 @@ from agent.tools.permissions import Permission, Permissions, Policy
 from agent.tools.placeholders import NotAvailable, refuse_placeholders
 from agent.tools.shelf import READ_MORE, KeptElsewhere, Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -271,7 +272,8 @@ class ToolRegistry:
     ) -> str:
         """Return the digest of what was approved, "" where nothing had to be. Raises `ToolError` for a call that needs
         an approval and gets none; one that is lent a secret needs one in any case. Waiting takes none of its time."""
-        if self.permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
+        permission = self.permission(context, tool.spec.name)
+        if permission is Permission.ALLOW and not is_lent:
             return ""
         asked = tool_question(tool.spec.name, tool.risk.value, arguments, words_for(context.language))
         clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
@@ -285,6 +287,8 @@ class ToolRegistry:
             digest=_digest(tool, arguments),
             language=context.language,
             task_id="" if context.fence else context.lineage.task_id,
+            needs_admin=permission is Permission.ASK,
+            goes_to_admins=permission is Permission.ASK and context.role is not GrantRole.ADMIN,
         )
         with context.asking(tool.spec.name):
             verdict = await self._approvals.ask(question)
@@ -297,6 +301,11 @@ class ToolRegistry:
             raise ToolError(
                 f"this call of {tool.spec.name} is too long to be shown to whoever has to approve it, so nobody was "
                 "asked and nothing was done: split it into smaller calls"
+            )
+        if verdict is Verdict.NO_ADMIN:
+            raise ToolError(
+                f"{tool.spec.name} needs the approval of an admin, and none can be asked: no admin has written to me "
+                "in private yet. Nothing was done; tell the user so"
             )
         return question.digest
 
