@@ -135,6 +135,7 @@ class Conversing:
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),
             suspension=taken.suspension,
+            reading=taken.reading,
             wake=WakeAddress(
                 batch.key,
                 newest.address,

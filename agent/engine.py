@@ -14,7 +14,7 @@ from typing import Protocol
 from agent.model.client import PromptMessage
 from agent.tools.enclosures import Enclosures
 from agent.tools.suspension import Suspension
-from agent.tools.tool import ToolContext
+from agent.tools.tool import Reading, ToolContext
 from gateway.contracts.answers import Question
 from gateway.contracts.entries import Entry, Usage
 from gateway.contracts.ids import SessionKey
@@ -41,6 +41,7 @@ class StepsTaken:
     joined: list[InboundMessage] = field(default_factory=list)
     enclosures: Enclosures = field(default_factory=Enclosures)
     suspension: Suspension = field(default_factory=Suspension)
+    reading: Reading = field(default_factory=Reading)
     is_plain: bool = False
     asked: Question | None = None
     finish_reason: str = ""

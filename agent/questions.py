@@ -27,7 +27,11 @@ _UNSEEN: Final = re.compile(
 _ASCII_MAX: Final = "\x7f"
 _NAME_MARKS: Final = re.compile(r"[^\w .-]")
 
+FOREIGN: Final = "foreign"
+"""Stands for a risk where the model may only do what others wrote."""
+
 _CLAUSES: Final = {
+    FOREIGN: sentence("I have just read what others wrote, so I ask before I keep anything for later."),
     "read": sentence("It reads."),
     "write": sentence("It changes files or data."),
     "execute": sentence("It runs a program."),
@@ -36,10 +40,10 @@ _CLAUSES: Final = {
 }
 
 
-def tool_question(tool: str, risk: str, arguments: Mapping[str, Any], words: Words) -> str:
-    """Ask whether a call may run, and show all of its arguments as JSON."""
+def tool_question(tool: str, why: str, arguments: Mapping[str, Any], words: Words) -> str:
+    """Ask whether a call may run, and show all of its arguments as JSON. `why` is a risk or FOREIGN."""
     asked = words.say("May I run `{tool}`?", tool=plain_name(tool, words))
-    clause = words.say(_CLAUSES[risk]) if risk in _CLAUSES else ""
+    clause = words.say(_CLAUSES[why]) if why in _CLAUSES else ""
     shown = visible(json.dumps(arguments, ensure_ascii=False, indent=1)).replace(_FENCE, r"\u0060" * len(_FENCE))
     return f"{asked} {clause}\n\n{_FENCE}\n{shown}\n{_FENCE}"
 

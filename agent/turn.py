@@ -97,9 +97,10 @@ class TurnTaker:
         match await self._commands.run(
             command, session, role, fence=batch.fence, permit=hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
-            case Converse(said, is_stored, authors):
+            case Converse(said, is_stored, authors, has_foreign):
                 taken.said = said
                 taken.authors = (*authors, *batch.authors)
+                taken.reading.is_foreign = has_foreign
                 if is_stored:
                     return ()
                 command = replace(command, text=said)

@@ -37,8 +37,12 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
                 asked.words.say("There is nothing to try again: you have not said anything in this conversation yet.")
             )
         await ending.end_since(asked.session, said[0].created_at_ms)
-        words = joined(*(words_in(entry.text) for entry in said), by="\n\n")
-        return Converse(words, is_stored=True, authors=tuple(_author(entry, asked.session.key) for entry in said))
+        return Converse(
+            joined(*(words_in(entry.text) for entry in said), by="\n\n"),
+            is_stored=True,
+            authors=tuple(_author(entry, asked.session.key) for entry in said),
+            has_foreign=any(words_in(entry.text) != entry.text for entry in said),
+        )
 
     async def resume(asked: Asked) -> Done:
         words = asked.words

@@ -16,7 +16,7 @@ import structlog
 
 from agent.limits import TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
-from agent.questions import tool_question
+from agent.questions import FOREIGN, tool_question
 from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
 from agent.tools.calls import Fitting, check_schema, run_in_time
 from agent.tools.correction import correction_note
@@ -209,6 +209,7 @@ class ToolRegistry:
         return envelope.text
 
     async def _envelope(self, context: ToolContext, raw: str, *, is_foreign: bool) -> Envelope:
+        context.reading.is_foreign |= is_foreign
         if self._lender is not None:
             raw = await self._lender.lent_lately(context.key).out_of(raw)
         reads_on = self.permission(context, READ_MORE.name) is not Permission.DENY
@@ -273,9 +274,11 @@ class ToolRegistry:
         """Return the digest of what was approved, "" where nothing had to be. Raises `ToolError` for a call that needs
         an approval and gets none; one that is lent a secret needs one in any case. Waiting takes none of its time."""
         permission = self.permission(context, tool.spec.name)
-        if permission is Permission.ALLOW and not is_lent:
+        is_led = context.reading.is_foreign and tool.keeps(arguments)
+        if permission is Permission.ALLOW and not (is_lent or is_led):
             return ""
-        asked = tool_question(tool.spec.name, tool.risk.value, arguments, words_for(context.language))
+        why = FOREIGN if is_led else tool.risk.value
+        asked = tool_question(tool.spec.name, why, arguments, words_for(context.language))
         clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
         question = Question(
             key=context.key,
