@@ -214,7 +214,14 @@ class _Parts:
         self._skills = SkillLayers(settings.data_dir, scrubber)
         self.beside = Background()
         self._approvals = AskingPeople(
-            bus.questions, bus.lanes, store, scrubber, clock, self.beside, ttl_s=settings.tools.approval_ttl_s
+            bus.questions,
+            bus.lanes,
+            store,
+            scrubber,
+            clock,
+            self.beside,
+            ttl_s=settings.tools.approval_ttl_s,
+            admins=settings.access.admins,
         )
         later, bell = settings.schedules, Bell()
         self._desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)

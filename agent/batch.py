@@ -32,6 +32,13 @@ class Batch:
         return newest_of(self.messages)
 
     @property
+    def authors(self) -> tuple[SessionKey, ...]:
+        """Everybody whose words are answered; the one who is answered comes last."""
+        newest = self.newest.author
+        others = dict.fromkeys(message.author for message in self.messages if message.author != newest)
+        return (*others, newest)
+
+    @property
     def wakes(self) -> int:
         """How many wakes have led to one another since a person spoke; 0: one speaks here."""
         return max(message.wakes for message in self.messages) if is_wake(self.newest) else 0

@@ -119,13 +119,15 @@ class Conversing:
     ) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
         newest = batch.newest
+        person, role = await self._people.least_among(taken.authors)
+        named = (message.author_name for message in reversed(batch.messages) if message.author == person)
         return ToolContext(
             batch.key,
             batch.key.owner,
             batch.turn_id,
-            role=await self._people.role_behind(batch.messages),
+            role=role,
             place=Place.DM if newest.is_private else Place.GROUP,
-            asked_by=newest.author,
+            asked_by=person,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=ceiling,
@@ -133,11 +135,12 @@ class Conversing:
             enclosures=taken.enclosures,
             lineage=Lineage(session.id),
             suspension=taken.suspension,
+            reading=taken.reading,
             wake=WakeAddress(
                 batch.key,
                 newest.address,
-                newest.author_id,
-                newest.author_name,
+                person.user,
+                next(named, own_words("")),
                 newest.is_private,
                 newest.place,
                 batch.wakes,

@@ -14,9 +14,10 @@ from typing import Protocol
 from agent.model.client import PromptMessage
 from agent.tools.enclosures import Enclosures
 from agent.tools.suspension import Suspension
-from agent.tools.tool import ToolContext
+from agent.tools.tool import Reading, ToolContext
 from gateway.contracts.answers import Question
 from gateway.contracts.entries import Entry, Usage
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
 
 
@@ -24,13 +25,15 @@ from gateway.contracts.messages import CleanText, InboundMessage
 class StepsTaken:
     """What a turn leaves behind; filled as it goes, so that a failure keeps what was done.
 
-    `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held.
+    `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held. `authors` are
+    all whose words are answered: the turn may do what each of them may.
     `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
     what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves a
     barrier in its `suspension`.
     """
 
     said: CleanText | None = None
+    authors: tuple[SessionKey, ...] = ()
     entries: list[Entry] = field(default_factory=list)
     usage: list[Usage] = field(default_factory=list)
     prompt_tokens: int = 0
@@ -38,6 +41,7 @@ class StepsTaken:
     joined: list[InboundMessage] = field(default_factory=list)
     enclosures: Enclosures = field(default_factory=Enclosures)
     suspension: Suspension = field(default_factory=Suspension)
+    reading: Reading = field(default_factory=Reading)
     is_plain: bool = False
     asked: Question | None = None
     finish_reason: str = ""

@@ -156,6 +156,7 @@ SKILLS_MAX: Final = 100  # of one layer, for the same reason
 # --- asking a person
 QUESTION_CHARS_MAX: Final = 66_000  # all that a call may hold and our words; a file, or 34 messages of Discord
 QUESTION_CODE_CHARS: Final = 8  # what a button carries (Telegram takes 64 bytes), and what a person can type
+ADMINS_ASKED_MAX: Final = 8  # of one question: each is shown all of it
 ANSWER_LOOK_EVERY_S: Final = 0.2  # nobody notices, and a hundred open questions ask the bus 500 times a second
 
 # --- files of a workspace

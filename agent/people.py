@@ -81,10 +81,12 @@ class People:
         blocked = {author for author in authors if await self.role_of(author) is GrantRole.BLOCKED}
         return frozenset(message.id for message in messages if message.author in blocked)
 
-    async def role_behind(self, messages: Sequence[InboundMessage]) -> GrantRole:
-        """The least of the roles of all who speak in `messages`: nobody borrows another's."""
-        authors = dict.fromkeys(message.author for message in messages)
-        return least_of([self._role(author, await self._last_look(author)) for author in authors])
+    async def least_among(self, authors: Sequence[SessionKey]) -> tuple[SessionKey, GrantRole]:
+        """Return the person with the least role of all `authors`, of several the last one, and that role: nobody
+        borrows another's."""
+        roles = {author: self._role(author, await self._last_look(author)) for author in authors}
+        least = least_of(roles.values())
+        return next(author for author in reversed(roles) if roles[author] is least), least
 
     async def place_of(self, message: InboundMessage) -> PlacePolicy:
         """What holds where this was said."""

@@ -27,7 +27,11 @@ _UNSEEN: Final = re.compile(
 _ASCII_MAX: Final = "\x7f"
 _NAME_MARKS: Final = re.compile(r"[^\w .-]")
 
+FOREIGN: Final = "foreign"
+"""Stands for a risk where the model may only do what others wrote."""
+
 _CLAUSES: Final = {
+    FOREIGN: sentence("I have just read what others wrote, so I ask before I keep anything for later."),
     "read": sentence("It reads."),
     "write": sentence("It changes files or data."),
     "execute": sentence("It runs a program."),
@@ -36,10 +40,10 @@ _CLAUSES: Final = {
 }
 
 
-def tool_question(tool: str, risk: str, arguments: Mapping[str, Any], words: Words) -> str:
-    """Ask whether a call may run, and show all of its arguments as JSON."""
+def tool_question(tool: str, why: str, arguments: Mapping[str, Any], words: Words) -> str:
+    """Ask whether a call may run, and show all of its arguments as JSON. `why` is a risk or FOREIGN."""
     asked = words.say("May I run `{tool}`?", tool=plain_name(tool, words))
-    clause = words.say(_CLAUSES[risk]) if risk in _CLAUSES else ""
+    clause = words.say(_CLAUSES[why]) if why in _CLAUSES else ""
     shown = visible(json.dumps(arguments, ensure_ascii=False, indent=1)).replace(_FENCE, r"\u0060" * len(_FENCE))
     return f"{asked} {clause}\n\n{_FENCE}\n{shown}\n{_FENCE}"
 
@@ -70,6 +74,15 @@ def question_text(text: str, code: str, words: Words, *, minutes: int) -> str:
     return f"{text}\n\n{waits}"
 
 
+def admins_asked_text(words: Words, *, minutes: int) -> str:
+    """Tell whoever asked for it that admins are asked; `ended_text` puts how it ended in the place of the last line."""
+    asked = words.say("This needs the approval of an admin, and I have asked for it.")
+    waits = words.say(
+        "Waits {time} for the answer.", time=words.count("{count} minute", "{count} minutes", max(minutes, 1))
+    )
+    return f"{asked}\n\n{waits}"
+
+
 def ended_text(question: str, ending: str) -> str:
     """What stands in the place of a `question_text` once it is settled: how it ended instead of how to answer."""
     asked, _, _ = question.rpartition("\n\n")
@@ -91,6 +104,7 @@ _SETTLED: Final = {
     ControlKind.DENY: sentence("**Denied** by {name}."),
 }
 
+ASKED_FOR: Final = sentence("`{person}` asks for something that an admin has to approve.")
 EXPIRED: Final = sentence("**Nobody answered in time**, so it was not done.")
 WITHDRAWN: Final = sentence("**No longer open.**")
 

@@ -85,19 +85,22 @@ class TurnTaker:
         self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold
     ) -> Done | Sequence[InboundMessage]:
         """What a command says; the messages, when the turn is a conversation, whose words the transcript holds."""
+        taken.authors = batch.authors
         if not batch.is_command:
             words = [message.text for message in batch.messages if not is_wake(message)]
             taken.said = joined(*words, by="\n\n") if words else None
             taken.is_plain = bool(words) and len(batch.messages) == 1 and batch.messages[0].is_text
             return batch.messages
         (command,) = batch.messages
-        role = await self._people.role_behind(batch.messages)
+        _, role = await self._people.least_among(batch.authors)
         _, ceiling = await self._conversing.powers(batch, session)
         match await self._commands.run(
             command, session, role, fence=batch.fence, permit=hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
-            case Converse(said, is_stored):
+            case Converse(said, is_stored, authors, has_foreign):
                 taken.said = said
+                taken.authors = (*authors, *batch.authors)
+                taken.reading.is_foreign = has_foreign
                 if is_stored:
                     return ()
                 command = replace(command, text=said)

@@ -14,6 +14,7 @@ from gateway.contracts.entries import Session
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
 from gateway.contracts.ports import Store
+from gateway.contracts.subagents import is_wake
 
 
 class Attending:
@@ -46,6 +47,7 @@ class Attending:
             language=next((message.language for message in reversed(messages) if message.language), ""),
             permit=hold.permit,
         )
+        taken.reading.is_foreign |= any(map(_brings_foreign, messages))
         received = await self._receiving.receive(messages, occasion)
         if received.texts:
             await self._store.retell(turn_id=turn_id, key=key, fence=fence, texts=received.texts)
@@ -69,12 +71,18 @@ class _Attended:
     async def join(self) -> Sequence[Joined]:
         """The entries become the transcript's when the turn is committed."""
         newcomers = await self._inner.join()
+        self._taken.reading.is_foreign |= any(_brings_foreign(newcomer.message) for newcomer in newcomers)
         received = await self._receiving.receive([newcomer.message for newcomer in newcomers], self._occasion)
         _take_note(received, self._taken)
         return [
             replace(each, entry=replace(each.entry, text=received.texts.get(each.message.id, each.entry.text)))
             for each in newcomers
         ]
+
+
+def _brings_foreign(message: InboundMessage) -> bool:
+    """Quotes, files, and what sub-agents have found are not the words of the person."""
+    return not message.is_text or is_wake(message)
 
 
 def _take_note(received: Received, taken: StepsTaken) -> None:

@@ -12,13 +12,16 @@ from agent.offering import Offer
 from agent.sentences import telling_of_ended
 from agent.subagents.life.ending import Ending
 from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import UNTITLED, GrantRole, ResumeSession, Session, SetModel
+from gateway.contracts.entries import UNTITLED, Entry, GrantRole, ResumeSession, Session, SetModel
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import joined
 from gateway.contracts.ports import Store
 
 DEFAULT: Final = "default"
 """The word that takes a choice of model back."""
 
+_NOBODY_KNOWN: Final = "unknown"
+"""Stands for whoever wrote in a shared place before authors were kept: the name of nobody, so a guest."""
 _TURN: Final = re.compile(r"t_[0-9a-f]{20}")
 
 
@@ -34,7 +37,12 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
                 asked.words.say("There is nothing to try again: you have not said anything in this conversation yet.")
             )
         await ending.end_since(asked.session, said[0].created_at_ms)
-        return Converse(joined(*(words_in(entry.text) for entry in said), by="\n\n"), is_stored=True)
+        return Converse(
+            joined(*(words_in(entry.text) for entry in said), by="\n\n"),
+            is_stored=True,
+            authors=tuple(_author(entry, asked.session.key) for entry in said),
+            has_foreign=any(words_in(entry.text) != entry.text for entry in said),
+        )
 
     async def resume(asked: Asked) -> Done:
         words = asked.words
@@ -68,6 +76,13 @@ def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[Comma
         CommandRow("resume", resume),
         CommandRow("model", model),
     )
+
+
+def _author(entry: Entry, key: SessionKey) -> SessionKey:
+    """Return who wrote a user entry of this lane."""
+    if key.user:
+        return SessionKey(key.channel, key.user)
+    return SessionKey.parse(entry.author) if entry.author else SessionKey(key.channel, _NOBODY_KNOWN)
 
 
 async def _is_newest(store: Store, asked: Asked) -> bool:

@@ -14,6 +14,7 @@ from agent.tools.enclosures import Enclosed
 from agent.tools.permissions import Permissions
 from gateway.contracts.commands import COMMANDS, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
 from gateway.words import Words, words_for
 
@@ -55,10 +56,13 @@ class Done:
 @dataclass(frozen=True, slots=True)
 class Converse:
     """What a command returns instead of `Done`: the turn goes on as a conversation in which the user said
-    `said`. It becomes the turn's user entry, unless the transcript holds it already (`is_stored`)."""
+    `said`. It becomes the turn's user entry, unless the transcript holds it already (`is_stored`): then `authors` are
+    those who wrote it; `has_foreign` where something came along that others may have written."""
 
     said: CleanText
     is_stored: bool = False
+    authors: tuple[SessionKey, ...] = ()
+    has_foreign: bool = False
 
 
 Outcome = Done | Converse

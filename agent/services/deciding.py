@@ -1,14 +1,17 @@
 """/approve and /deny, as words or by a button: who may, which answer counts, what everybody is told.
 
 A button gives nobody a right: who pressed it is known from the platform, and only the person who was asked, or an
-admin, is heard. The first answer counts. An answer to a run that does not own its lane any more (its worker died,
-the turn was stopped) is no answer: the turn that came after it asks again, with another code.
+admin, is heard; where the policy wants an admin, an admin alone. The first answer counts. An answer to a run that does
+not own its lane any more (its worker died, the turn was stopped) is no answer: the turn that came after it asks again,
+with another code.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import structlog
@@ -25,12 +28,12 @@ from agent.questions import (
     settled_word,
 )
 from agent.running.insisting import insist
-from agent.tools.amending import amendment
+from agent.tools.amending import amendments
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber, SubTaskBook
 from gateway.contracts.questions import PutQuestion, Standing
-from gateway.words import Words, words_for
+from gateway.words import Words
 
 _log = structlog.get_logger(__name__)
 _CODE: Final = re.compile(r"[A-Z2-9]{4,16}")
@@ -91,25 +94,24 @@ class Deciding:
     async def _is_awaited(self, question: PutQuestion) -> bool:
         """By the run that asked, or by the sub-agent that did and outlives every run."""
         if not question.task_id:
-            return await self._lanes.is_in_work(question.reply.key, question.fence)
+            return await self._lanes.is_in_work(question.key, question.fence)
         task = await insist(lambda: self._book.task(question.task_id))
         return task is not None and not task.state.is_over
 
     def _outcome(self, request: ControlRequest, standing: Standing, words: Words) -> Decided:
         question, answer = standing.question, standing.answer
-        shown = words_for(question.reply.language)
         if answer is None:
-            return Decided(words.say(NOT_OPEN_WORD), (self._amendment(question, shown.say(WITHDRAWN)),))
+            return Decided(words.say(NOT_OPEN_WORD), self._amendments(question, lambda shown: shown.say(WITHDRAWN)))
         name = answer.message.author_name
         _log.info("question.answered", code=question.code, answer=answer.kind.value)
         if answer.kind is not request.kind:
             word = settled_word(ending_by(answer.kind, name, words), words)
         else:
             word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
-        return Decided(word, (self._amendment(question, ending_by(answer.kind, name, shown)),))
+        return Decided(word, self._amendments(question, partial(ending_by, answer.kind, name)))
 
-    def _amendment(self, question: PutQuestion, ending: str) -> Reply:
-        return amendment(question.reply, ending, self._scrubber, self._clock)
+    def _amendments(self, question: PutQuestion, ending: Callable[[Words], str]) -> tuple[Reply, ...]:
+        return amendments(question, ending, self._scrubber, self._clock)
 
 
 def _code_in(message: InboundMessage) -> str:

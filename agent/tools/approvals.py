@@ -18,6 +18,8 @@ class Verdict(StrEnum):
     EXPIRED = "expired"
     TOO_LONG = "too_long"
     """It could not be shown whole, so nobody was asked."""
+    NO_ADMIN = "no_admin"
+    """An admin has to approve it, and there is none whom we could ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,8 @@ class Question:
 
     `text` is all of it, shown as one message, as several or as a file, with the buttons under the last; what is longer
     than QUESTION_CHARS_MAX nobody is asked about. `digest` is that of what is done if it is approved: an answer to a
-    question with another one counts for nothing. `asked_by` is who may answer, besides an admin. `fence` is the fencing
+    question with another one counts for nothing. `asked_by` is who may answer, besides an admin. What `needs_admin` is
+    answered by nobody else; it `goes_to_admins`, in private, where the person who asked is none. `fence` is the fencing
     token of the turn that asks: when another run owns the lane nobody can answer any more. A question
     of a sub-agent that outlives its turn is open as long as that (`task_id`) lives. Without an `address` there is
     nobody to ask. `language` is that of the person who asked.
@@ -41,6 +44,8 @@ class Question:
     digest: str
     language: str = ""
     task_id: str = ""
+    needs_admin: bool = False
+    goes_to_admins: bool = False
 
 
 class Approvals(Protocol):

@@ -1,4 +1,5 @@
-"""Asks a person over the bus, in the place where the turn was asked for, and waits for what he or she decides.
+"""Asks a person over the bus, in the place where the turn was asked for, and waits for what he or she decides. What an
+admin has to approve for somebody else goes to the admins, in private, and that place is told so.
 
     record on the bus ──▶ reply with buttons: outbox, then bus ──▶ look until it is settled, or time is up
 
@@ -10,18 +11,31 @@ the time is up or the turn ends, also has the message amended: then its buttons 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
 
-from agent.limits import ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
-from agent.questions import APPROVE_LABEL, DENY_LABEL, EXPIRED, QUESTION_PREFIX, WITHDRAWN, question_text
+from agent.limits import ADMINS_ASKED_MAX, ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
+from agent.questions import (
+    APPROVE_LABEL,
+    ASKED_FOR,
+    DENY_LABEL,
+    EXPIRED,
+    QUESTION_PREFIX,
+    WITHDRAWN,
+    admins_asked_text,
+    question_text,
+)
 from agent.running.background import Background
 from agent.running.deadlines import while_asking
 from agent.running.insisting import insist
-from agent.tools.amending import amendment
+from agent.tools.amending import amendments
 from agent.tools.approvals import Question, Verdict
-from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber, Store
 from gateway.contracts.questions import PutQuestion, Standing
@@ -33,7 +47,8 @@ _VERDICTS: Final = {ControlKind.APPROVE: Verdict.APPROVED, ControlKind.DENY: Ver
 
 
 class AskingPeople:
-    """`Approvals` over the bus. `ttl_s` is how long a question waits for its answer."""
+    """`Approvals` over the bus. `ttl_s` is how long a question waits for its answer; `admins` are those of the
+    configuration, beside whom there are those who were made admins."""
 
     def __init__(
         self,
@@ -45,6 +60,7 @@ class AskingPeople:
         background: Background,
         *,
         ttl_s: float,
+        admins: Sequence[SessionKey] = (),
     ) -> None:
         self._questions = questions
         self._lanes = lanes
@@ -53,14 +69,19 @@ class AskingPeople:
         self._clock = clock
         self._background = background
         self._ttl_s = ttl_s
+        self._admins = tuple(dict.fromkeys(admin.owner for admin in admins))
 
     async def ask(self, question: Question) -> Verdict:
-        """Put the question and wait. DENIED where nobody can be asked, TOO_LONG for what cannot be shown whole."""
+        """Put the question and wait. DENIED where nobody can be asked, NO_ADMIN where no admin can, TOO_LONG for what
+        cannot be shown whole."""
         if question.address is None:
             return Verdict.DENIED
         if len(question.text) > QUESTION_CHARS_MAX:
             return Verdict.TOO_LONG
-        put = self._put(question, question.address)
+        admins = await self._addresses() if question.goes_to_admins else {}
+        if question.goes_to_admins and not admins:
+            return Verdict.NO_ADMIN
+        put = self._put(question, question.address, admins)
         verdict: Verdict | None = None
         try:
             with while_asking():
@@ -74,7 +95,7 @@ class AskingPeople:
         until_s = self._clock.monotonic_s() + self._ttl_s
         await self._open(put, until_s)
         _log.info("question.put", code=put.code)
-        await self._publish(put.reply)
+        await self._publish(put.replies)
         standing = await self._settled(put, until_s)
         if standing is None or standing.answer is None:
             await self._end(put, EXPIRED)
@@ -104,22 +125,34 @@ class AskingPeople:
         """Close it, unless a person was quicker: then the control lane says how it ended."""
         standing = await insist(lambda: self._questions.settle(put.code, None))
         if standing is None or standing.answer is None:
-            said = words_for(put.reply.language).say(ending)
-            await self._publish(amendment(put.reply, said, self._scrubber, self._clock))
+            await self._publish(amendments(put, lambda words: words.say(ending), self._scrubber, self._clock))
 
-    async def _publish(self, *replies: Reply) -> None:
+    async def _addresses(self) -> dict[SessionKey, ReplyAddress]:
+        """Return where admins are asked in private, of those who have written to us there: the newest reply to them
+        went to that address. Whether they are admins still is asked when one presses."""
+        grants = await insist(self._store.access.grants)
+        granted = (grant.key for grant in grants if grant.role is GrantRole.ADMIN)
+        found: dict[SessionKey, ReplyAddress] = {}
+        for admin in dict.fromkeys((*self._admins, *granted)):
+            address = await insist(partial(self._store.last_address, admin))
+            if address is not None and len(found) < ADMINS_ASKED_MAX:
+                found[admin] = address
+        return found
+
+    async def _publish(self, replies: Sequence[Reply]) -> None:
         await insist(lambda: self._store.put_outbox(replies))
         await insist(lambda: self._lanes.republish(replies))
 
-    def _put(self, question: Question, address: ReplyAddress) -> PutQuestion:
-        code, words = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language)
-        text = question_text(question.text, code, words, minutes=round(self._ttl_s / 60))
-        reply = Reply(
+    def _put(self, question: Question, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]) -> PutQuestion:
+        code, words, minutes = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language), self._ttl_s / 60
+        clean = self._scrubber.for_chat(str(question.key)).scrub
+        text = question_text(question.text, code, words, minutes=round(minutes))
+        asked = Reply(
             id=f"{QUESTION_PREFIX}{question.turn_id}:{code}",
             turn_id=question.turn_id,
             key=question.key,
             address=address,
-            text=self._scrubber.for_chat(str(question.key)).scrub(text),
+            text=clean(text),
             kind=ReplyKind.QUESTION,
             created_at_ms=self._clock.now_ms(),
             choices=(
@@ -128,7 +161,19 @@ class AskingPeople:
             ),
             language=words.language.value,
         )
-        return PutQuestion(code, reply, question.asked_by, question.fence, question.digest, question.task_id)
+        replies: tuple[Reply, ...] = (asked,)
+        if question.goes_to_admins:
+            told = clean(admins_asked_text(words, minutes=round(minutes)))
+            asking = clean(f"{words.say(ASKED_FOR, person=str(question.asked_by))}\n\n{text}")
+            replies = (
+                replace(asked, text=told, kind=ReplyKind.NOTICE, choices=()),
+                *(
+                    replace(asked, id=f"{asked.id}:{number}", key=admin, address=place, text=asking)
+                    for number, (admin, place) in enumerate(admins.items(), 1)
+                ),
+            )
+        asked_by = None if question.needs_admin else question.asked_by
+        return PutQuestion(code, question.key, replies, asked_by, question.fence, question.digest, question.task_id)
 
     def _command(self, kind: ControlKind, code: str) -> CleanText:
         return self._scrubber.scrub(f"/{kind.value} {code}")

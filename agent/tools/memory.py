@@ -55,6 +55,13 @@ def memory_tools(memory: Memory, scrubber: Scrubber) -> tuple[Tool, Tool]:
         return "\n".join(f"- {fact.text}" for fact in facts) or "Nothing is remembered that matches."
 
     return (
-        Tool(_REMEMBER, "memory", Risk.READ, remember, instead="Remember the fact without the secret."),
+        Tool(
+            _REMEMBER,
+            "memory",
+            Risk.READ,
+            remember,
+            instead="Remember the fact without the secret.",
+            keeps=lambda _arguments: True,
+        ),
         Tool(_RECALL, "memory", Risk.READ, recall, quotes=True),
     )

@@ -25,11 +25,16 @@ class Risk(StrEnum):
 
 
 class Permission(StrEnum):
-    """What happens to a call: it runs, a person is asked first, it is refused."""
+    """What happens to a call, from the mildest to the strictest."""
 
     ALLOW = "allow"
+    """It runs."""
+    ASK_SELF = "ask-self"
+    """The person it is made for is asked first; an admin may answer, too."""
     ASK = "ask"
+    """An admin has to approve it."""
     DENY = "deny"
+    """It is refused."""
 
 
 class Place(StrEnum):
@@ -39,7 +44,7 @@ class Place(StrEnum):
     GROUP = "group"
 
 
-_STRICTNESS: Final = {Permission.ALLOW: 0, Permission.ASK: 1, Permission.DENY: 2}
+_STRICTNESS: Final = {word: rank for rank, word in enumerate(Permission)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import structlog
 
 from agent.limits import TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
-from agent.questions import tool_question
+from agent.questions import FOREIGN, tool_question
 from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
 from agent.tools.calls import Fitting, check_schema, run_in_time
 from agent.tools.correction import correction_note
@@ -26,6 +26,7 @@ from agent.tools.permissions import Permission, Permissions, Policy
 from agent.tools.placeholders import NotAvailable, refuse_placeholders
 from agent.tools.shelf import READ_MORE, KeptElsewhere, Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -208,6 +209,7 @@ class ToolRegistry:
         return envelope.text
 
     async def _envelope(self, context: ToolContext, raw: str, *, is_foreign: bool) -> Envelope:
+        context.reading.is_foreign |= is_foreign
         if self._lender is not None:
             raw = await self._lender.lent_lately(context.key).out_of(raw)
         reads_on = self.permission(context, READ_MORE.name) is not Permission.DENY
@@ -271,9 +273,12 @@ class ToolRegistry:
     ) -> str:
         """Return the digest of what was approved, "" where nothing had to be. Raises `ToolError` for a call that needs
         an approval and gets none; one that is lent a secret needs one in any case. Waiting takes none of its time."""
-        if self.permission(context, tool.spec.name) is Permission.ALLOW and not is_lent:
+        permission = self.permission(context, tool.spec.name)
+        is_led = context.reading.is_foreign and tool.keeps(arguments)
+        if permission is Permission.ALLOW and not (is_lent or is_led):
             return ""
-        asked = tool_question(tool.spec.name, tool.risk.value, arguments, words_for(context.language))
+        why = FOREIGN if is_led else tool.risk.value
+        asked = tool_question(tool.spec.name, why, arguments, words_for(context.language))
         clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
         question = Question(
             key=context.key,
@@ -285,6 +290,8 @@ class ToolRegistry:
             digest=_digest(tool, arguments),
             language=context.language,
             task_id="" if context.fence else context.lineage.task_id,
+            needs_admin=permission is Permission.ASK,
+            goes_to_admins=permission is Permission.ASK and context.role is not GrantRole.ADMIN,
         )
         with context.asking(tool.spec.name):
             verdict = await self._approvals.ask(question)
@@ -297,6 +304,11 @@ class ToolRegistry:
             raise ToolError(
                 f"this call of {tool.spec.name} is too long to be shown to whoever has to approve it, so nobody was "
                 "asked and nothing was done: split it into smaller calls"
+            )
+        if verdict is Verdict.NO_ADMIN:
+            raise ToolError(
+                f"{tool.spec.name} needs the approval of an admin, and none can be asked: no admin has written to me "
+                "in private yet. Nothing was done; tell the user so"
             )
         return question.digest
 

@@ -56,7 +56,10 @@ def schedule_tools(desk: Desk) -> tuple[Tool, ...]:
                 found = await desk.active(context.owner, place=_seen_from(context))
                 return list_text(found, zone, ENGLISH, is_zone_known=is_zone_known)
 
-    return (Tool(_SCHEDULE, "tasks", Risk.READ, run, locks=lambda _arguments: ("schedule",)),)
+    def keeps(arguments: Mapping[str, Any]) -> bool:
+        return bool(arguments["action"] != "list")
+
+    return (Tool(_SCHEDULE, "tasks", Risk.READ, run, locks=lambda _arguments: ("schedule",), keeps=keeps),)
 
 
 async def _create(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]) -> str:

@@ -88,6 +88,7 @@ class Shelf:
         """`read_more` on this shelf."""
 
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            context.reading.is_foreign = True  # most of what is long comes from others
             return await self.page(context.key, arguments["handle"].strip(), arguments.get("offset", 0))
 
         return Tool(READ_MORE, "results", Risk.READ, run)

@@ -24,6 +24,13 @@ def _unseen(_name: str) -> AbstractContextManager[None]:
     return nullcontext()
 
 
+@dataclass(slots=True)
+class Reading:
+    """What a turn has read so far: `is_foreign` once there were words of others among it."""
+
+    is_foreign: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
@@ -38,7 +45,7 @@ class ToolContext:
     `wake` says in whose name that session is woken by what outlives its turn; None where nothing can wake it.
     `language` is that of the person who asked, for what is said past the model. `allotment` bounds what sub-agents that
     work together take, and all below them; None: only the day's limits do. `asking` is entered with a tool's name
-    while a person is asked about it, for whoever shows what goes on.
+    while a person is asked about it, for whoever shows what goes on. `reading` is one for a turn and its sub-agents.
     """
 
     key: SessionKey
@@ -59,6 +66,11 @@ class ToolContext:
     place_ids: tuple[str, ...] = ()
     allotment: Allotment | None = field(default=None, compare=False, repr=False)
     asking: Callable[[str], AbstractContextManager[None]] = field(default=_unseen, compare=False, repr=False)
+    reading: Reading = field(default_factory=Reading, compare=False, repr=False)
+
+
+def _keeps_nothing(_arguments: Mapping[str, Any]) -> bool:
+    return False
 
 
 def _locks_nothing(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -77,6 +89,9 @@ class Tool:
     advised to a model that did it.
 
     One that `only_waits`, for sub-agents that have limits of their own, is not counted among those that run at once.
+
+    `keeps` says of a call that it leaves something which later turns believe: after words of others were read, the
+    person is asked first, for they may have led the model to it.
 
     `fits` is what the arguments have to fit where the model is told less; None: `spec.schema`.
 
@@ -98,6 +113,7 @@ class Tool:
     secret_arguments: tuple[str, ...] = ()
     secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None
     fits: Mapping[str, Any] | None = None
+    keeps: Callable[[Mapping[str, Any]], bool] = _keeps_nothing
 
     @property
     def checked(self) -> Mapping[str, Any]:

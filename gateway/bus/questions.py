@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count, takewhile
 from typing import Any, Final
 
 from gateway.bus.keys import ShardKeys
@@ -35,11 +36,12 @@ class Questions:
             (self._keys.question(question.code),),
             (
                 int(ttl_s * 1000),
-                bounded(question.reply),
-                str(question.asked_by),
+                str(question.key),
+                str(question.asked_by or ""),
                 question.fence,
                 question.digest,
                 question.task_id,
+                *map(bounded, question.replies),
             ),
         )
 
@@ -61,10 +63,13 @@ class Questions:
 
 
 def _standing(code: str, fields: Mapping[bytes, Any]) -> Standing:
+    asked_by = fields[b"asked_by"].decode()
+    envelopes = takewhile(bool, (fields.get(b"reply%d" % number) for number in count(1)))
     question = PutQuestion(
         code=code,
-        reply=decode_reply(fields[b"reply"]),
-        asked_by=SessionKey.parse(fields[b"asked_by"].decode()),
+        key=SessionKey.parse(fields[b"key"].decode()),
+        replies=tuple(decode_reply(envelope) for envelope in envelopes if envelope),
+        asked_by=SessionKey.parse(asked_by) if asked_by else None,
         fence=int(fields[b"fence"]),
         digest=fields[b"digest"].decode(),
         task_id=fields[b"task_id"].decode(),

@@ -19,7 +19,7 @@ from gateway.contracts.entries import GrantRole
 _NAME: Final = r"[a-z][a-z0-9-]{0,19}"
 _ROLES: Final = "|".join(role.value for role in GrantRole)
 _POLICY: Final = re.compile(
-    rf"(?P<word>allow|ask|deny) (?P<subject>[A-Za-z0-9_-]{{1,64}})"
+    rf"(?P<word>allow|ask-self|ask|deny) (?P<subject>[A-Za-z0-9_-]{{1,64}})"
     rf"(?: for (?P<roles>(?:{_ROLES})(?:\+(?:{_ROLES}))*))?(?: in (?P<place>dm|group))?"
 )
 _NAMED: Final = re.compile(rf"(?P<name>{_NAME})=(?P<rest>\S.*)", re.DOTALL)
@@ -123,15 +123,16 @@ class Tools(Section):
 
     policy: tuple[PolicyText, ...] = Field(
         default=(),
-        description="Lines such as `allow shell for admin in dm` or `deny network`: allow, ask or deny; a tool or a "
-        "risk (read, write, execute, network, spend); roles joined by +; dm or group. Without a line: read is "
+        description="Lines such as `allow shell for admin in dm` or `deny network`: allow, ask-self, ask or deny; a "
+        "tool or a risk (read, write, execute, network, spend); roles joined by +; dm or group. ask wants the approval "
+        "of an admin, who is asked in private; with ask-self whoever asked may approve, too. Without a line: read is "
         "allowed, an admin is asked about everything else, everybody else is denied it.",
         json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]'),
     )
     approval_ttl_s: Annotated[int, Field(ge=1, le=24 * 3600)] = Field(
         default=15 * 60,
-        description="How long a question to a person (a policy of ask) waits for its answer, in seconds; then it is "
-        "taken for a no.",
+        description="How long a question to a person (a policy of ask or ask-self) waits for its answer, in seconds; "
+        "then it is taken for a no.",
     )
     web: Web = Web()
     browser: Browser = Browser()

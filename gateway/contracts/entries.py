@@ -44,7 +44,8 @@ class Entry:
     A `COMPACTION` entry is a summary: the entries below `tail_start_seq` are out of the model's view.
     A `TOOL` entry answers `tool_call_id`; `is_error` is the flag of its result envelope.
     `message_id` is the platform message a user entry came from (unique per store). What was undone is kept
-    and marked (`is_undone`): it is in no view any more.
+    and marked (`is_undone`): it is in no view any more. `author` is the owner key of the person who wrote a user entry
+    in a shared place; empty elsewhere, and where nobody knows.
     """
 
     role: Role
@@ -59,6 +60,7 @@ class Entry:
     turn_id: str = ""
     created_at_ms: int = 0
     is_undone: bool = False
+    author: str = ""
 
 
 class UsagePurpose(StrEnum):

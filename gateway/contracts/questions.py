@@ -10,13 +10,15 @@ from gateway.contracts.messages import ControlRequest, Reply
 
 @dataclass(frozen=True, slots=True)
 class PutQuestion:
-    """`code` is what stands on its buttons; `reply` is what the person reads. `asked_by` (an owner key) may answer,
-    and `fence` is that of the turn that waits: the answer is worth nothing to any other run. Where a sub-agent waits
-    that outlives its turn, `task_id` says which; else it is "". `digest` is that of what the answer is about."""
+    """`code` is what stands on its buttons; `replies` are what people read of it, the first where the turn was asked
+    for. `asked_by` (an owner key) may answer, or any admin; None: an admin alone. `key` is the lane and `fence` that of
+    the turn that waits: the answer is worth nothing to any other run. Where a sub-agent waits that outlives its turn,
+    `task_id` says which; else it is "". `digest` is that of what the answer is about."""
 
     code: str
-    reply: Reply
-    asked_by: SessionKey
+    key: SessionKey
+    replies: tuple[Reply, ...]
+    asked_by: SessionKey | None
     fence: int
     digest: str
     task_id: str = ""

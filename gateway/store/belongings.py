@@ -113,6 +113,7 @@ _HANDED_OUT: Final[dict[str, Select[Any]]] = {
 }
 _ERASE: Final = {table.name: delete(table).where(condition) for table, condition in _CONDITIONS.items()}
 _UNNAME: Final = (
+    update(entries).where(entries.c.author == _OWNER).values(author=""),  # from then on a guest, as all unknown are
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
     update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),

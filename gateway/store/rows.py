@@ -82,6 +82,7 @@ def from_entry(entry: Entry, *, session_id: str) -> Values:
         "turn_id": entry.turn_id,
         "created_at_ms": entry.created_at_ms,
         "is_undone": entry.is_undone,
+        "author": entry.author,
     }
 
 
@@ -90,7 +91,7 @@ def to_entry(row: Sequence[Any]) -> Entry:
 
     A history has thousands of them: unpacked like this, one takes a third of the time that names would take.
     """
-    _, seq, role, kind, text, calls, call_id, is_error, tail_start_seq, message_id, turn_id, at_ms, is_undone = row
+    _, seq, role, kind, text, calls, call_id, is_error, tail_start_seq, message_id, turn_id, at_ms, is_undone, by = row
     return Entry(
         _ROLES[role],
         CleanText(text),
@@ -104,6 +105,7 @@ def to_entry(row: Sequence[Any]) -> Entry:
         turn_id,
         at_ms,
         is_undone,
+        by,
     )
 
 

@@ -39,10 +39,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0003"
+SCHEMA_REVISION: Final = "0004"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003"})
+KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004"})
 """Every migration up to ours: anything else was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
@@ -145,6 +145,7 @@ entries: Final = Table(
     column("turn_id", Text, doc="the turn that wrote it"),
     column("created_at_ms", BigInteger, doc="when it was written"),
     column("is_undone", Boolean, doc="taken out of every view by /undo or /retry", server_default=false()),
+    column("author", Text, doc="the owner key of who wrote it in a shared place; else empty", server_default=""),
     UniqueConstraint("message_id"),
 )
 """Transcripts. Append-only; a compaction or an undo changes what is in view, never what was said."""

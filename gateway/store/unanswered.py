@@ -133,4 +133,5 @@ def _user_entry(message: InboundMessage, turn_id: str, now_ms: int) -> Entry:
         message_id=message.id,
         turn_id=turn_id,
         created_at_ms=now_ms,
+        author="" if message.key.user else str(message.author),
     )

@@ -18,7 +18,15 @@ def question(code: str = CODE) -> PutQuestion:
     """Anna is asked."""
     choices = tuple(Choice(CleanText(word), CleanText(f"/{word} {code}")) for word in ("approve", "deny"))
     asked = replace(reply(1), kind=ReplyKind.QUESTION, choices=choices)
-    return PutQuestion(code, asked, ANNA, fence=7, digest="d1", task_id="K1M2N3P4Q5R6")
+    return PutQuestion(
+        code,
+        asked.key,
+        (asked, replace(asked, id="ask:2", key=BORIS)),
+        ANNA,
+        fence=7,
+        digest="d1",
+        task_id="K1M2N3P4Q5R6",
+    )
 
 
 def press(number: int, kind: ControlKind = ControlKind.APPROVE) -> ControlRequest:

@@ -38,7 +38,7 @@ from gateway.scrub import Scrubber
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import OPEN, registry, tool
 
-STRICTNESS: Final = {Permission.ALLOW: 0, Permission.ASK: 1, Permission.DENY: 2}
+STRICTNESS: Final = {Permission.ALLOW: 0, Permission.ASK_SELF: 1, Permission.ASK: 2, Permission.DENY: 3}
 RISKS: Final = {
     **dict.fromkeys(READING, Risk.READ),
     **dict.fromkeys(WRITING, Risk.WRITE),

@@ -54,7 +54,7 @@ rules = st.builds(
 sets = st.lists(rules, max_size=3).map(
     lambda parts: Permissions(frozenset(rule for part in parts for rule in part.rules))
 )
-ORDER = [Permission.ALLOW, Permission.ASK, Permission.DENY]
+ORDER = [Permission.ALLOW, Permission.ASK_SELF, Permission.ASK, Permission.DENY]
 
 
 @given(sets, sets, names, st.sampled_from(list(Risk)))

@@ -52,7 +52,7 @@ async def test_role_and_limits_are_of_the_moment_a_turn_began() -> None:
     bus, clock = Showing(), Hands()
     asked = people(bus, clock)
     assert await asked.unheard_among(said()) == frozenset()
-    assert await asked.role_behind(said()) is GrantRole.MEMBER
+    assert await asked.least_among([ANNA]) == (ANNA, GrantRole.MEMBER)
     assert (await asked.limits_of(ANNA))[0] is GrantRole.MEMBER
     assert bus.looks == 1
 
@@ -63,7 +63,7 @@ async def test_a_block_is_seen_by_the_very_next_question() -> None:
     assert await asked.unheard_among(said()) == frozenset()
     bus.shown = AccessView("blocked")
     assert await asked.unheard_among(said()) == {said()[0].id}
-    assert await asked.role_behind(said()) is GrantRole.BLOCKED
+    assert await asked.least_among([ANNA]) == (ANNA, GrantRole.BLOCKED)
 
 
 async def test_limits_are_looked_at_anew_once_the_look_is_old() -> None:

@@ -19,7 +19,7 @@ TOOLS = (
     *("read_more", "plan"),
     *("sub_agent", "sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel", "orchestrate"),
 )
-STRICTNESS = {Permission.ALLOW: 0, Permission.ASK: 1, Permission.DENY: 2}
+STRICTNESS = {Permission.ALLOW: 0, Permission.ASK_SELF: 1, Permission.ASK: 2, Permission.DENY: 3}
 profiles = st.sampled_from(list(PROFILES.values()))
 
 

@@ -288,6 +288,21 @@ async def test_reading_is_allowed_and_the_rest_is_asked_of_an_admin_and_denied_t
     assert question.text.startswith("May I run `write`? It changes files or data.")
 
 
+async def test_what_keeps_something_asks_once_a_foreign_tool_has_answered_in_the_turn() -> None:
+    people = People()
+    keeping = replace(tool("keep"), keeps=lambda _arguments: True)
+    tools = registry(keeping, tool("fetch", foreign=True), approvals=people)
+    turn = context(role=GrantRole.MEMBER)
+    await tools.run_round(turn, [call("keep")])
+    assert people.asked == []
+    await tools.run_round(turn, [call("fetch")])
+    await tools.run_round(replace(turn, ceiling=turn.ceiling), [call("keep")])  # as a sub-agent's context is made
+    (question,) = people.asked
+    assert (question.needs_admin, question.goes_to_admins) == (False, False)
+    await tools.run_round(context(role=GrantRole.MEMBER), [call("keep")])
+    assert len(people.asked) == 1
+
+
 async def test_the_model_is_not_shown_what_is_denied() -> None:
     tools = registry(tool("look"), tool("write", risk=Risk.WRITE), policy=Policy())
     shown = {role: [spec.name for spec in tools.specs_for(context(role=role))] for role in GrantRole}

@@ -97,6 +97,7 @@ class Waiting:
 
     async def _collect(self, context: ToolContext, task_ids: Sequence[str]) -> None:
         """A turn that is broken off reads them again; where none can yield, nobody keeps count of what it has read."""
+        context.reading.is_foreign = True  # they may have read what others wrote, in another turn
         if context.suspension is not None:
             context.suspension.collect(task_ids)
         else:
