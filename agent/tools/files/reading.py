@@ -140,7 +140,7 @@ def _lines_with(wanted: str, content: str, searched: str) -> Iterator[tuple[int,
     is_inner = bytes(at != start for at, start in enumerate(key_starts(lines))) if KEY_MARK in content else b""
     number, counted = 0, 0
     while at >= 0:
-        number += searched.count("\n", counted, at)
+        number += searched[counted:at].count("\n")
         if not (is_inner and is_inner[number]):
             yield number + 1, lines[number]
         counted = searched.find("\n", at)
