@@ -35,6 +35,7 @@ SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit o
 
 # --- model calls
 MODEL_BACKOFF_S: Final = (0.5, 2.0)  # before the second and the third try, the last
+OUTPUT_RAISED: Final = 4  # times as many tokens as were too few: what is asked once more is seldom twice as long
 MODEL_RETRY_AFTER_MAX_S: Final = 60.0  # a provider that wants longer has said no
 MODEL_REPORTS_EVERY_S: Final = 3.0  # how late an operator sees that a key is wrong; no call waits for it
 MODEL_NOTICE_EVERY_S: Final = 3_600  # admins are told of a model that does not answer; not with each turn that fails

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from agent.model.client import Ending
 from gateway.contracts.entries import Session
-from gateway.contracts.errors import ContextTooLong, ModelError, ModelTooSlow
+from gateway.contracts.errors import ContextTooLong, EmptyAnswer, ModelError, ModelTooSlow
 from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, own_words
 from gateway.contracts.subagents import SubTask
 from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
@@ -28,6 +29,17 @@ UNCHECKED_NOTE: Final = sentence(
     "> A part of my answer could not be looked through for secrets, so it is left out. Please ask again."
 )
 
+_CALL_CUT: Final = sentence(
+    "> What I wanted to do was longer than the model may write at once, so it was not done. Please ask for it in "
+    "smaller parts."
+)
+_ENDED: Final = {
+    Ending.CUT: sentence(
+        "> The answer ends here because the model may not write more at once. Say “go on” to read the rest."
+    ),
+    Ending.FILTERED: sentence("> The provider of the model stopped this answer: its filter did not let it pass."),
+    Ending.REFUSED: sentence("> The model refused to answer this."),
+}
 _DELIVERY: Final = {
     DeliveryState.PENDING: sentence("on its way"),
     DeliveryState.SENDING: sentence("being sent"),
@@ -36,6 +48,12 @@ _DELIVERY: Final = {
     DeliveryState.FAILED: sentence("could not be delivered"),
     DeliveryState.UNKNOWN: sentence("sent, but nobody confirmed it"),
 }
+
+
+def ending_note(ending: Ending, words: Words, *, has_calls: bool = False) -> CleanText:
+    """What a reader is told under an answer that did not come to an end of its own; `has_calls`: in the middle of
+    calls, which were not run."""
+    return words.say(_CALL_CUT) if ending is Ending.CUT and has_calls else words.say(_ENDED[ending])
 
 
 def failure_sentence(error: Exception, reference: str, words: Words) -> str:
@@ -48,6 +66,11 @@ def failure_sentence(error: Exception, reference: str, words: Words) -> str:
     if isinstance(error, ModelError) and error.needs_operator:
         return words.say(
             "I cannot answer at the moment: the operator has to mend something first. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, EmptyAnswer):
+        return words.say(
+            "The model ended without saying anything. /retry asks it once more. (Reference {reference})",
             reference=reference,
         )
     if isinstance(error, TimeoutError | ModelTooSlow):

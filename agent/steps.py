@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Final
+
+import structlog
 
 from agent.engine import Hold, Joined, Room, StepsTaken
 from agent.hearing import Hearing
-from agent.limits import ROUND_TIMEOUT_S
+from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
 from agent.model.client import (
     Bill,
+    Ending,
     ModelAnswer,
     ModelClient,
     ModelRequest,
@@ -24,25 +28,42 @@ from agent.model.client import (
     ToolSpec,
 )
 from agent.prompts.library import PROMPTS
+from agent.sentences import ending_note
 from agent.tools.arguments import cleaned
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext, ToolResult
 from agent.transcript import as_prompt
 from agent.usage.ledger import usage_of, usage_unanswered
 from gateway.contracts.alongside import Image
-from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, UsagePurpose
-from gateway.contracts.errors import ContextTooLong
-from gateway.contracts.messages import CleanText, joined
+from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, Usage, UsagePurpose
+from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.words import words_for
+
+_log = structlog.get_logger(__name__)
+_GO_ON: Final = own_words(
+    "Your answer was cut off at its limit of length. Go on exactly where it ends, without repeating anything."
+)
+_CALL_LOST: Final = own_words("(I began to call a tool.)")
+_SHORTER: Final = own_words(
+    "Your answer was cut off at its limit of length, in the middle of a tool call. Nothing of it was run. Do it again "
+    "with shorter arguments: a long text in several calls, one after the other."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Spoken:
-    """One model answer, clean."""
+    """One model answer, clean. `calls` are those that may be run: of an answer that was cut off, none."""
 
     answer: ModelAnswer
     text: CleanText
     calls: tuple[ToolCall, ...]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model had more to say."""
+        return self.answer.ending is Ending.CUT
 
 
 class Steps:
@@ -113,7 +134,8 @@ class Steps:
         *,
         tools: tuple[ToolSpec, ...],
     ) -> _Spoken:
-        """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more."""
+        """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more; what was
+        cut off at the limit of an answer is asked for once more, and after that marked."""
         request = ModelRequest(
             model,
             self._purpose,
@@ -132,16 +154,53 @@ class Steps:
             if anew is None:
                 raise
             messages[:] = anew
-            spoken = await self._hear(taken, replace(request, messages=tuple(anew), bill=Bill()), hold)
+            request = replace(request, messages=tuple(anew), bill=Bill())
+            spoken = await self._hear(taken, request, hold)
+        taken.prompt_tokens = spoken.answer.tokens.prompt
+        if spoken.is_cut:
+            spoken = await self._go_on(taken, hold, request, spoken)
+        spoken = _marked(spoken, taken, context)
         self._keep_speech(taken, context, messages, spoken)
         return spoken
+
+    async def _go_on(self, taken: StepsTaken, hold: Hold, request: ModelRequest, cut: _Spoken) -> _Spoken:
+        """Ask once more, for more tokens where the model has them: a text goes on where it ends, calls are written
+        anew. What is there stays if that fails. Only what comes of both is kept: nobody has seen them apart."""
+        before = "" if cut.answer.calls else cut.answer.text
+        told: tuple[PromptMessage, ...] = ()
+        if cut.answer.calls or cut.text:
+            note = _SHORTER if cut.answer.calls else _GO_ON
+            told = (PromptMessage(Role.ASSISTANT, cut.text or _CALL_LOST), PromptMessage(Role.USER, note))
+        again = replace(
+            request,
+            messages=(*request.messages, *told),
+            completion_tokens_max=self._more(request.model, cut.answer),
+            bill=Bill(),
+        )
+        _log.info(
+            "model.cut_off",
+            model=cut.answer.model,
+            tokens=cut.answer.tokens.completion,
+            asked=again.completion_tokens_max,
+        )
+        try:
+            return await self._hear(taken, again, hold, before=before)
+        except ModelError as error:
+            _log.warning("model.not_gone_on", reason=f"{type(error).__name__}: {error}")
+            return cut
+
+    def _more(self, model: str, cut: ModelAnswer) -> int | None:
+        """More tokens than an answer had, as far as the model and its window have them; None: no more are known."""
+        facts = self._client.facts(model)
+        had = cut.tokens.completion
+        left = facts.context_window - cut.tokens.prompt - 2 * had if facts.context_window else facts.output_max
+        more = min(OUTPUT_RAISED * had, facts.output_max, left)
+        return more if more > had else None
 
     def _keep_speech(
         self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken
     ) -> None:
         now_ms = self._clock.now_ms()
-        taken.usage.append(usage_of(spoken.answer, context.key, self._purpose, now_ms=now_ms, turn_id=context.turn_id))
-        taken.prompt_tokens = spoken.answer.tokens.prompt
         taken.finish_reason = spoken.answer.finish_reason
         taken.entries.append(
             Entry(
@@ -154,11 +213,13 @@ class Steps:
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
-    async def _hear(self, taken: StepsTaken, request: ModelRequest, hold: Hold) -> _Spoken:
-        """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. What is paid for
-        without an answer is kept, too: tries that broke, a call that was cut off."""
+    async def _hear(self, taken: StepsTaken, request: ModelRequest, hold: Hold, *, before: str = "") -> _Spoken:
+        """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. It is one text with
+        what stands `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
+        off."""
         scrubber = self._scrubber.for_chat(str(request.key))
         heard = Hearing(scrubber)
+        heard.add(before)
         try:
             with hold.showing(heard.so_far):
                 async for event in self._client.stream(request):
@@ -167,13 +228,21 @@ class Steps:
                             heard.add(text)
                         case StreamRestarted():
                             heard.begin_anew()
-                        case ModelAnswer(calls=calls):
+                            heard.add(before)
+                        case ModelAnswer():
+                            taken.usage.append(self._usage(event, request))
+                            is_whole = event.ending is Ending.OWN
+                            calls = event.calls if request.tools and is_whole else ()
                             clean = tuple(_clean_call(call, scrubber) for call in calls)
-                            return _Spoken(event, heard.to_the_end(), clean if request.tools else ())
+                            return _Spoken(event, heard.to_the_end(), clean)
         finally:
             if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
                 taken.usage.append(unanswered)
         raise RuntimeError("a model stream ended without an answer")
+
+    def _usage(self, answer: ModelAnswer, request: ModelRequest) -> Usage:
+        now_ms = self._clock.now_ms()
+        return usage_of(answer, request.key, self._purpose, now_ms=now_ms, turn_id=request.turn_id)
 
     def _keep_results(
         self,
@@ -212,6 +281,19 @@ class Steps:
         _tell(messages, text)
         now_ms = self._clock.now_ms()
         taken.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
+
+
+def _marked(spoken: _Spoken, taken: StepsTaken, context: ToolContext) -> _Spoken:
+    """The answer, and under it for its reader why it is none of the model's own ending. Without a word that is all
+    there is to say; a model that had no room for a word has said nothing."""
+    if spoken.answer.ending is Ending.OWN or (spoken.is_cut and not spoken.text and not spoken.answer.calls):
+        return spoken
+    has_calls = bool(spoken.answer.calls)
+    said = ending_note(spoken.answer.ending, words_for(context.language), has_calls=has_calls)
+    if not spoken.text.strip():
+        return replace(spoken, text=said)
+    taken.notes.append(said)
+    return spoken
 
 
 def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:

@@ -20,7 +20,7 @@ from agent.running.deadlines import Deadline
 from agent.subagents.results import attempt_text
 from agent.usage.metering import Meter
 from gateway.contracts.entries import Session, TurnCommit
-from gateway.contracts.errors import BudgetSpent, ModelError
+from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined
 from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.contracts.subagents import is_wake
@@ -68,7 +68,7 @@ class TurnTaker:
         if taken.suspension.barrier is not None:
             return self._commits.yielded(batch, session, taken)
         if not (taken.answer or "").strip():
-            return self._commits.failed(batch, session, taken, ModelError("the model gave an empty answer"))
+            return self._commits.failed(batch, session, taken, EmptyAnswer(taken.finish_reason))
         little_left = await self._meter.little_left(batch.key.owner, words_for(session.language))
         return self._commits.answered(batch, session, taken, little_left)
 

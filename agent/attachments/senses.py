@@ -9,7 +9,7 @@ import structlog
 
 from agent.attachments.occasion import Occasion
 from agent.limits import DESCRIPTION_TIMEOUT_S, DESCRIPTION_TOKENS_MAX, SPOKEN_CHARS_MAX, TRANSCRIPTION_TIMEOUT_S
-from agent.model.client import ModelClient, ModelRequest, PromptMessage, ask
+from agent.model.client import Ending, ModelClient, ModelRequest, PromptMessage, ask
 from agent.model.transcription import TranscriptionModel, TranscriptionRequest
 from agent.prompts.library import PROMPTS
 from agent.usage.ledger import usage_of
@@ -89,7 +89,10 @@ class Eyes:
         answer = await ask(self._client, request)
         usage = usage_of(answer, key, UsagePurpose.VISION, now_ms=self._clock.now_ms(), turn_id=occasion.turn_id)
         await _charge(self._store, usage, occasion)
-        return self._scrubber.for_chat(str(key)).scrub(answer.text.strip())
+        said = answer.text.strip()
+        if said and answer.ending is not Ending.OWN:
+            said += " […]"
+        return self._scrubber.for_chat(str(key)).scrub(said)
 
 
 async def _charge(store: Store, usage: Usage, occasion: Occasion) -> None:

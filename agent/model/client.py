@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from enum import StrEnum
+from typing import Any, Final, Protocol
 
 from agent.limits import MODEL_BACKOFF_S
 from gateway.contracts.alongside import Image
@@ -134,9 +135,30 @@ class RequestedCall:
     arguments: str
 
 
+class Ending(StrEnum):
+    """Why a model stopped."""
+
+    OWN = "own"
+    CUT = "cut"
+    FILTERED = "filtered"
+    REFUSED = "refused"
+
+
+REFUSAL: Final = "refusal"
+"""The finish reason of an answer that is a refusal: no provider has one for that, they say so beside the text."""
+
+_ENDINGS: Final = {
+    "length": Ending.CUT,
+    "max_tokens": Ending.CUT,
+    "content_filter": Ending.FILTERED,
+    REFUSAL: Ending.REFUSED,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """The end of a stream: the whole answer. Raw: it has not been scrubbed."""
+    """The end of a stream: all that the model said. Raw: it has not been scrubbed. `finish_reason` is the provider's,
+    "" where it gave none. Only what ends by the model's own will is whole: no call of another answer may be run."""
 
     text: str
     calls: tuple[RequestedCall, ...]
@@ -144,6 +166,11 @@ class ModelAnswer:
     tokens: TokenCount
     cost_usd: float
     model: str
+
+    @property
+    def ending(self) -> Ending:
+        """Why it ended. A provider that gives no reason, or one of its own, is believed to have said all."""
+        return _ENDINGS.get(self.finish_reason, Ending.OWN)
 
 
 ModelEvent = TextDelta | StreamRestarted | ModelAnswer

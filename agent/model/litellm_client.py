@@ -18,6 +18,7 @@ from typing import Any, Final
 from agent.limits import SPOKEN_BYTES_PER_S
 from agent.model.catalog import ModelCatalog
 from agent.model.client import (
+    REFUSAL,
     Gallery,
     ModelAnswer,
     ModelEvent,
@@ -107,6 +108,8 @@ class LitellmClient:
                 endpoint = self._endpoint_of(request.model)
                 given = arguments(request, endpoint, self._catalog.facts(endpoint.model), pictures)
                 chunks = await litellm.acompletion(**given)
+                if chunks.completion_stream is not None:
+                    chunks.completion_stream = gathered.with_refusals(chunks.completion_stream)
                 async for chunk in chunks:
                     if text := gathered.add(chunk):
                         yield TextDelta(text)
@@ -114,6 +117,8 @@ class LitellmClient:
             raise ModelTooSlow(request.timeout_s) from error
         except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
             raise _translated(error, litellm) from None  # litellm's text may hold the prompt: keep it out of logs
+        if chunks.received_finish_reason is None:  # where a provider gives no reason, litellm makes one up
+            gathered.finish_reason = ""
         yield self._answer(request, gathered)
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
@@ -180,7 +185,7 @@ class LitellmClient:
         return ModelAnswer(
             text=gathered.text,
             calls=gathered.requested_calls(),
-            finish_reason=gathered.finish_reason or "stop",
+            finish_reason=REFUSAL if gathered.is_refused else gathered.finish_reason,
             tokens=tokens,
             cost_usd=price_usd(tokens, self.facts(request.model).prices_usd),
             model=request.model,
@@ -207,6 +212,7 @@ def _import_litellm() -> Any:
     try:
         import litellm  # noqa: PLC0415
         import openai.resources  # noqa: F401, PLC0415
+        from litellm.litellm_core_utils import core_helpers  # noqa: PLC0415
     finally:
         gc.freeze()
         gc.enable()
@@ -216,6 +222,8 @@ def _import_litellm() -> Any:
     litellm.turn_off_message_logging = True
     litellm.drop_params = True  # a model that knows no temperature still answers
     litellm.num_retries = 0
+    # A reason that litellm does not know becomes "stop"; this one says that the answer was cut off.
+    core_helpers._FINISH_REASON_MAP.setdefault("model_context_window_exceeded", "length")
     litellm.DEFAULT_MAX_RETRIES = 0  # what embeddings fall back to when they are told 0
     for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
         logger = logging.getLogger(name)
@@ -238,7 +246,18 @@ class _Gathered:
     pieces: list[str] = field(default_factory=list)
     calls: dict[int, _PartialCall] = field(default_factory=dict)
     finish_reason: str = ""
+    is_refused: bool = False
     tokens: TokenCount | None = None
+
+    async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The provider's own chunks, with the words of a refusal as text: litellm would pass them over."""
+        async for chunk in raw:
+            for choice in getattr(chunk, "choices", None) or ():
+                delta: Any = getattr(choice, "delta", None)
+                if words := getattr(delta, "refusal", None):
+                    self.is_refused = True
+                    delta.content = words
+            yield chunk
 
     @property
     def text(self) -> str:

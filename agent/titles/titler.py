@@ -15,7 +15,7 @@ from agent.limits import (
     TITLE_TOKENS_MAX,
     TITLE_TRIES_MAX,
 )
-from agent.model.client import ModelClient, ModelRequest, Permit, ask
+from agent.model.client import Ending, ModelAnswer, ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.titles.naming import title_reply
@@ -121,4 +121,14 @@ class Titler:
             answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
         await self._store.record_usage([usage], session_id=session.id)
-        return sanitize_title(answer.text, self._scrubber.for_chat(str(session.key)).scrub)
+        return sanitize_title(_whole_lines(answer), self._scrubber.for_chat(str(session.key)).scrub)
+
+
+def _whole_lines(answer: ModelAnswer) -> str:
+    """What of an answer can be a title: of one that was cut off, the lines that have an end; of no answer, nothing."""
+    match answer.ending:
+        case Ending.OWN:
+            return answer.text
+        case Ending.CUT:
+            return answer.text.rpartition("\n")[0]
+    return ""

@@ -43,11 +43,24 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
 def _loaded(text: str) -> object:
     try:
         return json.loads(text, parse_constant=_no_number)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
+        if _ends_early(text, error):
+            raise ToolError(
+                "the arguments end before they are complete, so nothing was done: write it again"
+            ) from error
         openings = sum(map(text.count, "{[("))
         if len(text) > REPAIRED_CHARS_MAX or openings > REPAIRED_OPENINGS_MAX:
             raise ToolError(f"the arguments are not JSON ({error}): write it again") from error
         return json_repair.loads(text)
+
+
+def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether a part of the arguments is missing at their end: a repair would close what was cut off, and half of a
+    text would be taken for all of it."""
+    if error.msg == "Extra data":
+        return False
+    has_open_text = error.msg.startswith("Unterminated string")
+    return has_open_text or error.pos >= len(text.rstrip()) or not text.rstrip("` \t\r\n").endswith("}")
 
 
 def _check_size(value: object) -> None:

@@ -21,6 +21,7 @@
     │   │   ├── KeyRejected         the provider does not accept the key: the operator is told
     │   │   └── QuotaSpent          the provider's quota or credit is used up: likewise
     │   ├── ContextTooLong          compact and try once more
+    │   ├── EmptyAnswer             the model said nothing at all
     │   └── BudgetSpent             today's allowance is spent: the call was not made
     ├── ToolError                   an error result for the model, never for the user
     └── DeliveryError
@@ -161,6 +162,13 @@ class QuotaSpent(ModelRejected):
 
 class ContextTooLong(ModelError):
     """The provider says that the prompt does not fit."""
+
+
+class EmptyAnswer(ModelError):
+    """The model ended without a word and without a call."""
+
+    def __init__(self, finish_reason: str) -> None:
+        super().__init__(f"the model gave an empty answer (finish reason {finish_reason or 'none'})")
 
 
 class BudgetSpent(ModelError):

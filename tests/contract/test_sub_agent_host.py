@@ -332,13 +332,35 @@ async def test_what_does_not_fit_a_tool_of_the_child_is_refused_here(
 
 async def test_broken_arguments_of_the_childs_own_tools_are_mended_here(sqlite_store: SqlStore) -> None:
     calls = (
-        RequestedCall("c1", "file_read", "{'path': 'a.txt', 'lines': 7,"),
-        RequestedCall("c2", "look_up", "{'path': 'a.txt',"),
+        RequestedCall("c1", "file_read", "{'path': 'a.txt', 'lines': 7,}"),
+        RequestedCall("c2", "look_up", "{'path': 'a.txt',}"),
     )
     async with hosting(sqlite_store, answer("Reading.", *calls), tools=(STRICT, LOOKER)) as hosted:
         result = await hosted.result()
         assert result.outcomes == ()
-        assert [call.arguments for call in result.calls] == ['{"path": "a.txt", "lines": 7}', "{'path': 'a.txt',"]
+        assert [call.arguments for call in result.calls] == ['{"path": "a.txt", "lines": 7}', "{'path': 'a.txt',}"]
+
+
+async def test_no_call_of_an_answer_that_was_cut_off_is_run_here_or_by_the_child(sqlite_store: SqlStore) -> None:
+    """Its model hears why; the half is not on record. Nobody takes half an answer for all of it."""
+    ran: list[object] = []
+
+    def note(given: object) -> str:
+        ran.append(given)
+        return "noted"
+
+    half = [RequestedCall("c1", "file_read", '{"path": "a'), RequestedCall("c2", "look_up", '{"path": "x"}')]
+    cut = ModelAnswer("Reading.", tuple(half), "length", TokenCount(100, 10), 0.25, "demo/scripted")
+    last = ModelAnswer("That is what I", (), "length", TokenCount(100, 10), 0.25, "demo/scripted")
+    tools = (READER, tool("look_up", note, properties=PATH))
+    async with hosting(sqlite_store, [cut], [TextDelta(last.text), last], tools=tools) as hosted:
+        result = await hosted.result()
+        assert [outcome.id for outcome in result.outcomes] == ["c1", "c2"]
+        assert all(outcome.is_error and "none of them was run" in outcome.text for outcome in result.outcomes)
+        assert [call.arguments for call in result.calls] == ["{}", "{}"]
+        assert (await hosted.host.tool(ToolCall("c2", "look_up", '{"path": "x"}'))).is_error
+        assert ran == []
+        assert (await hosted.result()).text == "That is what I… [cut off: the answer reached its limit of length]"
 
 
 async def test_a_child_has_only_run_what_its_model_asked_for_as_it_asked_for_it_and_once(

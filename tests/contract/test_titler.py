@@ -30,8 +30,11 @@ from tests.parts.waiting import until
 class Namer(ScriptedClient):
     """Answers with `answer`, or fails with it; `asked` are the calls."""
 
-    def __init__(self, answer: str | Exception = "Trip to Rome", *, is_reasoning: bool = False) -> None:
+    def __init__(
+        self, answer: str | Exception = "Trip to Rome", *, is_reasoning: bool = False, finish: str = "stop"
+    ) -> None:
         self.answer = answer
+        self.finish = finish
         self.is_reasoning = is_reasoning
         self.asked: list[ModelRequest] = []
         self.gate: asyncio.Event | None = None
@@ -45,7 +48,7 @@ class Namer(ScriptedClient):
             await self.gate.wait()
         if isinstance(self.answer, Exception):
             raise self.answer
-        yield ModelAnswer(self.answer, (), "stop", TokenCount(9, 3), 0.5, request.model)
+        yield ModelAnswer(self.answer, (), self.finish, TokenCount(9, 3), 0.5, request.model)
 
 
 async def nobody(_: Sequence[Reply]) -> None:
@@ -106,6 +109,23 @@ async def test_after_three_tries_it_gives_up_without_a_word_to_the_user(
     assert len(client.asked) == 3
     assert (await now(store)).title == UNTITLED
     assert all(line["log_level"] == "warning" for line in logs if line["event"] == "title.failed")
+
+
+@pytest.mark.parametrize(
+    ("answer", "finish", "title"),
+    [
+        ("Trip to Ro", "length", UNTITLED),
+        ("Trip to Rome\nThis is a ti", "length", "Trip to Rome"),
+        ("I cannot", "content_filter", UNTITLED),
+    ],
+)
+async def test_half_a_line_is_no_title(
+    sqlite_store: SqlStore, tmp_path: Path, answer: str, finish: str, title: str
+) -> None:
+    await talk(sqlite_store, ANN, "plan a trip", number=1)
+    client = Namer(answer, finish=finish)
+    await titler(sqlite_store, client, tmp_path).title(await now(sqlite_store), turn_id="turn", permit=always)
+    assert (await now(sqlite_store)).title == title
 
 
 async def test_two_workers_never_pay_for_the_same_title(store: SqlStore, tmp_path: Path) -> None:

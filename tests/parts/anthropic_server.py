@@ -23,12 +23,14 @@ Body = dict[str, Any]
 class AnthropicServer:
     """The API. Requests with tools get the next step; whatever else the program asks is answered with a word."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[Step], *, prefix: str) -> None:
+        """`prefix` stands in front of the names of tools that are called."""
         self.requests: list[Body] = []
         self.headers: list[Headers] = []
         self.url = ""
         self.hung_up = 0
         self._steps = iter(steps)
+        self._prefix = prefix
         self._open = asyncio.Event()
         self._open.set()
         self.app = Starlette(
@@ -60,29 +62,32 @@ class AnthropicServer:
         self.headers.append(request.headers)
         await self._wait(request)
         step = next(self._steps) if body.get("tools") else Step("ok")
-        return StreamingResponse(_events(body["model"], step), media_type="text/event-stream")
+        return StreamingResponse(_events(body["model"], step, self._prefix), media_type="text/event-stream")
 
 
-async def _events(model: str, step: Step) -> AsyncIterator[bytes]:
+async def _events(model: str, step: Step, prefix: str) -> AsyncIterator[bytes]:
     usage = {"input_tokens": 30, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 1}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "usage": usage}
     yield _event({"type": "message_start", "message": message})
-    for index, (block, delta) in enumerate(_blocks(step)):
+    for index, (block, delta) in enumerate(_blocks(step, prefix)):
         yield _event({"type": "content_block_start", "index": index, "content_block": block})
         yield _event({"type": "content_block_delta", "index": index, "delta": delta})
         yield _event({"type": "content_block_stop", "index": index})
-    reason = "tool_use" if step.calls else "end_turn"
+    reason = step.stop or ("tool_use" if step.calls else "end_turn")
     yield _event({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 5}})
     yield _event({"type": "message_stop"})
 
 
-def _blocks(step: Step) -> Iterator[tuple[Body, Body]]:
+def _blocks(step: Step, prefix: str) -> Iterator[tuple[Body, Body]]:
     if step.text:
         yield {"type": "text", "text": ""}, {"type": "text_delta", "text": step.text}
     for at, (name, arguments) in enumerate(step.calls):
         yield (
-            {"type": "tool_use", "id": f"toolu_{at}", "name": f"mcp__trivet__{name}", "input": {}},
-            {"type": "input_json_delta", "partial_json": json.dumps(arguments)},
+            {"type": "tool_use", "id": f"toolu_{at}", "name": prefix + name, "input": {}},
+            {
+                "type": "input_json_delta",
+                "partial_json": arguments if isinstance(arguments, str) else json.dumps(arguments),
+            },
         )
 
 
@@ -91,9 +96,9 @@ def _event(body: Body) -> bytes:
 
 
 @asynccontextmanager
-async def serve_anthropic(steps: Sequence[Step]) -> AsyncIterator[AnthropicServer]:
+async def serve_anthropic(steps: Sequence[Step], *, prefix: str = "mcp__trivet__") -> AsyncIterator[AnthropicServer]:
     """A running server on a free port of loopback."""
-    server = AnthropicServer(steps)
+    server = AnthropicServer(steps, prefix=prefix)
     async with listening(server.app) as port:
         server.url = f"http://{LOOPBACK}:{port}"
         yield server

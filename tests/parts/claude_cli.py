@@ -18,10 +18,12 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One model answer: a text, and the tools it calls with their arguments."""
+    """One model answer: a text, and the tools it calls with their arguments. `stop` is why it ended, if not of itself;
+    arguments that were cut off are a text."""
 
     text: str = ""
-    calls: Sequence[tuple[str, Line]] = ()
+    calls: Sequence[tuple[str, Line | str]] = ()
+    stop: str = ""
 
 
 @dataclass
@@ -101,6 +103,7 @@ class ClaudeCli(Transport):
         ]
         for block in blocks:  # one line for each block, as the real one writes them
             message = {"id": f"msg_{number}", "role": "assistant", "model": "claude", "content": [block]}
+            message |= {"stop_reason": step.stop} if step.stop else {}
             self._lines.put_nowait({"type": "assistant", "message": message | {"usage": _usage(1)}})
         for id_, (name, arguments) in zip(ids, step.calls, strict=True):
             answer = await self._mcp("tools/call", {"name": name, "arguments": arguments})

@@ -1,7 +1,8 @@
 """A model provider on loopback that speaks the OpenAI chat API, for tests and benches of the real litellm.
 
-It answers `echo: <last user text>` (or what `answer` makes of the request) as a stream, keeps every
-request, and fails on request: a status with headers, a stream cut in the middle, a stall.
+It answers `echo: <last user text>` (or what `answer` makes of the request; a `finish_reason` may stand beside the
+message, None for none) as a stream, keeps every request, and fails on request: a status with headers, a stream cut in
+the middle, a stall.
 """
 
 from __future__ import annotations
@@ -162,7 +163,9 @@ class ModelServer:
             yield _event(body, {"choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]})
             if is_cut:
                 return
-        finish = "tool_calls" if message.get("tool_calls") else "stop"
+        if "refusal" in message:
+            yield _event(body, {"choices": [{"index": 0, "delta": {"refusal": message["refusal"]}}]})
+        finish = message.get("finish_reason", "tool_calls" if message.get("tool_calls") else "stop")
         yield _event(body, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
         prompt = sum(len(text_of(item)) for item in body["messages"]) // 4
         usage = {

@@ -20,6 +20,7 @@ import structlog
 from agent.hearing import Hearing
 from agent.limits import ROUND_TIMEOUT_S
 from agent.model.client import (
+    Ending,
     ModelAnswer,
     ModelClient,
     ModelRequest,
@@ -62,6 +63,14 @@ from gateway.contracts.reasons import Reason
 
 _log = structlog.get_logger(__name__)
 _CUT_OFF: Final = own_words("… [cut off]")
+_ENDED: Final = {
+    Ending.CUT: own_words("… [cut off: the answer reached its limit of length]"),
+    Ending.FILTERED: own_words("… [stopped by the filter of the model's provider]"),
+    Ending.REFUSED: own_words("… [the model refused to go on]"),
+}
+"""Behind an answer that is not whole: neither the sub-agent nor whoever asked it takes it for all."""
+
+_NOT_RUN: Final = "the answer ended in the middle of its calls, so none of them was run: write shorter arguments"
 """Behind what a model had said when nobody could hear the rest. What might have become a secret is not there."""
 
 
@@ -100,6 +109,7 @@ class ChildHost:
         self._one_call = asyncio.Lock()
         self._answers = 0
         self._open_calls: dict[str, KeptCall] = {}
+        self._are_whole = True  # the calls of the model's last answer
         self._under_way = UnderWay(means.tools.names)
         self._context = replace(charge.context, asking=self._asking)
         self._told: set[CleanText] = {prompt}
@@ -173,7 +183,11 @@ class ChildHost:
 
     def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
         """What the child is told, once it is noted and charged."""
-        clean = [self._conversation.clean_call(call) for call in answer.calls if request.tools]
+        self._are_whole = answer.ending is Ending.OWN
+        if (behind := _ENDED.get(answer.ending)) is not None:
+            text = joined(text, behind)
+        made = (call if self._are_whole else replace(call, arguments="{}") for call in answer.calls if request.tools)
+        clean = [self._conversation.clean_call(call) for call in made]
         calls = told_apart(Call(call.id, call.name, call.arguments) for call in clean)
         kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
         self._answers += 1
@@ -181,7 +195,7 @@ class ChildHost:
         self._under_way.begin(kept)
         usage = usage_of(answer, request.key, request.purpose, now_ms=self._now_ms(), turn_id=request.turn_id)
         self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
-        fitting, refused = self._checked(calls)
+        fitting, refused = self._checked(calls) if self._are_whole else (calls, _not_run(calls))
         return ModelResult(
             call_id,
             text,
@@ -225,6 +239,8 @@ class ChildHost:
         asked = self._open_calls.get(call.id)
         if asked is None or asked.name != call.name:
             return ToolOutcome(call.id, "the model has not asked for this", is_error=True)
+        if not self._are_whole:
+            return ToolOutcome(call.id, _NOT_RUN, is_error=True)
         del self._open_calls[call.id]
         requested = RequestedCall(asked.id, asked.name, asked.arguments)
         (result,) = await self._means.tools.run_round(self._context, [requested])
@@ -292,6 +308,10 @@ class ChildHost:
 
     def _now_ms(self) -> int:
         return self._means.clock.now_ms()
+
+
+def _not_run(calls: Sequence[Call]) -> tuple[ToolOutcome, ...]:
+    return tuple(ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
 
 
 class Hosting:
