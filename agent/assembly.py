@@ -210,7 +210,11 @@ class _Parts:
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
         )
         self._cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
-        self._compactor = Compactor(Ladder(self.client, self.models, store, scrubber, clock), store, clock)
+        self._compactor = Compactor(
+            Ladder(self.client, self.models, store, scrubber, clock, tokens_max=settings.agent.summary_tokens_max),
+            store,
+            clock,
+        )
         self._skills = SkillLayers(settings.data_dir, scrubber)
         self.beside = Background()
         self._approvals = AskingPeople(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import structlog
 
-from agent.compacting.ladder import Ladder, NoSummary, Wanted
+from agent.compacting.ladder import Ladder, NoSummary, UnusableSummary, Wanted
 from agent.compacting.plan import Plan, plan_compaction
 from agent.context import Budget
+from agent.limits import SUMMARY_REST_TURNS, SUMMARY_RESTS_MAX
 from agent.model.client import Permit
 from gateway.contracts.entries import Entry, EntryKind, Role, Session
 from gateway.contracts.messages import CleanText
@@ -38,6 +40,8 @@ class Compactor:
         self._ladder = ladder
         self._store = store
         self._clock = clock
+        self._resting: OrderedDict[str, set[int]] = OrderedDict()
+        """The sessions whose summary was unusable, with the fences of the turns since."""
 
     async def compact(
         self,
@@ -56,7 +60,9 @@ class Compactor:
         plan = plan_compaction(view, budget)
         if plan is None:
             return Compaction(tuple(view))
-        text = await self.summarise(session, plan.head, prior=plan.prior, permit=permit, focus=focus)
+        if budget is not None and self._rests(session, fence):
+            return Compaction(tuple(view), has_failed=True)
+        text = await self.summarise(session, plan.head, fence=fence, prior=plan.prior, permit=permit, focus=focus)
         if text is None:
             return Compaction(tuple(view), has_failed=True)
         stored = await self._store.append_compaction(
@@ -72,16 +78,34 @@ class Compactor:
         session: Session,
         entries: tuple[Entry, ...],
         *,
+        fence: int,
         prior: CleanText | None,
         permit: Permit,
         focus: CleanText | None = None,
     ) -> CleanText | None:
         """A summary of `entries` that nobody has stored; None (and a warning in the log) if there is none."""
         try:
-            return await self._ladder.climb(Wanted(session, entries, prior, focus, permit))
+            text = await self._ladder.climb(Wanted(session, entries, prior, focus, permit))
+            self._resting.pop(session.id, None)
+            return text
         except NoSummary as failure:
+            if isinstance(failure, UnusableSummary):
+                self._resting[session.id] = {fence}
+            if len(self._resting) > SUMMARY_RESTS_MAX:
+                self._resting.popitem(last=False)
             _log.warning("session.compaction_failed", session_id=session.id, reason=str(failure))
             return None
+
+    def _rests(self, session: Session, fence: int) -> bool:
+        """Whether a summary of this session was unusable so few turns ago that another would be paid for in vain."""
+        turns = self._resting.get(session.id)
+        if turns is None:
+            return False
+        turns.add(fence)
+        if len(turns) <= SUMMARY_REST_TURNS:
+            return True
+        del self._resting[session.id]
+        return False
 
     def _entry(self, text: CleanText, plan: Plan) -> Entry:
         return Entry(

@@ -3,7 +3,8 @@
     as it is  ──too long──▶  tool outputs pruned  ──too long──▶  in chunks, each with the summary so far
                                                   ──too long──▶  without its middle, until it fits
 
-"Too long" is what our estimate says, or the provider. Everything else that goes wrong (the model is away after its
+"Too long" is what our estimate says, or the provider. A summary that is cut short is asked for once more at half the
+length. Everything else that goes wrong (the model is away after its
 retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the climb.
 """
 
@@ -15,13 +16,14 @@ from dataclasses import dataclass
 
 from agent.compacting.pruning import pruned
 from agent.compacting.summary import (
+    bounded,
     first_chunk,
     is_usable,
+    length_note,
     material,
     material_room,
     size_of,
     summary_request,
-    summary_tokens_max,
     without_middle,
 )
 from agent.limits import (
@@ -30,9 +32,11 @@ from agent.limits import (
     SUMMARY_BACKOFF_S,
     SUMMARY_CHUNKS_MAX,
     SUMMARY_TEMPERATURE,
+    SUMMARY_THOUGHT_TOKENS,
     SUMMARY_TIMEOUT_S,
+    SUMMARY_TOKENS_MAX,
 )
-from agent.model.client import ModelClient, ModelRequest, Permit, ask
+from agent.model.client import Ending, ModelAnswer, ModelClient, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.tokens import estimate_tokens
@@ -45,6 +49,10 @@ from gateway.contracts.ports import Clock, Scrubber, Store
 
 class NoSummary(Exception):
     """There is no usable summary; the reason is for the log."""
+
+
+class UnusableSummary(NoSummary):
+    """The model wrote one that is empty, cut short or too long: asked again soon, it would do the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +69,23 @@ class Wanted:
 class Ladder:
     """Makes summaries with the cheap model; every call is charged to the session's user, used or not."""
 
-    def __init__(self, client: ModelClient, models: Models, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: ModelClient,
+        models: Models,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        tokens_max: int = SUMMARY_TOKENS_MAX,
+    ) -> None:
+        """`tokens_max` is the length of a summary; what a model thinks before it comes on top."""
         self._client = client
         self._models = models
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
+        self._tokens_max = tokens_max
 
     async def climb(self, wanted: Wanted) -> CleanText:
         """A summary that is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`, `StoreUnavailable`."""
@@ -84,7 +103,9 @@ class Ladder:
 
     async def _whole(self, wanted: Wanted) -> CleanText:
         lighter = pruned(wanted.entries, kept=0)
-        attempts = [material(wanted.entries)] + ([material(lighter)] if lighter != list(wanted.entries) else [])
+        scrub = self._scrubber.for_chat(str(wanted.session.key)).scrub
+        lists = [wanted.entries, *([lighter] if lighter != list(wanted.entries) else [])]
+        attempts = [material(entries, scrub) for entries in lists]
         room = self._room(wanted, wanted.prior)
         for lines in attempts:
             if size_of(lines) <= room:
@@ -128,8 +149,13 @@ class Ladder:
                         raise
 
     def _room(self, wanted: Wanted, prior: CleanText | None) -> int:
-        window = self._models.budget(self._models.utility(wanted.session)).window
-        return material_room(window, system=PROMPTS.summary, prior=prior, focus=wanted.focus)
+        model = self._models.utility(wanted.session)
+        window = self._models.budget(model).window
+        return material_room(window, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
+
+    def _answer_max(self, model: str) -> int:
+        thought = SUMMARY_THOUGHT_TOKENS if self._models.facts(model).is_reasoning else 0
+        return bounded(self._tokens_max + thought, self._models.budget(model).window)
 
     async def _alone(self, wanted: Wanted, lines: Sequence[CleanText]) -> CleanText:
         replaced = size_of(lines) + estimate_tokens(wanted.prior or "")
@@ -138,15 +164,29 @@ class Ladder:
     async def _call(
         self, wanted: Wanted, lines: Sequence[CleanText], prior: CleanText | None, *, replaced_tokens: int
     ) -> CleanText:
-        """One call, its retries included, within its time limit."""
+        """A summary, at half the length if one of the whole is cut short. Raises `NoSummary` and the `ModelError`
+        tree."""
+        tokens = bounded(self._tokens_max, self._models.budget(self._models.utility(wanted.session)).window)
+        answer = await self._answer(wanted, lines, prior, tokens)
+        if answer.ending is Ending.CUT:
+            answer = await self._answer(wanted, lines, prior, tokens // 2)
+        if not is_usable(answer, replaced_tokens=replaced_tokens):
+            raise UnusableSummary(f"the summary is empty, cut short or too long (finish reason {answer.finish_reason})")
+        return self._scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())
+
+    async def _answer(
+        self, wanted: Wanted, lines: Sequence[CleanText], prior: CleanText | None, tokens: int
+    ) -> ModelAnswer:
+        """One call, its retries included, within its time limit, that asks for a summary of about so many `tokens`."""
         model = self._models.utility(wanted.session)
+        length = self._scrubber.for_chat(str(wanted.session.key)).scrub(length_note(tokens))
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.COMPACTION,
             key=wanted.session.key,
             system=PROMPTS.summary,
-            messages=summary_request(lines, prior=prior, focus=wanted.focus),
-            completion_tokens_max=summary_tokens_max(self._models.budget(model).window),
+            messages=summary_request(lines, length=length, prior=prior, focus=wanted.focus),
+            completion_tokens_max=self._answer_max(model),
             temperature=SUMMARY_TEMPERATURE,
             timeout_s=SUMMARY_TIMEOUT_S,
             backoff_s=SUMMARY_BACKOFF_S,
@@ -156,6 +196,4 @@ class Ladder:
             answer = await ask(self._client, request)
         usage = usage_of(answer, wanted.session.key, UsagePurpose.COMPACTION, now_ms=self._clock.now_ms())
         await self._store.record_usage([usage], session_id=wanted.session.id)
-        if not is_usable(answer, replaced_tokens=replaced_tokens):
-            raise NoSummary(f"the summary is empty, cut short or too long (finish reason {answer.finish_reason})")
-        return self._scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())
+        return answer

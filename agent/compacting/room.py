@@ -199,7 +199,7 @@ class Room:
         if plan is None or not self._may_condense:
             return
         progress = await self._compactor.summarise(
-            self._session, plan.head, prior=self._rounds.progress, permit=self._permit
+            self._session, plan.head, fence=self._fence, prior=self._rounds.progress, permit=self._permit
         )
         if progress is None:
             self._may_condense = False

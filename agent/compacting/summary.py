@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from agent.limits import SUMMARY_TOKENS_MAX
-from agent.model.client import ModelAnswer, PromptMessage
+from agent.model.client import Ending, ModelAnswer, PromptMessage
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText, joined, own_words, portion
@@ -17,21 +16,22 @@ _SPEAKERS: Final = {
     Role.TOOL: own_words("Tool result: "),
 }
 _LEFT_OUT: Final = own_words("[… the middle of the conversation was left out here: it was too long …]")
-_CUT_SHORT: Final = frozenset({"length", "max_tokens"})
-_FRAME_TOKENS: Final = 24
+_TOKENS_PER_WORD: Final = 2  # paths and identifiers have more than prose
+_FRAME_TOKENS: Final = 40
 """Of the marks and headings around material, and around a summary in a prompt."""
 
 
-def material(entries: Iterable[Entry]) -> tuple[CleanText, ...]:
+def material(entries: Iterable[Entry], scrub: Callable[[str], CleanText]) -> tuple[CleanText, ...]:
     """Entries as a text to read, one piece each: a tool call and its results are words here, and nothing
     a provider could refuse when they are parted. Notes are left out: nobody said them."""
-    return tuple(_line(entry) for entry in entries if entry.kind is not EntryKind.NOTE)
+    return tuple(_line(entry, scrub) for entry in entries if entry.kind is not EntryKind.NOTE)
 
 
 def summary_request(
-    lines: Sequence[CleanText], *, prior: CleanText | None = None, focus: CleanText | None = None
+    lines: Sequence[CleanText], *, length: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
 ) -> tuple[PromptMessage, ...]:
-    """The material as one user message, behind the summary of what came before it."""
+    """The material as one user message, behind the summary of what came before it; `length` says how long a new
+    one may be."""
     parts = []
     if prior is not None:
         parts.append(joined(own_words("<earlier-summary>"), prior, own_words("</earlier-summary>"), by="\n"))
@@ -39,20 +39,26 @@ def summary_request(
         parts.append(joined(own_words("Pay most attention to: "), focus))
     conversation = joined(*lines, by="\n\n")
     parts.append(joined(own_words("<conversation>"), conversation, own_words("</conversation>"), by="\n"))
+    parts.append(length)
     return (PromptMessage(Role.USER, joined(*parts, by="\n\n")),)
 
 
+def length_note(tokens: int) -> str:
+    """What the model is told of the length of its summary."""
+    return f"Write at most {max(tokens // _TOKENS_PER_WORD, 1)} words: what is longer is cut off and lost."
+
+
 def material_room(
-    window: int, *, system: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
+    window: int, answer_max: int, *, system: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
 ) -> int:
-    """Tokens of material that fit into one call of a model with this window."""
+    """Tokens of material that fit into one call of a model with this window, which may answer with `answer_max`."""
     around = estimate_tokens(system) + estimate_tokens(prior or "") + estimate_tokens(focus or "") + _FRAME_TOKENS
-    return window - summary_tokens_max(window) - around
+    return window - answer_max - around
 
 
-def summary_tokens_max(window: int) -> int:
-    """How long a summary may be: of a very small window it may not take more than a quarter."""
-    return min(SUMMARY_TOKENS_MAX, window // 4)
+def bounded(tokens: int, window: int) -> int:
+    """So many tokens of an answer, but of a very small window not more than a quarter."""
+    return min(tokens, window // 4)
 
 
 def size_of(lines: Sequence[CleanText]) -> int:
@@ -84,7 +90,7 @@ def is_usable(answer: ModelAnswer, *, replaced_tokens: int) -> bool:
     """False for a summary that is empty, was cut short, or is not smaller than what it replaces."""
     text = answer.text.strip()
     size = estimate_tokens(text) + _FRAME_TOKENS
-    return bool(text) and answer.finish_reason not in _CUT_SHORT and size < replaced_tokens
+    return bool(text) and answer.ending is Ending.OWN and size < replaced_tokens
 
 
 def _size(line: CleanText) -> int:
@@ -96,6 +102,9 @@ def _halves(line: CleanText) -> tuple[CleanText, CleanText]:
     return portion(line, 0, middle), portion(line, middle, len(line))
 
 
-def _line(entry: Entry) -> CleanText:
-    calls = (joined(own_words("\n[calls a tool with "), call.arguments, own_words("]")) for call in entry.tool_calls)
+def _line(entry: Entry, scrub: Callable[[str], CleanText]) -> CleanText:
+    calls = (
+        joined(own_words("\n[calls "), scrub(call.name), own_words(" with "), call.arguments, own_words("]"))
+        for call in entry.tool_calls
+    )
     return joined(_SPEAKERS[entry.role], entry.text, *calls)

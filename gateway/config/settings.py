@@ -133,6 +133,12 @@ class Agent(Section):
         description="Model for titles and summaries. Empty: the cheapest known of the same provider; for an "
         "entry of models, the entry itself.",
     )
+    summary_tokens_max: int = Field(
+        default=1_024,
+        ge=128,
+        le=16_384,
+        description="Tokens of a summary of a long conversation at most; models that think first get some more.",
+    )
     embedding_model: str = Field(
         default="",
         description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "

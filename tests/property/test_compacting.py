@@ -183,7 +183,7 @@ def test_a_summary_must_be_whole_and_smaller(entries: tuple[Entry, ...], text: s
 @given(histories, st.integers(8, 3_000))
 def test_chunks_hold_everything_in_order_and_fit(history: tuple[Entry, ...], room: int) -> None:
     """A message that is too large for one is split."""
-    lines = rest = material(history)
+    lines = rest = material(history, CleanText)
     chunks = []
     while rest:
         chunk, rest = first_chunk(rest, room)
@@ -197,7 +197,7 @@ def test_chunks_hold_everything_in_order_and_fit(history: tuple[Entry, ...], roo
 @given(histories)
 def test_without_its_middle_the_material_is_smaller_until_nothing_is_left(history: tuple[Entry, ...]) -> None:
     """First words and last words stay."""
-    lines = material(history)
+    lines = material(history, CleanText)
     text = "\n\n".join(lines)
     shorter = without_middle(lines)
     quarter = len(text) // 4

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.limits import ROUNDS_KEPT_MESSAGES, ROUNDS_MESSAGES_MAX
+from agent.limits import ROUNDS_KEPT_MESSAGES, ROUNDS_MESSAGES_MAX, SUMMARY_REST_TURNS
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, PromptMessage, RequestedCall, TextDelta
 from agent.model.retrying import RetryingClient
 from gateway.admin.operator_channel import compact_order
@@ -22,7 +22,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from tests.parts.agents import AgentProcess, running_agent
-from tests.parts.summarists import Summarist, prompt_tokens, raising, said, saying
+from tests.parts.summarists import Summarist, prompt_tokens, raising, remembering, said, saying
 
 ANNA, BEN = "telegram:1", "telegram:2"
 FILLER = "and some more words that only fill the room " * 12
@@ -151,6 +151,22 @@ class Optimist(Summarist):
         self.refused += prompt_tokens(request) > self.window
         async for event in super().stream(request):
             yield event
+
+
+async def test_a_summary_that_always_fails_is_not_paid_for_in_every_turn(agent: AgentProcess, model: Summarist) -> None:
+    """It is tried at two lengths, then the conversation rests from it for some turns; one that works ends that."""
+    model.usual = saying("Goal: half of", finish="length")
+    turns: list[int] = []
+    while len(turns) < 60 and turns.count(2) < 2:
+        before = len(model.summaries)
+        await agent.ask(f"say turn {len(turns)}: {FILLER}")
+        turns.append(len(model.summaries) - before)
+    assert turns[turns.index(2) :] == [2] + [0] * (SUMMARY_REST_TURNS - 1) + [2]
+    model.usual = remembering
+    for _ in range(SUMMARY_REST_TURNS):
+        await agent.ask("say and now?")
+    assert len(await summaries(agent)) == 1
+    assert (await agent.ask("say it goes on")).startswith("it goes on")
 
 
 # --- inside one turn

@@ -10,8 +10,14 @@ from dataclasses import replace
 import pytest
 
 from agent.compacting import ladder as ladder_module
-from agent.compacting.ladder import Ladder, NoSummary, Wanted
-from agent.limits import SUMMARY_BACKOFF_S, SUMMARY_CHUNKS_MAX, SUMMARY_TIMEOUT_S, SUMMARY_TOKENS_MAX
+from agent.compacting.ladder import Ladder, NoSummary, UnusableSummary, Wanted
+from agent.limits import (
+    SUMMARY_BACKOFF_S,
+    SUMMARY_CHUNKS_MAX,
+    SUMMARY_THOUGHT_TOKENS,
+    SUMMARY_TIMEOUT_S,
+    SUMMARY_TOKENS_MAX,
+)
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, always
 from agent.model.retrying import RetryingClient
 from agent.models import Models
@@ -129,6 +135,31 @@ async def test_a_model_that_comes_back_is_heard(sqlite_store: SqlStore, session:
     assert await ladder(sqlite_store, model).climb(wanted(session, conversation(9))) == "Goal: fine"
 
 
+async def test_a_summary_that_is_cut_short_is_asked_for_once_more_at_half_the_length(
+    sqlite_store: SqlStore, session: Session
+) -> None:
+    """Each prompt names its length; the material names the tools; thinking has room of its own."""
+    call = ToolCall("c1", "file_read", CleanText('{"path": "a.txt"}'))
+    reading = Entry(Role.ASSISTANT, CleanText(""), tool_calls=(call,))
+    model = Thinker(100_000, behaviours=(saying("Goal: half of", finish="length"), saying("Goal: short")))
+    assert await ladder(sqlite_store, model).climb(wanted(session, (*conversation(9), reading))) == "Goal: short"
+    first, second = read(model)
+    assert first.endswith("Write at most 512 words: what is longer is cut off and lost.")
+    assert second.endswith("Write at most 256 words: what is longer is cut off and lost.")
+    assert '[calls file_read with {"path": "a.txt"}]' in first
+    assert {request.completion_tokens_max for request in model.summaries} == {
+        SUMMARY_TOKENS_MAX + SUMMARY_THOUGHT_TOKENS
+    }
+    assert await charged(sqlite_store, session) == pytest.approx(0.02)
+
+
+class Thinker(Summarist):
+    """A model that thinks before it writes."""
+
+    def facts(self, model: str) -> ModelFacts:
+        return replace(super().facts(model), is_reasoning=True)
+
+
 async def test_a_refusal_is_not_repeated(sqlite_store: SqlStore, session: Session) -> None:
     model = Summarist(behaviours=(raising(ModelRejected("no such key")),))
     with pytest.raises(NoSummary, match="no such key"):
@@ -149,11 +180,12 @@ async def test_a_refusal_is_not_repeated(sqlite_store: SqlStore, session: Sessio
 async def test_an_empty_truncated_or_long_summary_is_a_failure_and_paid_for(
     sqlite_store: SqlStore, session: Session, text: str, finish: str
 ) -> None:
-    model = Summarist(behaviours=(saying(text, finish=finish),))
-    with pytest.raises(NoSummary):
+    calls = 1 if finish == "stop" else 2
+    model = Summarist(behaviours=(saying(text, finish=finish),) * calls)
+    with pytest.raises(UnusableSummary):
         await ladder(sqlite_store, model).climb(wanted(session, conversation(9)))
-    assert len(model.summaries) == 1
-    assert await charged(sqlite_store, session) == pytest.approx(0.01)
+    assert len(model.summaries) == calls
+    assert await charged(sqlite_store, session) == pytest.approx(0.01 * calls)
 
 
 class Stalling(Summarist):
@@ -227,7 +259,7 @@ async def test_an_oversized_message_is_split(sqlite_store: SqlStore, session: Se
     words = " ".join(f"w{number}" for number in range(4_000))
     model = Summarist(4_096)
     await ladder(sqlite_store, model).climb(wanted(session, (Entry(Role.USER, CleanText(words)),)))
-    texts = [text.partition("<conversation>\n")[2].removesuffix("\n</conversation>") for text in read(model)]
+    texts = [text.partition("<conversation>\n")[2].partition("\n</conversation>")[0] for text in read(model)]
     assert len(texts) > 1
     assert "".join(texts).replace("\n\n", "") == f"User: {words}"
 
