@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from agent.engine import StepsTaken
-from agent.model.client import TokenCount, price_usd
+from agent.model.client import Ending, TokenCount, price_usd
+from agent.sentences import ending_note
 from agent.tools.arguments import cleaned
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import Entry, Role, ToolCall, Usage, UsagePurpose
@@ -23,6 +24,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
+from gateway.words import words_for
 
 TOOL_PREFIX: Final = "mcp__trivet__"
 """How the CLI names our tools; everywhere else they have their own names."""
@@ -33,6 +35,11 @@ _KEY_STATUS: Final = frozenset({401, 403})
 _KEY_ERROR: Final = "authentication_failed"
 _SPENT_STATUS: Final = 402
 _SPENT_ERROR: Final = "billing_error"
+_ENDINGS: Final = {
+    "max_tokens": Ending.CUT,
+    "model_context_window_exceeded": Ending.CUT,
+    "refusal": Ending.REFUSED,
+}
 _TOO_LONG_WORDS: Final = ("prompt is too long", "context window", "context length", "input is too long")
 
 
@@ -69,6 +76,7 @@ class Hearing:
         self._speech: _Speech | None = None
         self._counts: dict[str, TokenCount] = {}
         self._error = ""
+        self._stop_reason = ""
         self._result: Any = None
         self.rounds = 0
 
@@ -95,6 +103,7 @@ class Hearing:
         if self._speech is None or self._speech.id != id_:
             self._write_speech()
             self._speech = _Speech(id_)
+        self._stop_reason = message.stop_reason or ""
         for block in message.content:
             match block:
                 case self._sdk.TextBlock(text=text):
@@ -158,6 +167,7 @@ class Hearing:
         if result is None:
             raise ModelUnavailable("the Claude CLI ended without a result")
         if not result.is_error and self._taken.answer is not None:
+            self._mark(self._taken.answer, result.stop_reason or self._stop_reason)
             return
         self._taken.answer = None
         said = " ".join(map(str, (result.result or "", *(result.errors or ())))).lower()
@@ -173,6 +183,17 @@ class Hearing:
         if result.api_error_status is not None or self._error:
             raise ModelRejected(what)
         raise ModelError(what)
+
+    def _mark(self, answer: CleanText, stop_reason: str) -> None:
+        """Tell the reader of an answer that is not whole. Without a word, that is the answer."""
+        ending = _ENDINGS.get(stop_reason)
+        if ending is None:
+            return
+        note = ending_note(ending, words_for(self._context.language))
+        if answer.strip():
+            self._taken.notes.append(note)
+        else:
+            self._taken.answer = note
 
 
 def _counted(usage: Mapping[str, Any]) -> TokenCount:

@@ -20,12 +20,13 @@ from agent.engine import StepsTaken
 from agent.engines import claude
 from agent.engines.claude import ClaudeEngine
 from agent.engines.history import as_text
-from agent.model.client import ModelFacts, PromptMessage
+from agent.model.client import Ending, ModelFacts, PromptMessage
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Planned
 from agent.model.observed import ModelHealth
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
+from agent.sentences import ending_note
 from agent.tools.permissions import Permission, Policy, PolicyLine, Risk
 from agent.tools.tool import Tool
 from gateway.clock import SystemClock
@@ -46,6 +47,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.spending import Amounts, Measure
 from gateway.scrub import Scrubber
+from gateway.words import words_for
 from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import ClaudeCli, Step
 from tests.parts.tooling import OPEN, context, registry, tool
@@ -266,6 +268,19 @@ async def test_after_the_last_round_tools_are_off_and_the_model_is_told_to_wrap_
     assert len(ran) == 2
     assert cli.results[2:] == [(PROMPTS.wrap_up, True)] * 2
     assert taken.answer == "That is what I found."
+
+
+@pytest.mark.parametrize(
+    ("stop", "ending"), [("max_tokens", Ending.CUT), ("refusal", Ending.REFUSED), ("end_turn", None)]
+)
+@pytest.mark.parametrize("said_by_result", [True, False])
+async def test_an_answer_that_is_not_whole_is_marked(stop: str, ending: Ending | None, said_by_result: bool) -> None:
+    cli = ClaudeCli(
+        [Step("Half of", stop="" if said_by_result else stop)], ending={"stop_reason": stop} if said_by_result else {}
+    )
+    taken = await converse(cli)
+    assert taken.answer == "Half of"
+    assert taken.notes == ([ending_note(ending, words_for("en"))] if ending else [])
 
 
 async def test_no_step_begins_without_a_permit() -> None:
