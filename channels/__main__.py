@@ -138,6 +138,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         settings.access.policy,
         settings.session.scope,
         settle_ms=settings.queue.settle_ms,
+        lane_messages_max=settings.queue.lane_messages_max,
         interrupts=settings.queue.mode is QueueMode.INTERRUPT,
         language=house_language(settings),
         rate_of=settings.limits.rate_of,

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from gateway.contracts.messages import CleanText
-from gateway.limits import LANE_MESSAGES_MAX, PAIRING_TTL_S
+from gateway.limits import PAIRING_TTL_S
 from gateway.words import Words, sentence
 
 QUEUE_FULL: Final = sentence(
@@ -35,12 +35,12 @@ WELCOME: Final = sentence(
 )
 
 
-def lane_full(words: Words) -> CleanText:
+def lane_full(messages_max: int, words: Words) -> CleanText:
     """For whoever writes faster than he is answered."""
     return words.say(
         "You have {count} messages waiting for an answer, so I did not take this one. "
         "Please send it again when I have caught up, or say /stop to drop what waits.",
-        count=LANE_MESSAGES_MAX,
+        count=messages_max,
     )
 
 

@@ -87,6 +87,7 @@ class Intake:
         self._keeping = rooms.keeping
         self._settle_ms = rules.settle_ms
         self._interrupts = rules.interrupts
+        self._lane_messages_max = rules.lane_messages_max
         self._accepted = accepted
         self._retracted = retracted
         self._delete = delete
@@ -289,9 +290,8 @@ class Intake:
                 self._recollection.keep(incoming, message.key)
                 return Outcome.DUPLICATE
             case Verdict.LANE_FULL:
-                await self._telling.tell(
-                    incoming, message.key, "lane-full", notices.lane_full(self._telling.words(incoming))
-                )
+                full = notices.lane_full(self._lane_messages_max, self._telling.words(incoming))
+                await self._telling.tell(incoming, message.key, "lane-full", full)
                 return Outcome.TURNED_AWAY
             case Verdict.TOO_FAST:
                 wait = notices.too_fast(admission.wait_s, self._telling.words(incoming))

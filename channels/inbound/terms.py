@@ -17,6 +17,7 @@ from gateway.contracts.ports import (
     Scrubber,
     SuggestionSource,
 )
+from gateway.limits import LANE_MESSAGES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class DoorRules:
     access: AccessPolicy
     scope: SessionScope
     settle_ms: int = 0
+    lane_messages_max: int = LANE_MESSAGES_MAX
+    """What the bus lets wait in one lane: told to those whose messages it turns away."""
     interrupts: bool = False
     """A message cancels the running turn of its lane."""
 

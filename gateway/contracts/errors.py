@@ -32,6 +32,7 @@
         ├── AddressDead             blocked, kicked, gone: never retry
         ├── AddressMoved            retry at `address`
         ├── FormatRefused           the same chunk goes out as plain text
+        ├── FileRefused             a file of a person cannot be had; its reason is told in the turn
         └── CredentialsRejected     the account stops, the operator is told
 
 `retryable` and `needs_operator` are facts of the class, not of the moment.

@@ -199,7 +199,7 @@ async def test_who_has_too_much_waiting_is_told_at_once(town: Town, bus: RedisBu
         for _ in range(LANE_MESSAGES_MAX + 2):
             await invoked(town, town.group, "usage")
         await until(lambda: len(whispers(town, town.group)) == 2)
-        assert {said.text for said in whispers(town, town.group)} == {notices.lane_full(ENGLISH)}
+        assert {said.text for said in whispers(town, town.group)} == {notices.lane_full(LANE_MESSAGES_MAX, ENGLISH)}
 
 
 @pytest.mark.long

@@ -224,6 +224,13 @@ async def test_a_full_queue_is_no_secret() -> None:
     assert "not lost" in notice.text
 
 
+async def test_who_has_too_much_waiting_is_told_how_much_the_operator_allows() -> None:
+    bus = MemoryBus(verdict=Verdict.LANE_FULL)
+    await Intake(door_rooms(bus), DoorRules(OPEN, SessionScope.PLACE, lane_messages_max=3)).accept(private_message())
+    (notice,) = bus.notices.values()
+    assert notice.text.startswith("You have 3 messages waiting")
+
+
 async def test_in_interrupt_mode_a_message_cancels_the_running_turn() -> None:
     bus = MemoryBus()
     intake = Intake(door_rooms(bus), DoorRules(OPEN, SessionScope.PLACE, interrupts=True))
