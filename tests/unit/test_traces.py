@@ -74,7 +74,7 @@ def test_nothing_is_loaded_where_no_collector_is_configured() -> None:
 def test_a_collector_without_the_extra_is_refused() -> None:
     """Before anything starts, and with the word that says what to install."""
     check_exporter(Telemetry(), package="no-such-package")
-    with pytest.raises(ConfigError, match=r"install trivet\[otel\]"):
+    with pytest.raises(ConfigError, match=r"install -e '\.\[otel\]'"):
         check_exporter(Telemetry(otlp_endpoint=f"http://{LOOPBACK}:4318"), package="no-such-package")
 
 
