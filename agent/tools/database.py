@@ -25,7 +25,7 @@ def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequenc
         return (), (AbsentTool(_NAME, _CATEGORY, "no database is configured", Risk.READ),)
     spec = ToolSpec(
         _NAME,
-        "Ask a database with one SQL statement that only reads.",
+        "Ask a database with one SQL statement that only reads: SELECT, WITH or VALUES.",
         {
             "type": "object",
             "properties": {

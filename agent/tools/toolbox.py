@@ -55,6 +55,7 @@ async def open_toolbox(
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
     workspaces, has_vault = Workspaces(data_dir / WORKSPACES), lender is not None
+    await databases.check()
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession(exempt=lender.addresses if lender else ()))
         files = Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)

@@ -8,9 +8,10 @@ from typing import Final
 from gateway.bus.embedded import find_server
 from gateway.bus.inspection import ServerFacts, inspect_bus
 from gateway.config import Settings, database_url, masked_url
-from gateway.contracts.errors import SchemaMismatch, TrivetError
+from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.store import open_store
+from gateway.store.foreign import Foreign
 
 _LOSSES: Final = {
     "everysec": "a power cut, or a crash of the server while its disk is slow, loses up to 2 s of messages that"
@@ -90,6 +91,20 @@ async def check_database(settings: Settings) -> Finding:
     except TrivetError as error:
         return wrong("database", str(error), "start it or correct database.url")
     return ok("database", masked_url(url))
+
+
+async def check_foreign(settings: Settings) -> list[Finding]:
+    """May the users of the databases for db_query only read?"""
+    found: list[Finding] = []
+    for name, url in settings.tools.database_urls.items():
+        try:
+            await Foreign({name: url}).check()
+        except ConfigError as error:
+            seen, _, remedy = str(error).rpartition(": ")
+            found.append(wrong("tools.databases", seen, remedy))
+        else:
+            found.append(ok("tools.databases", name))
+    return found
 
 
 def _absent_file(url: str) -> Path | None:

@@ -1,28 +1,28 @@
 """Databases of the operator's, read and never written: what `db_query` asks.
 
-Three locks each. SQLite: those of `gateway.store.sqlite_reader`. PostgreSQL: a read-only transaction, one statement by
-the extended protocol, and only statements that begin like a question; COPY, which can reach files, is none. A
-function that writes where no transaction sees it is beyond us: give Trivet a database user that may only read.
+Three locks each. SQLite: those of `gateway.store.sqlite_reader`. PostgreSQL: a read-only transaction that is always
+rolled back, in it a cursor, which the server declares for a query only, and a user whom the server lets reach no file,
+no program and no other session's process. What the server lets every user do besides (waiting, advisory locks, messages
+in its log, signals to sessions of the same user) ends after FOREIGN_TIMEOUT_S.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import math
 import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
 import asyncpg  # type: ignore[import-untyped]
-from sqlalchemy import Connection
+import structlog
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.ext.asyncio import create_async_engine
-from sqlalchemy.pool import NullPool
+from sqlalchemy.exc import ArgumentError
 
 from gateway.contracts.errors import ConfigError, QueryRefused
 from gateway.contracts.ports import Rows
@@ -39,14 +39,55 @@ from gateway.limits import (
 from gateway.scrub.cutting import head
 from gateway.store import sqlite_reader
 
+_log = structlog.get_logger(__name__)
+
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 _COMMENT: Final = re.compile(r"--[^\n]*\n?|/\*.*?\*/", re.DOTALL)
 _FIRST_WORD: Final = re.compile(r"[\s(]*([A-Za-z]+)")
 _QUESTIONS: Final = frozenset({"select", "with", "values", "table", "show", "explain"})
 _WORDS_CHARS_MAX: Final = 300
 
+_UNREACHABLE: Final = "the database cannot be reached"
+_CLOSE_S: Final = 2.0  # for an orderly end; then the socket is closed, which ends the server's part, too
+_MILLISECONDS: Final = round(FOREIGN_TIMEOUT_S * 1000)
+_BEGIN: Final = (
+    f"BEGIN READ ONLY; SET LOCAL statement_timeout = {_MILLISECONDS}; "
+    f"SET LOCAL idle_in_transaction_session_timeout = {2 * _MILLISECONDS}"
+)
+_MIGHTY_ROLES: Final = (
+    "pg_execute_server_program",
+    "pg_read_server_files",
+    "pg_signal_autovacuum_worker",
+    "pg_signal_backend",
+    "pg_write_server_files",
+)
+_OUTWARD_EXTENSIONS: Final = ("dblink", "http", "pg_background")
+"""Their functions leave the transaction: they open connections, or run a statement in another session."""
+_TOO_MIGHTY: Final = """
+SELECT what FROM (
+    SELECT 'as ' || r.rolname FROM pg_catalog.pg_roles r
+    WHERE pg_catalog.pg_has_role(session_user, r.oid, 'MEMBER')
+        AND (r.rolsuper OR r.rolreplication OR r.rolname = ANY ($1::name[]))
+    UNION ALL
+    SELECT 'by ' || p.proname FROM pg_catalog.pg_proc p
+    JOIN pg_catalog.pg_init_privs i ON i.objoid = p.oid AND i.classoid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+    WHERE pg_catalog.has_function_privilege(session_user, p.oid, 'EXECUTE')
+        AND NOT pg_catalog.has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+    UNION ALL
+    SELECT 'by ' || p.proname FROM pg_catalog.pg_proc p
+    JOIN pg_catalog.pg_depend d ON d.objid = p.oid AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+    JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+        AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+    WHERE e.extname = ANY ($2::name[]) AND pg_catalog.has_function_privilege(session_user, p.oid, 'EXECUTE')
+) AS found (what) LIMIT 1
+"""
+"""The first thing that makes its user more than a reader: a role that it has or may take, or a function that the server
+keeps from the public (what initdb revoked stands in pg_init_privs) and somebody granted to it."""
+
 
 class _Database(Protocol):
+    async def check(self) -> None: ...
+
     async def ask(self, statement: str) -> Rows: ...
 
 
@@ -69,8 +110,18 @@ class Foreign:
             raise QueryRefused(f"there is no database {name[:64]!r}; there are: {', '.join(self.names)}")
         if len(statement) > FOREIGN_STATEMENT_CHARS_MAX or "\0" in statement:
             raise QueryRefused(f"a statement is text of at most {FOREIGN_STATEMENT_CHARS_MAX} characters")
-        _check_question(statement)
         return await database.ask(statement)
+
+    async def check(self) -> None:
+        """Raises `ConfigError` for a database whose user may do more than read. One that cannot be asked is none: it
+        is asked again before each question."""
+        await asyncio.gather(*map(self._check, self._databases.values()))
+
+    async def _check(self, database: _Database) -> None:
+        try:
+            await database.check()
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            _log.warning("database.unreachable", error=type(error).__name__)
 
 
 def _database(name: str, text: str) -> _Database:
@@ -81,7 +132,7 @@ def _database(name: str, text: str) -> _Database:
     if url.drivername == "sqlite+aiosqlite" and url.database and not url.query:
         return _Sqlite(url.database)
     if url.drivername == "postgresql+asyncpg" and url.database and "sslmode" not in url.query:
-        return _Postgres(url)
+        return _Postgres(name, url)
     raise ConfigError(f"the URL of the database {name!r} in tools.databases is not of a kind we read: write {_FORMS}")
 
 
@@ -91,7 +142,11 @@ class _Sqlite:
     def __init__(self, path: str) -> None:
         self._path = path
 
+    async def check(self) -> None:
+        """Nothing to ask: a file has no users."""
+
     async def ask(self, statement: str) -> Rows:
+        _check_question(statement)
         asked = {
             "path": self._path,
             "statement": statement,
@@ -122,65 +177,104 @@ class _Sqlite:
 
 
 class _Postgres:
-    """A server. Each question has a connection of its own, in a transaction that cannot write."""
+    """A server. Each question has a connection of its own, in a transaction that cannot write and is always rolled
+    back."""
 
-    def __init__(self, url: URL) -> None:
-        self._engine = create_async_engine(
-            url,
-            poolclass=NullPool,
-            hide_parameters=True,
-            connect_args={
-                "timeout": STORE_CONNECT_TIMEOUT_S,
-                "command_timeout": FOREIGN_TIMEOUT_S,
-                "server_settings": {
-                    "default_transaction_read_only": "on",
-                    "statement_timeout": str(int(FOREIGN_TIMEOUT_S * 1000)),
-                    "idle_in_transaction_session_timeout": str(int(2 * FOREIGN_TIMEOUT_S * 1000)),
-                },
-            },
-        )
+    def __init__(self, name: str, url: URL) -> None:
+        """Raises `ConfigError` for an option that the driver does not know."""
+        self._name = name
+        _, self._wanted = url.get_dialect()().create_connect_args(url)
+        try:
+            inspect.signature(asyncpg.connect).bind(**self._wanted)
+        except TypeError:
+            raise ConfigError(
+                f"the URL of the database {name!r} in tools.databases has an option that is none: write {_FORMS}"
+            ) from None
+
+    async def check(self) -> None:
+        async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._reading():
+            pass
 
     async def ask(self, statement: str) -> Rows:
         try:
-            async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._engine.connect() as connection:
-                reading = await connection.execution_options(postgresql_readonly=True)
-                return await reading.run_sync(_ask_server, statement)
+            async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._reading() as connection:
+                return await _ask_server(connection, statement.rstrip().removesuffix(";"))
         except TimeoutError as error:
             raise QueryRefused(_too_slow()) from error
-        except DBAPIError as error:
-            raise QueryRefused(_server_words(error.orig)) from error
-        except asyncpg.PostgresError as error:  # at the first row, past SQLAlchemy's translation
+        except asyncpg.PostgresError as error:
             raise QueryRefused(_server_words(error)) from error
-        except (SQLAlchemyError, OSError) as error:
-            raise QueryRefused("the database cannot be reached") from error
+        except (asyncpg.InterfaceError, OSError) as error:
+            raise QueryRefused(_UNREACHABLE) from error
+        except ConfigError as error:
+            raise QueryRefused("the database is closed: its user may do more than read") from error
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[asyncpg.Connection]:
+        """A transaction that only reads, of a user who may not do more. Raises `ConfigError` for any other user."""
+        connection = await asyncpg.connect(**self._wanted, timeout=STORE_CONNECT_TIMEOUT_S, statement_cache_size=0)
+        try:
+            await connection.execute(_BEGIN)
+            if found := await connection.fetchval(_TOO_MIGHTY, _MIGHTY_ROLES, _OUTWARD_EXTENSIONS):
+                raise ConfigError(
+                    f"the user of the database {self._name!r} in tools.databases may do more than read ({found}): "
+                    "give Trivet one that may only read"
+                )
+            yield connection
+        finally:
+            # Closing rolls back. Nothing is committed, whatever happened.
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+                await connection.close(timeout=_CLOSE_S)
 
 
-def _ask_server(connection: Connection, statement: str) -> Rows:
-    """Through a server-side cursor: what is not wanted is not sent."""
-    with connection.execution_options(stream_results=True, max_row_buffer=100).exec_driver_sql(statement) as found:
-        if not found.returns_rows:
-            return Rows((), (), is_cut=False)
-        return _rows(tuple(found.keys()), found)
+async def _ask_server(connection: asyncpg.Connection, statement: str) -> Rows:
+    """The server itself says whether it is a question: a cursor can be declared for nothing else.
+
+    `fetch` sends by the extended protocol, which takes one statement. What a cursor was declared for is a whole query
+    in balanced parentheses, so the second time it may stand inside another one, by which the server cuts the cells:
+    what nobody will read is not sent.
+    """
+    await connection.fetch(f"DECLARE asked NO SCROLL CURSOR FOR {statement}")
+    columns = (await connection.prepare("FETCH 0 FROM asked")).get_attributes()
+    if not columns:
+        return Rows((), (), is_cut=False)
+    cells = ", ".join(_cut_cell(number, column.type.name) for number, column in enumerate(columns))
+    names = ", ".join(f"c{number}" for number in range(len(columns)))
+    shown = f"SELECT {cells} FROM ({statement}\n) AS asked({names})"  # noqa: S608 - the server has read it as one query
+    await connection.fetch(f"DECLARE shown NO SCROLL CURSOR FOR {shown}")
+    next_rows = f"FETCH {max(1, FOREIGN_ROWS_MAX // len(columns))} FROM shown"
+    rows: list[Sequence[object]] = []
+    size = 0
+    while len(rows) <= FOREIGN_ROWS_MAX and size <= FOREIGN_BYTES_MAX and (found := await connection.fetch(next_rows)):
+        rows += found
+        size += sum(len(cell) for row in found for cell in row if cell)
+    return _rows(tuple(column.name for column in columns), rows)
+
+
+def _cut_cell(number: int, type_name: str) -> str:
+    """The SQL that gives one cell as text, and no more of it than tells that it is too long."""
+    if type_name == "bytea":
+        return f"'(' || octet_length(c{number}) || ' bytes)'"
+    return f"left(c{number}::text, {FOREIGN_CELL_CHARS_MAX + 1})"
 
 
 def _check_question(statement: str) -> None:
-    """Raises `QueryRefused` unless the statement begins like a question: in a read-only transaction COPY may
-    still write files and DO may still do things."""
+    """Raises `QueryRefused` unless the statement begins like a question, so that others are refused in our words."""
     first = _FIRST_WORD.match(_COMMENT.sub(" ", statement))
     if first is None or first[1].lower() not in _QUESTIONS:
         raise QueryRefused("only reading is allowed here: SELECT, WITH, VALUES, TABLE, SHOW, EXPLAIN")
 
 
-def _server_words(error: BaseException | None) -> str:
-    cause = getattr(error, "__cause__", None) or error
-    state = str(getattr(cause, "sqlstate", None) or "")
+def _server_words(error: asyncpg.PostgresError) -> str:
+    state = str(error.sqlstate or "")
     if state == "57014":
         return _too_slow()
     if state == "25006":
         return "only reading is allowed here"
     if not state or state[:2] in ("08", "28", "3D", "53", "57"):
-        return "the database cannot be reached"
-    return head(str(cause), _WORDS_CHARS_MAX)
+        return _UNREACHABLE
+    if state == "42601":
+        return f"one SELECT, WITH, VALUES or TABLE, please: {head(str(error), _WORDS_CHARS_MAX)}"
+    return head(str(error), _WORDS_CHARS_MAX)
 
 
 def _too_slow() -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
+import tracemalloc
 from pathlib import Path
 
 import psutil
@@ -11,7 +13,10 @@ import pytest
 from sqlalchemy.engine import URL
 
 from agent.tools.database import database_tools
+from gateway.config import load_settings
 from gateway.contracts.errors import ConfigError, QueryRefused
+from gateway.doctor.findings import State
+from gateway.doctor.servers import check_foreign
 from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN_ROWS_MAX
 from gateway.store.foreign import Foreign
 from tests.parts.crew import becomes
@@ -42,7 +47,7 @@ async def foreign(request: pytest.FixtureRequest, sqlite_file: Path, postgres_se
         return _sqlite(sqlite_file)
     name = await postgres_server.create_database()
     await postgres_server.execute(*TABLES, database=name)
-    return Foreign({"people": postgres_server.url(name)})
+    return Foreign({"people": await postgres_server.reader_url(name)})
 
 
 def _sqlite(path: Path) -> Foreign:
@@ -96,26 +101,135 @@ async def test_sqlite_lets_nobody_out_of_the_file(sqlite_file: Path, statement: 
         await _sqlite(sqlite_file).ask("people", statement)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "COPY people TO '/tmp/people.txt'",
-        "COPY (SELECT 1) TO PROGRAM 'id > /tmp/owned'",
-        "DO $$ BEGIN PERFORM 1; END $$",
-        "SET TRANSACTION READ WRITE",
-        "SET default_transaction_read_only = off",
-        "ROLLBACK",
-        "LISTEN x",
-        "SELECT set_config('transaction_read_only', 'off', false)",
-        "SELECT nextval('s')",
-    ],
-)
-async def test_postgresql_is_left_as_it_is(postgres_server: PostgresTestServer, statement: str) -> None:
+@pytest.fixture
+async def shop(postgres_server: PostgresTestServer) -> str:
+    """A database on a server, with the two people and a sequence."""
     name = await postgres_server.create_database()
     await postgres_server.execute(*TABLES, "CREATE SEQUENCE s", database=name)
-    foreign = Foreign({"people": postgres_server.url(name)})
-    with pytest.raises(QueryRefused):
-        await foreign.ask("people", statement)
+    return name
+
+
+ATTACKS = (
+    "COPY people TO '/tmp/people.txt'",
+    "/* /* */ SELECT */ COPY (SELECT 1) TO PROGRAM 'id > /tmp/owned'",
+    "/* /* */ SELECT */ DO $$ BEGIN PERFORM 1; END $$",
+    "/* /* */ SELECT */ LOCK TABLE people IN ACCESS SHARE MODE",
+    "-- \rSELECT\nCOPY people TO '/tmp/people.txt'",
+    "SELECT 1) AS asked; DELETE FROM people; SELECT (1",
+    "SELECT 1; COMMIT; BEGIN",
+    "SELECT 1 FROM people FOR UPDATE",
+    "SET TRANSACTION READ WRITE",
+    "SET default_transaction_read_only = off",
+    "ROLLBACK",
+    "LISTEN x",
+    "CALL nobody()",
+    "FETCH 1 FROM asked",
+    "SELECT set_config('transaction_read_only', 'off', false)",
+    "SELECT nextval('s')",
+    "SELECT setval('s', 9)",
+    "SELECT lo_export(lo_from_bytea(0, 'x'), '/tmp/people.txt')",
+    "SELECT pg_read_file('/etc/hostname')",
+    "SELECT pg_reload_conf()",
+    "SELECT pg_create_physical_replication_slot('s')",
+    "SELECT set_config('role', 'postgres', false)",
+    "SELECT query_to_xml('COPY people TO PROGRAM ''id''', true, true, '')",
+    "SELECT query_to_xml('DELETE FROM people', true, true, '')",
+)
+
+
+async def test_postgresql_is_left_as_it_is(postgres_server: PostgresTestServer, shop: str) -> None:
+    foreign = Foreign({"people": await postgres_server.reader_url(shop, "GRANT ALL ON people, s TO {reader}")})
+    for statement in ATTACKS:
+        with pytest.raises(QueryRefused):
+            pytest.fail(f"{statement!r} gave {await foreign.ask('people', statement)}")
+    assert len((await foreign.ask("people", "SELECT * FROM people")).rows) == 2
+
+
+RIGHTS = (
+    ("ALTER ROLE {reader} SUPERUSER", "as "),
+    ("ALTER ROLE {reader} REPLICATION", "as reader_"),
+    ("GRANT pg_execute_server_program TO {reader}", "as pg_execute_server_program"),
+    ("GRANT pg_read_server_files TO {reader} WITH INHERIT FALSE", "as pg_read_server_files"),
+    ("GRANT pg_signal_backend TO {reader}", "as pg_signal_backend"),
+    ("GRANT postgres TO {reader}", "as "),
+    ("GRANT EXECUTE ON FUNCTION lo_export TO {reader}", "by lo_export"),
+    ("GRANT EXECUTE ON FUNCTION pg_read_file(text) TO {reader}", "by pg_read_file"),
+    ("CREATE EXTENSION dblink", "by dblink"),
+)
+
+
+async def test_a_user_who_may_do_more_than_read_is_refused(postgres_server: PostgresTestServer, shop: str) -> None:
+    """At the start in words for the operator, and again before each question: rights change."""
+    for right, named in RIGHTS:
+        foreign = Foreign({"shop": await postgres_server.reader_url(shop, right)})
+        with pytest.raises(ConfigError, match=rf"'shop'.*more than read \({named}"):
+            await foreign.check()
+        with pytest.raises(QueryRefused, match="may do more than read"):
+            await foreign.ask("shop", "SELECT 1")
+
+
+async def test_the_doctor_names_the_user_who_may_do_more(postgres_server: PostgresTestServer, shop: str) -> None:
+    urls = [await postgres_server.reader_url(shop), postgres_server.url(shop)]
+    lines = [f"{name}={url}" for name, url in zip(("reader", "root"), urls, strict=True)]
+    settings = load_settings(None, {"TRIVET_TOOLS__DATABASES": json.dumps(lines)}).settings
+    reader, root = await check_foreign(settings)
+    assert reader.state is State.OK
+    assert root.state is State.WRONG
+    assert "give Trivet one that may only read" in root.remedy
+
+
+async def test_a_user_who_reads_and_watches_the_server_is_taken(postgres_server: PostgresTestServer, shop: str) -> None:
+    foreign = Foreign({"shop": await postgres_server.reader_url(shop, "GRANT pg_monitor TO {reader}")})
+    await foreign.check()
+    assert (await foreign.ask("shop", "TABLE people;")).columns == ("id", "name", "note")
+
+
+async def test_a_server_that_is_away_does_not_keep_the_agent_from_starting(tmp_path: Path) -> None:
+    await Foreign({"shop": f"postgresql+asyncpg://me@/none?host={tmp_path}"}).check()
+
+
+async def test_nothing_of_a_question_is_left_on_the_server(
+    postgres_server: PostgresTestServer, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a read-only transaction allows lasts no longer than the question, whatever it says about its own limits."""
+    monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.5)
+    foreign = Foreign({"shop": await postgres_server.reader_url(shop)})
+    with pytest.raises(QueryRefused, match="took longer"):
+        await foreign.ask(
+            "shop",
+            "SELECT set_config('statement_timeout', '0', false) UNION ALL SELECT pg_advisory_lock(7)::text "
+            "UNION ALL SELECT count(*)::text FROM generate_series(1, 10000000000)",
+        )
+    [(left,), (locked,)] = await _counted(
+        postgres_server,
+        f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{shop}' AND usename LIKE 'reader%'",
+        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7",
+    )
+    assert (left, locked) == (0, 0)
+
+
+async def _counted(server: PostgresTestServer, *statements: str) -> list[tuple[int, ...]]:
+    connection = await server.connect("postgres")
+    try:
+        return [tuple(await connection.fetchrow(statement)) for statement in statements]
+    finally:
+        await connection.close()
+
+
+async def test_the_server_sends_no_more_of_a_cell_than_is_shown(postgres_server: PostgresTestServer, shop: str) -> None:
+    """22 million characters would have been held several times over."""
+    foreign = Foreign({"shop": await postgres_server.reader_url(shop)})
+    tracemalloc.start()
+    try:
+        found = await foreign.ask("shop", "SELECT repeat('many words ', 2000000), '\\x00ff'::bytea, 1 AS n, 2 AS n")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    [(long, data, *_)] = found.rows
+    assert 1_900 < len(long or "") <= 2_001
+    assert data == "(2 bytes)"
+    assert found.columns == ("repeat", "bytea", "n", "n")
+    assert peak < 5_000_000
 
 
 async def test_too_many_rows_and_too_large_ones_are_cut(foreign: Foreign) -> None:
@@ -194,7 +308,14 @@ async def test_a_database_that_is_not_there_is_an_error_without_its_place(tmp_pa
 
 @pytest.mark.parametrize(
     "url",
-    ["nonsense", "mysql://x/y", "sqlite+aiosqlite://", "sqlite+aiosqlite:///x?mode=rwc", "postgresql+asyncpg://h"],
+    [
+        "nonsense",
+        "mysql://x/y",
+        "sqlite+aiosqlite://",
+        "sqlite+aiosqlite:///x?mode=rwc",
+        "postgresql+asyncpg://h",
+        "postgresql+asyncpg://h/d?sslmod=require",
+    ],
 )
 def test_a_wrong_url_is_a_configuration_error_that_names_the_database(url: str) -> None:
     with pytest.raises(ConfigError, match="shop"):

@@ -42,6 +42,16 @@ class PostgresTestServer:
         """What `database.url` would say."""
         return f"postgresql+asyncpg://postgres@/{database}?host={self.socket_dir}"
 
+    async def reader_url(self, database: str, *may: str) -> str:
+        """What `tools.databases` would say of a user who may read all tables, and was granted more with statements in
+        which `{reader}` stands for the user."""
+        reader = f"reader_{database}_{next(_numbers)}"
+        rights = (statement.format(reader=f'"{reader}"') for statement in may)
+        await self.execute(
+            f'CREATE ROLE "{reader}" LOGIN', f'GRANT pg_read_all_data TO "{reader}"', *rights, database=database
+        )
+        return f"postgresql+asyncpg://{reader}@/{database}?host={self.socket_dir}"
+
     async def connect(self, database: str) -> Any:
         """A connection of asyncpg's own, past everything of ours."""
         return await asyncpg.connect(host=str(self.socket_dir), user="postgres", database=database)

@@ -23,6 +23,10 @@ class ForeignDatabases(Protocol):
         """How they are called, in the order of the configuration."""
         ...
 
+    async def check(self) -> None:
+        """Raises `ConfigError` for a database whose user may do more than read."""
+        ...
+
     async def ask(self, name: str, statement: str) -> Rows:
         """Run one reading statement. Raises `QueryRefused` with a sentence fit for whoever wrote it."""
         ...
