@@ -187,6 +187,9 @@ async def test_what_was_spent_stands_by_user_and_by_day_and_of_one_user_alone(pa
     await expect(by_user.first.get_by_role("cell")).to_have_text(["$0.75", "2,400", "2", "2"])
     await expect(by_day.get_by_role("cell").nth(0)).to_have_text("$0.63")
     await expect(page.locator("#cost-plot g")).to_have_count(30)
+    plot = page.locator("#cost-plot")
+    width = await plot.evaluate("place => place.clientWidth")
+    await expect(plot.locator("svg")).to_have_attribute("width", str(width))
     await expect(page.locator("#cost-plot g").last.locator("title")).to_contain_text("$0.63")
     await reads_well(page)
 

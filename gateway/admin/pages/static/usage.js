@@ -77,6 +77,7 @@ async function look() {
 }
 
 function show() {
+  element("shown").hidden = rows.length === 0; // first: what is hidden has no width to draw in
   const all = total(rows);
   for (const measure of MEASURES) write(element("totals"), `.${measure}`, SAY[measure](all[measure]));
   const found = byUser(rows, "cost");
@@ -103,7 +104,6 @@ function show() {
   element("whose").textContent = asked.key ? `Only ${asked.key}.` : "Of all users.";
   element("everybody").hidden = asked.key === "";
   element("empty").hidden = rows.length > 0;
-  element("shown").hidden = rows.length === 0;
 }
 
 // Another question, which the address keeps, too.
