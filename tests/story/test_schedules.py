@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from agent.features.schedules.scheduler import Scheduler
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
 from agent.model.scripted import ScriptedClient
 from agent.people import People
 from agent.running.bell import Bell
-from agent.services.firing import Firing
 from gateway.bus.bus import RedisBus
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
@@ -80,7 +80,7 @@ class Firer:
             policy_of(self.admins, is_open=self.is_open),
             SystemClock(),
         )
-        firing = Firing(
+        firing = Scheduler(
             Mortal(self.store.schedules, self.dies_behind),
             self.intake or Mortal(self.bus.intake, self.dies_behind),
             people,
