@@ -188,9 +188,9 @@ async def test_the_list_the_zone_and_the_cancellation(agent: AgentProcess) -> No
     assert "/remind zone" in first
     assert "I know no time zone" in await agent.ask("/remind zone Atlantis")
     assert "Europe/Berlin" in await agent.ask("/remind zone berlin")
-    second = await agent.ask("/remind cada lunes a las 8 gimnasio")
+    second = await agent.ask("/remind every Monday at 8 gym")
     assert "every Monday at 08:00" in second
-    assert "(Europe/Berlin): gimnasio" in second
+    assert "(Europe/Berlin): gym" in second
     assert "zone" not in second
     listed = await agent.ask("/remind")
     assert "**1** every day at 09:30" in listed
