@@ -207,7 +207,8 @@ class Session(Section):
 
     scope: SessionScope = Field(
         default=SessionScope.PLACE,
-        description="place: one session per person and place; user: one per person; shared: one per place.",
+        description="place: one session per person and place; user: one per person, so that what was said in private "
+        "is known in groups; shared: one per place, for all who speak there.",
     )
 
 

@@ -16,6 +16,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.links import LinkOffer
 from gateway.contracts.messages import CleanText, DeliveryState, Reply, ReplyKind
 from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
 from gateway.contracts.vault import Loan, SecretName
@@ -213,3 +214,10 @@ async def test_usage_outlives_nobody(store: SqlStore) -> None:
     await store.record_usage([Usage(ANN, UsagePurpose.TITLE, "m", 1, 1)], session_id=session.id)
     await store.people.erase(ANN)
     assert CANARY not in await everything(store)
+
+
+async def test_a_code_that_links_accounts_stands_in_no_table(store: SqlStore) -> None:
+    """Whoever reads the database joins nobody."""
+    await store.links.offer(LinkOffer(ANN, ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P")
+    assert str(ANN) in await everything(store)
+    assert "QX7VMK2P" not in (await everything(store)).upper()
