@@ -15,6 +15,7 @@ import pytest
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
+from gateway.config.kept import REDIS_PASSWORD_FILE, redis_password
 from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
 from gateway.doctor.machine import (
     check_confinement,
@@ -104,6 +105,19 @@ async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server:
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": valkey_server.url}))
     assert {finding.state for finding in found} == {State.OK}
     assert found[1].seen.startswith("Valkey ")
+
+
+async def test_the_password_of_our_own_valkey_is_told_with_who_may_read_it(tmp_path: Path) -> None:
+    settings = settings_of({"TRIVET_DATA_DIR": str(tmp_path)})
+    (new,) = await check_redis(settings)
+    assert (new.state, "at its first start" in new.seen) == (State.OK, True)
+    redis_password(tmp_path)
+    (kept,) = await check_redis(settings)
+    assert (kept.state, str(tmp_path / REDIS_PASSWORD_FILE) in kept.seen) == (State.OK, True)
+    (tmp_path / REDIS_PASSWORD_FILE).chmod(0o644)
+    (open_to_others,) = await check_redis(settings)
+    assert open_to_others.state is State.WARNING
+    assert open_to_others.remedy.startswith("run `chmod 600 ")
 
 
 async def test_the_primary_of_a_sentinel_set_is_judged_with_its_replicas(sentinel_set: SentinelSet) -> None:
