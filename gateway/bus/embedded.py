@@ -33,7 +33,7 @@ from urllib.parse import quote
 
 from gateway.config.kept import redis_password, redis_password_if_made
 from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError
-from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S
+from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S, REDIS_MEMORY_MB
 
 _SOCKET_PATH_MAX: Final = 107  # sockaddr_un holds 108 bytes with the final zero (unix(7)); macOS 104
 _POLL_S: Final = 0.01
@@ -80,7 +80,15 @@ def _wheel_binaries() -> list[Path]:
 class EmbeddedValkey:
     """One server for one data directory. Start it from the main thread: it lives as long as that does."""
 
-    def __init__(self, data_dir: Path, *, binary: str = "", appendfsync: str = "always") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        memory_mb: int = REDIS_MEMORY_MB,
+        binary: str = "",
+        appendfsync: str = "always",
+    ) -> None:
+        self._memory_mb = memory_mb
         self._binary = binary
         self._appendfsync = appendfsync
         self._data_dir = data_dir.absolute()
@@ -217,6 +225,7 @@ class EmbeddedValkey:
             "appendonly": "yes",
             "appendfsync": self._appendfsync,
             "aof-load-truncated": "yes",
+            "maxmemory": f"{self._memory_mb}mb",
             "maxmemory-policy": "noeviction",
         }
         return [word for name, value in options.items() for word in (f"--{name}", value)]

@@ -26,7 +26,7 @@ _SQLITE: Final = "sqlite+aiosqlite:///"
 async def check_redis(settings: Settings) -> list[Finding]:
     """Does Redis answer, is it new enough, and does it keep what it is given?"""
     if not settings.redis.url:
-        return [_check_embedded(settings.data_dir)]
+        return [_check_embedded(settings)]
     try:
         facts = await inspect_bus(settings.redis.url)
     except TrivetError as error:
@@ -70,18 +70,18 @@ def _judge(server: ServerFacts, wait_replicas: int) -> list[Finding]:
     return found
 
 
-def _check_embedded(data_dir: Path) -> Finding:
+def _check_embedded(settings: Settings) -> Finding:
     try:
         server = find_server()
     except TrivetError as error:
         return wrong("redis", "no server for redis.url", str(error))
-    path = data_dir / REDIS_PASSWORD_FILE
+    path = settings.data_dir / REDIS_PASSWORD_FILE
     if path.exists() and is_readable_by_others(path):
         return warning(
             "redis", f"others may read the password of Trivet's own Valkey, {path}", f"run `chmod 600 {path}`"
         )
     kept = f"with its password in {path}" if path.exists() else "which gets a password at its first start"
-    return ok("redis", f"Trivet's own Valkey, {server}, {kept}")
+    return ok("redis", f"Trivet's own Valkey, {server}, {kept}; {settings.redis.memory_mb} MB at most, nothing dropped")
 
 
 async def check_database(settings: Settings) -> Finding:

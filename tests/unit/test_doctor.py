@@ -108,9 +108,9 @@ async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server:
 
 
 async def test_the_password_of_our_own_valkey_is_told_with_who_may_read_it(tmp_path: Path) -> None:
-    settings = settings_of({"TRIVET_DATA_DIR": str(tmp_path)})
+    settings = settings_of({"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_REDIS__MEMORY_MB": "64"})
     (new,) = await check_redis(settings)
-    assert (new.state, "at its first start" in new.seen) == (State.OK, True)
+    assert (new.state, "at its first start" in new.seen, "64 MB at most" in new.seen) == (State.OK, True, True)
     redis_password(tmp_path)
     (kept,) = await check_redis(settings)
     assert (kept.state, str(tmp_path / REDIS_PASSWORD_FILE) in kept.seen) == (State.OK, True)
