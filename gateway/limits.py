@@ -45,6 +45,8 @@ RESTARTS_IN_FRONT_MAX: Final = 1  # of one turn; who changes his mind more often
 ERROR_CHARS_MAX: Final = 300  # of an error kept with a failing lane
 EMBEDDED_START_S: Final = 30.0  # a long append-only file takes seconds to replay
 EMBEDDED_STOP_S: Final = 10.0
+REDIS_MEMORY_MB: Final = 512  # of the embedded server: a full queue of the longest messages, and as much again
+REDIS_MEMORY_MB_MIN: Final = 16  # two files on their way, and the rest of a small installation
 
 # --- delivery
 LEDGER_TTL_S: Final = 48 * 3600

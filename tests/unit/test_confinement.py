@@ -24,6 +24,7 @@ from agent.subagents.cage.probing import AUTO, find_confinement, python_prefixes
 from agent.subagents.cage.supervisor import Supervisor
 from agent.subagents.wire.frames import Limits
 from gateway.clock import SystemClock
+from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
 from tests.parts.children import PRELUDE, Desk, command, order
@@ -48,6 +49,7 @@ tries = {
     "shadow": lambda: open("/etc/shadow").read(),
     "data dir": lambda: os.listdir(DATA),
     "other conversation": lambda: open(DATA + "/workspaces/other/files/secret").read(),
+    "password of the bus": lambda: open(DATA + "/redis-password").read(),
     "by a link": linked,
     "by the process": lambda: open("/proc/self/root" + DATA + "/workspaces/other/files/secret").read(),
     "folder put away": lambda: os.rename(home + "/files", home + "/away"),
@@ -141,6 +143,7 @@ def data_dir(tmp_path: Path) -> Path:
     for name in ("mine", "other"):
         for folder in ("files", "journal"):
             (tmp_path / "data" / "workspaces" / name / folder).mkdir(parents=True)
+    (tmp_path / "data" / REDIS_PASSWORD_FILE).write_text("canary")
     (tmp_path / "data/workspaces/mine/files/mine").write_text("mine")
     (tmp_path / "data/workspaces/other/files/secret").write_text("canary")
     return tmp_path / "data"

@@ -8,6 +8,7 @@ import secrets
 import signal
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,6 +20,8 @@ from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
 from agent.tools.files.quota import Usage
 from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import folder_name
 from tests.parts.tooling import call, context, registry, run
@@ -260,6 +263,20 @@ class TestSandbox:
         assert isinstance(hidden, Sandbox)
         outcome = await hidden.run(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
         assert (outcome.exit_code, outcome.output) == (0, "")
+
+    async def test_the_bus_of_this_machine_is_out_of_reach(self, tools: ToolRegistry, tmp_path: Path) -> None:
+        """Neither its password nor its socket is seen from inside."""
+        server = EmbeddedValkey(tmp_path)
+        url = urlsplit(await server.start())
+        try:
+            assert url.password
+            looking = f"cat {tmp_path / REDIS_PASSWORD_FILE}; ls {url.path}; cat /proc/{server.pid}/cmdline"
+            result = await run(tools, "shell", command=looking)
+        finally:
+            await server.stop()
+        assert result.is_error
+        assert result.text.count("No such file or directory") == 3
+        assert url.password not in result.text
 
     async def test_a_command_that_fills_the_workspace_is_stopped(
         self, tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
