@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
@@ -25,6 +26,62 @@ from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
 
 KEY = SessionKey.parse("telegram:1")
+
+OF_THE_KERNEL = """
+import concurrent.futures, ctypes, fcntl, json, multiprocessing, os, resource, signal, socket, subprocess, sys, termios
+import threading
+
+libc = ctypes.CDLL(None, use_errno=True)
+def by_number(number, *arguments):
+    if libc.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), "refused")
+def by_name(name, *arguments):
+    if getattr(libc, name)(*arguments) < 0: raise OSError(ctypes.get_errno(), "refused")
+def clone(flags):
+    if (found := libc.syscall(CLONE, flags | signal.SIGCHLD, 0, 0, 0, 0)) < 0: raise OSError(ctypes.get_errno(), "no")
+    if found == 0: os._exit(0)
+    os.waitpid(found, 0)
+def fork():
+    if (found := os.fork()) == 0: os._exit(0)
+    os.kill(found, 0); os.waitpid(found, 0)
+def thread():
+    (worker := threading.Thread(target=len, args=["x"])).start(); worker.join()
+def loopback():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as line:
+        line.sendall(b"x")
+def processes():
+    with multiprocessing.Pool(2) as pool: pool.map(len, ["a", "b"])
+    with concurrent.futures.ProcessPoolExecutor(2) as pool: list(pool.map(len, ["a", "b"]))
+def handed_on():
+    ours, theirs = socket.socketpair(); socket.send_fds(ours, [b"x"], [0]); socket.recv_fds(theirs, 1, 1)
+def tried(what):
+    try: return str(what())
+    except BaseException as error: return type(error).__name__
+works = {
+    "fork": fork, "thread": thread, "pair": socket.socketpair, "loopback": loopback, "processes": processes,
+    "handed on": handed_on, "program": lambda: subprocess.run(["true"], check=True), "plain clone": lambda: clone(0),
+    "mode": lambda: (open("mine", "w").close(), os.chmod("mine", 0o700)), "priority": lambda: os.nice(1),
+    "room": lambda: os.posix_fallocate(os.open("mine", os.O_RDWR), 0, 4096),
+    "limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)), "interfaces": socket.if_nameindex,
+}
+refused = {
+    "user namespace": lambda: clone(0x10000000), "mount namespace": lambda: clone(0x20000),
+    "unshare": lambda: by_name("unshare", 0x10000000), "files of its own": lambda: clone(0x10000 | 0x800 | 0x100),
+    "trace": lambda: by_name("ptrace", 16, os.getppid(), 0, 0), "faults": lambda: by_number(FAULTS, 0),
+    "events": lambda: by_number(EVENTS, bytes(128), 0, -1, -1, 0), "programs": lambda: by_number(PROGRAMS, 0, 0, 0),
+    "kept memory": lambda: by_name("shmget", 0, 4096, 0o1600), "hidden memory": lambda: os.memfd_create("x"),
+    "kept messages": lambda: by_name("msgget", 0, 0o1600), "keys": lambda: by_number(KEYS, 0, 0, 0, 0, 0),
+    "watch": lambda: by_name("inotify_init1", 0), "ring": lambda: by_number(425, 1, 0),
+    "machine": lambda: socket.socket(40, socket.SOCK_STREAM), "packets": lambda: socket.socket(17, socket.SOCK_RAW),
+    "cipher": lambda: socket.socket(38, socket.SOCK_SEQPACKET), "root": lambda: os.chroot("/"),
+    "mount": lambda: by_name("mount", b"x", b"/", b"tmpfs", 0, 0),
+    "lease": lambda: fcntl.fcntl(os.open("mine", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK),
+    "larger pipe": lambda: fcntl.fcntl(os.pipe()[0], 1031, 2**20),
+    "typing": lambda: fcntl.ioctl(os.openpty()[1], termios.TIOCSTI, b"x"),
+    "room behind the end": lambda: by_name("fallocate", os.open("mine", os.O_RDWR), 1, 0, 4096),
+    "hide": lambda: by_name("prctl", 4, 0, 0, 0, 0),
+}
+print(json.dumps([{name: tried(what) for name, what in each.items()} for each in (works, refused)]))
+"""
 
 
 @pytest.fixture
@@ -190,6 +247,16 @@ class TestSandbox:
         assert "1000" in text
         assert "0000000000000000" in text
         assert "exit code" in text
+
+    async def test_the_kernel_lends_a_command_what_programs_need_and_nothing_else(self, tools: ToolRegistry) -> None:
+        """As the filter of sub-agents, but for processes, sockets of an empty network, and files of its own."""
+        names = ("CLONE", "FAULTS", "EVENTS", "PROGRAMS", "KEYS")
+        numbers = (220, 282, 241, 280, 219) if os.uname().machine == "aarch64" else (56, 323, 298, 321, 250)
+        program = f"{', '.join(names)} = {numbers}\n{OF_THE_KERNEL}"
+        result = await run(tools, "code_exec", language="python", code=program)
+        works, refused = json.loads(result.text.splitlines()[-1])
+        assert [name for name, outcome in works.items() if outcome.endswith("Error")] == []
+        assert {name: outcome for name, outcome in refused.items() if not outcome.endswith("Error")} == {}
 
     async def test_too_slow_is_stopped_and_nothing_of_it_is_left(self, tools: ToolRegistry) -> None:
         mark = secrets.token_hex(8)

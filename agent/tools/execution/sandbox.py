@@ -1,7 +1,8 @@
 """The sandbox: bubblewrap with no network, a read-only system, one writable workspace, and an end.
 
 Inside there is nothing of the operator's: no home, no data directory, no environment, no other process. Root is
-nobody there, and the kernel's namespaces end with the first process. Where bubblewrap is missing or the
+nobody there, a seccomp filter refuses what commands do not need of the kernel, and its namespaces end with the first
+process. Where bubblewrap is missing or the
 kernel lends no user namespaces, there is no sandbox and nothing is run.
 """
 
@@ -38,6 +39,7 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import undisturbed
 from agent.tools.execution.room import Room
+from agent.tools.execution.seccomp import filter_for_commands, is_known_here
 from agent.tools.files.quota import QUOTA
 from agent.tools.files.walk import MOUNT
 
@@ -84,6 +86,7 @@ class Sandbox:
     def __init__(self, bwrap: str, arguments: Sequence[str]) -> None:
         self._bwrap = bwrap
         self._arguments = tuple(arguments)
+        self._filter = filter_for_commands() if is_known_here() else b""
         self._slots = asyncio.Semaphore(SANDBOX_RUNS_MAX)
 
     async def run(
@@ -115,7 +118,7 @@ class Sandbox:
         place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
         arguments = (*self._arguments, *variables(environment), *place, *SEALED)
         limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
-        return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT)
+        return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter)
 
 
 async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
@@ -127,6 +130,8 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
         sandbox = Sandbox(path, (*_arguments(hidden), *options))
         complaint = await _complaint(sandbox)
         if complaint is None:
+            if not is_known_here():
+                _log.warning("sandbox.unfiltered", reason="no seccomp filter for this architecture")
             return sandbox
         _log.info("sandbox.refused", options=options, complaint=complaint)
     return NoSandbox("bubblewrap does not work here (are user namespaces allowed?)")
