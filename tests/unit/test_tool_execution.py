@@ -153,7 +153,11 @@ def test_output_that_fits_is_whole_also_where_it_is_no_text() -> None:
 
 
 async def test_a_footprint_counts_children(tmp_path: Path) -> None:
-    program = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
+    """No further than there may be: who has too many shall not hold up whoever counts."""
+    program = (
+        "import subprocess, sys; _ = [subprocess.Popen(['sleep', '60']) for _ in range(3)]; print('up', flush=True); "
+        "sys.stdin.read()"
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -165,13 +169,15 @@ async def test_a_footprint_counts_children(tmp_path: Path) -> None:
     assert process.stdout is not None
     await process.stdout.readline()
     try:
-        found = footprint(process.pid)
-        assert found.processes == 2
+        found = footprint(process.pid, processes_max=4, threads_max=4)
+        assert (found.processes, found.threads) == (4, 4)
         assert found.memory_bytes > 1_000_000
+        assert footprint(process.pid, processes_max=2, threads_max=4).processes == 3
+        assert footprint(process.pid, processes_max=4, threads_max=1).threads == 2
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    assert footprint(process.pid).processes == 0
+    assert footprint(process.pid, processes_max=4, threads_max=4).processes == 0
 
 
 class TestSandbox:
@@ -287,6 +293,27 @@ class TestSandbox:
         result = await run(tools, "shell", command=command)
         assert result.is_error
         assert "processes" in result.text
+
+    @pytest.mark.parametrize("bomb", ["while True: os.fork()", "while True: os.fork() or (os.setsid(), time.sleep(9))"])
+    async def test_processes_without_end_are_stopped_whoever_runs_them(self, tools: ToolRegistry, bomb: str) -> None:
+        """The kernel counts none of root's."""
+        result = await run(tools, "code_exec", language="python", code=f"import os, time\n{bomb}")
+        assert result.is_error
+        assert "processes" in result.text
+
+    async def test_threads_without_end_are_stopped_whoever_runs_them(self, tools: ToolRegistry) -> None:
+        program = """
+import threading, time
+threading.stack_size(32768)
+while True:
+    try:
+        threading.Thread(target=time.sleep, args=[100], daemon=True).start()
+    except RuntimeError:
+        time.sleep(0.1)
+"""
+        result = await run(tools, "code_exec", language="python", code=program)
+        assert result.is_error
+        assert "threads" in result.text
 
     async def test_too_much_memory_is_stopped(self, tools: ToolRegistry) -> None:
         """Of one process by the kernel, of several by us."""

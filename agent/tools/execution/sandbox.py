@@ -53,9 +53,12 @@ ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What every program has."""
 
+_NICE: Final = 10
+"""Behind the answers of others: who starts more than there may be starts them slower than we look."""
+
 _LIMITS: Final = (
     f"ulimit -c 0 -t {SANDBOX_CPU_S} -f {SANDBOX_FILE_BYTES_MAX // 1024} -v {SANDBOX_ADDRESS_BYTES // 1024}"
-    f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec "$@"'
+    f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec nice -n {_NICE} "$@"'
 )
 """Bash sets the limits inside and becomes the program; nothing of ours runs between fork and exec."""
 
@@ -191,9 +194,11 @@ async def _until_end(
                 await asyncio.wait([talking], timeout=SANDBOX_WATCH_EVERY_S)
                 if talking.done():  # at the end, as a rule; a program may also close its output and go on
                     await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=SANDBOX_WATCH_EVERY_S)
-                taken = footprint(process.pid)
+                taken = footprint(process.pid, processes_max=SANDBOX_PROCESSES_MAX, threads_max=SANDBOX_THREADS_MAX)
                 if taken.processes > SANDBOX_PROCESSES_MAX:
                     return f"it started more than {SANDBOX_PROCESSES_MAX} processes"
+                if taken.threads > SANDBOX_THREADS_MAX:
+                    return f"it started more than {SANDBOX_THREADS_MAX} threads"
                 if taken.memory_bytes > SANDBOX_MEMORY_BYTES:
                     return f"it took more than {SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
                 if said := await room.complaint():
