@@ -84,6 +84,30 @@ print(json.dumps([{name: tried(what) for name, what in each.items()} for each in
 """
 
 
+WITHOUT_A_NAME = """
+import ctypes, mmap, os, socket, time
+libc = ctypes.CDLL(None)
+def unnamed(megabytes):
+    held = os.open("unnamed", os.O_RDWR | os.O_CREAT | os.O_EXCL); os.unlink("unnamed")
+    for _ in range(megabytes): os.write(held, bytes(2**20))
+    return held
+"""
+KEPT_WITHOUT_A_NAME = {
+    "open": "kept = [unnamed(8) for _ in range(9)]",
+    "never named": "kept = [os.open('.', os.O_RDWR | os.O_TMPFILE) for _ in range(9)]\n"
+    "for held in kept: os.write(held, bytes(2**23))",
+    "mapped": "for _ in range(2): assert libc.mmap(None, 4096, 3, 1, held := unnamed(8), 0) != -1; os.close(held)",
+    "on the way": "ours, theirs = socket.socketpair()\n"
+    "for _ in range(2): socket.send_fds(ours, [b'x'], [held := unnamed(8)]); os.close(held)",
+}
+"""Of what is mapped or on its way the size cannot be seen: it counts as much as a file may have."""
+KEPT_AS_NOBODYS = {
+    "shared": "kept = mmap.mmap(-1, 2**28)\nkept.write(bytes(2**28)); kept.madvise(mmap.MADV_DONTNEED)",
+    "of a device": "kept = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 2**28)\nkept.write(bytes(2**28))",
+    "in sockets": "for _ in range(3): os.fork()\npairs = [socket.socketpair() for _ in range(100)]",
+}
+
+
 @pytest.fixture
 def workspaces(tmp_path: Path) -> Workspaces:
     return Workspaces(tmp_path / "workspaces")
@@ -354,6 +378,43 @@ while True:
         assert isinstance(hidden, Sandbox)
         outcome = await hidden.run(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
         assert (outcome.exit_code, outcome.output) == (0, "")
+
+    @pytest.mark.parametrize("keep", KEPT_WITHOUT_A_NAME.values(), ids=KEPT_WITHOUT_A_NAME)
+    async def test_files_without_a_name_are_counted(
+        self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
+    ) -> None:
+        """However they are held: they take of the disk what they take, and no folder shows them."""
+        monkeypatch.setattr("agent.tools.execution.sandbox.QUOTA", Usage(64 * 1024 * 1024, 1_000))
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
+        assert result.is_error
+        assert "the workspace is full: it may hold 64 MB" in result.text
+
+    @pytest.mark.parametrize("keep", KEPT_AS_NOBODYS.values(), ids=KEPT_AS_NOBODYS)
+    async def test_memory_that_the_kernel_counts_as_nobodys_is_counted(
+        self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
+    ) -> None:
+        monkeypatch.setattr("agent.tools.execution.sandbox.SANDBOX_MEMORY_BYTES", 128 * 1024 * 1024)
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
+        assert result.is_error
+        assert "memory" in result.text
+
+    async def test_what_programs_hold_for_a_while_disturbs_nobody(
+        self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        few = "[unnamed(1) for _ in range(9)], [socket.socketpair() for _ in range(50)], mmap.mmap(-1, 2**26)"
+        code = f"{WITHOUT_A_NAME}\nkept = {few}\ntime.sleep(0.5); print('done')"
+        assert (await run(tools, "code_exec", language="python", code=code)).text == "done\n"
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into everything")
+    async def test_who_cannot_be_looked_at_is_ended(self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A program that may be run and not be read is closed to whoever counts what it holds."""
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        result = await run(tools, "shell", command="cp $(command -v sleep) nap; chmod 111 nap; ./nap 99")
+        assert result.is_error
+        assert "cannot be looked at" in result.text
 
     async def test_a_command_that_fills_the_workspace_is_stopped(
         self, tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

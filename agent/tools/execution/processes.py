@@ -68,6 +68,14 @@ def marked(mark: str) -> list[int]:
     return found
 
 
+def has_memory(pid: int) -> bool:
+    """False for a process that has ended, or is about to."""
+    try:
+        return not (_PROC / str(pid) / "statm").read_text().startswith("0 ")
+    except OSError:
+        return False
+
+
 def has_ended(pid: int) -> bool:
     """True when nothing runs under this number any more, whether or not it was reaped."""
     try:

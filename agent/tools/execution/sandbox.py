@@ -199,9 +199,10 @@ async def _until_end(
                     return f"it started more than {SANDBOX_PROCESSES_MAX} processes"
                 if taken.threads > SANDBOX_THREADS_MAX:
                     return f"it started more than {SANDBOX_THREADS_MAX} threads"
-                if taken.memory_bytes > SANDBOX_MEMORY_BYTES:
+                said = await room.complaint(process.pid)
+                if taken.memory_bytes + room.memory_bytes > SANDBOX_MEMORY_BYTES:
                     return f"it took more than {SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
-                if said := await room.complaint():
+                if said:
                     return said
     except TimeoutError:
         return f"it did not finish within {timeout_s:g} s"
