@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENT_SIGNALS
-from agent.subagents.cage import landlock
 from agent.subagents.cage.cages import Cage, InBubblewrap
 from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.cage.probing import AUTO, find_confinement, python_prefixes
 from agent.subagents.cage.supervisor import Supervisor
 from agent.subagents.wire.frames import Limits
+from agent.tools.execution import landlock
 from gateway.clock import SystemClock
 from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError
@@ -122,7 +122,7 @@ MAY = ("own file", "write own", "rename own", "thread")
 
 OF_A_SOCKET = """
 import os, socket
-from agent.subagents.cage.seccomp import give_up_processes_and_sockets
+from agent.tools.execution.seccomp import give_up_processes_and_sockets
 ours, theirs = socket.socketpair()
 give_up_processes_and_sockets()
 tries = {
