@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
@@ -249,8 +249,9 @@ class ToolRegistry:
         how it crashed: a traceback would."""
         assert self._lender is not None
         lent = await self._lender.lend(context, tool, wanted)
+        given = lent.into(arguments, tool.secret_arguments)
         try:
-            return await lent.out_of(await run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
+            return await lent.out_of(await run_in_time(tool, replace(context, is_lent=True), given))
         except ToolError as error:
             said = await lent.out_of(str(error))
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
