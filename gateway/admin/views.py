@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from gateway.contracts.entries import Entry, Session
 from gateway.contracts.messages import Whereabouts
-from gateway.contracts.ports import DeadLetter, QueueFigures
+from gateway.contracts.ports import DeadLetter, QueueFigures, QueueMoment
 from gateway.telemetry.trace import Hop
 
 _IS_CHANNEL: Final = re.compile(r"(subagent:)?[a-z][a-z0-9_-]{0,63}").fullmatch
@@ -62,6 +62,7 @@ class MessageView(BaseModel):
 class QueueView(BaseModel):
     """The queue at this moment."""
 
+    at: datetime
     messages: int = Field(description="What waits for an answer, running turns included.")
     oldest_wait_ms: int = Field(description="How long the oldest has waited, of the lanes that are next.")
     lanes_ready: int
@@ -71,6 +72,14 @@ class QueueView(BaseModel):
     agent_processes: int
     replies_unsent: dict[str, int] = Field(description="Committed replies on their way, by channel.")
     channels: dict[str, str] = Field(description="How each channel stands, such as `connected`.")
+
+
+class QueueMomentView(BaseModel):
+    """How much waited at a moment that is over."""
+
+    at: datetime
+    messages: int
+    oldest_wait_ms: int
 
 
 class HopView(BaseModel):
@@ -143,8 +152,10 @@ def checked_channel(channel: str) -> str:
     return channel
 
 
-def queue_view(figures: QueueFigures) -> QueueView:
+def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
+    """The queue as the API shows it."""
     return QueueView(
+        at=moment(now_ms),
         messages=figures.queued,
         oldest_wait_ms=figures.oldest_wait_ms,
         lanes_ready=figures.ready,
@@ -155,6 +166,11 @@ def queue_view(figures: QueueFigures) -> QueueView:
         replies_unsent=figures.outbound_pending,
         channels=figures.channels_connected,
     )
+
+
+def queue_moment_view(noted: QueueMoment) -> QueueMomentView:
+    """A moment of the queue as the API shows it."""
+    return QueueMomentView(at=moment(noted.at_ms), messages=noted.queued, oldest_wait_ms=noted.oldest_wait_ms)
 
 
 def session_view(session: Session, *, children_count: int) -> SessionView:

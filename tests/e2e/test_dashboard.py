@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
+from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import Usage, UsagePurpose
@@ -145,6 +146,24 @@ async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page:
     await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
     assert await desk.bus.operator.dead_letters(9) == []
     assert (await desk.bus.operator.lane_depth(BOB))[0] == 1
+
+
+async def test_what_waited_before_the_page_was_opened_is_drawn_at_once(
+    page: Page, desk: Office, valkey_server: EmbeddedValkey
+) -> None:
+    with Redis.from_url(valkey_server.url, protocol=2) as redis:
+        seconds, _ = redis.time()
+        for age_s, queued in ((480, 2), (240, 7)):
+            redis.xadd("{q0}:queued", {"queued": queued, "oldest_ms": 9000}, id=f"{(seconds - age_s) * 1000}-0")
+    await page.goto("/queue")
+    await expect(page.locator("#depth-plot-words")).to_contain_text(", at most 7 in 8 min")
+    await expect(page.locator("#age-plot-words")).to_contain_text(", at most 9 s in 8 min")
+    points = await page.locator("#depth-plot .line").get_attribute("points")
+    assert points is not None
+    across = [float(point.partition(",")[0]) for point in points.split()]
+    width = await page.locator("#depth-plot").evaluate("place => place.clientWidth")
+    assert len(across) == 3
+    assert across[0] < across[1] < across[2] == width - 2
 
 
 async def test_a_message_is_followed_by_what_its_author_was_told_to_quote(page: Page, desk: Office) -> None:
