@@ -46,8 +46,11 @@ class MessageView(BaseModel):
     """One entry of a transcript."""
 
     seq: int
-    role: str = Field(description="`user`, `assistant` or `tool`.")
-    kind: str = Field(description="`message`, or `compaction` for a summary of what came before.")
+    role: str = Field(description="Who said it: `user`, `assistant`, `tool`, or `gateway` for a note.")
+    kind: str = Field(
+        description="`message`; `compaction` for a summary of what came before; `note` for what the gateway told the "
+        "model, such as the time, and no person said."
+    )
     text: str
     tool_calls: list[ToolCallView]
     tool_call_id: str
@@ -196,7 +199,7 @@ def message_view(entry: Entry) -> MessageView:
     """A transcript entry as the API shows it."""
     return MessageView(
         seq=entry.seq,
-        role=entry.role.value,
+        role=entry.speaker,
         kind=entry.kind.value,
         text=entry.text,
         tool_calls=[ToolCallView(id=call.id, name=call.name, arguments=call.arguments) for call in entry.tool_calls],

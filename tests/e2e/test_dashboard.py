@@ -13,9 +13,10 @@ from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import Usage, UsagePurpose
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.contracts.spending import DAY_MS
-from tests.contract.store_samples import ANN, BOB, reply, says, talk
+from tests.contract.store_samples import ANN, BOB, begin, note, outcome, reply, says, talk
 from tests.contract.subtask_samples import conversation, opened, said, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.desks import LOGIN, Office, office
@@ -111,6 +112,17 @@ async def test_a_session_is_found_and_opens_with_its_sub_agents_and_all_that_was
     await expect(page.locator("#parent")).to_have_text("⤷ Sub-agent of label of k1")
     await page.goto("/session?id=none")
     await expect(page.get_by_text("There is no such conversation")).to_be_visible()
+
+
+async def test_what_the_gateway_told_the_model_is_nobodys_message(page: Page, desk: Office) -> None:
+    key = SessionKey("telegram", "4")
+    messages = [says(key, "what time is it?", id_="m4")]
+    start = await begin(desk.store, "t4", messages)
+    done = outcome(start, "t4", messages)
+    told = (note("<now>\n12:00\n</now>"), note("<tool-failures>\nclock\n</tool-failures>"))
+    await desk.store.commit_turn(replace(done, entries=(*told, *done.entries)))
+    await page.goto(f"/session?id={start.session.id}")
+    await expect(page.locator("#said .speaker")).to_have_text(["User", "Note", "Note", "Agent"])
 
 
 async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page: Page, desk: Office) -> None:
