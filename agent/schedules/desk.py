@@ -14,6 +14,7 @@ from agent.schedules.recurrence import shortest_gap_s
 from agent.schedules.sentences import every_text
 from agent.schedules.times import When, understand_request, understand_time
 from agent.schedules.zones import find_zone, zone_named
+from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
@@ -135,7 +136,7 @@ def _check(when: When, text: str, role: GrantRole) -> None:
                 "the text is longer than {most} characters", most=words.number(SCHEDULE_TEXT_CHARS_MAX)
             )
         )
-    if text.lstrip().startswith("/"):
+    if find_command(text) is not None:
         raise Unclear(lambda words: words.say("a command cannot be scheduled"))
     gap_min_s = SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else SCHEDULE_GAP_S
     if when.rule is not None and shortest_gap_s(when.rule) < gap_min_s:

@@ -16,7 +16,6 @@ from typing import Final
 
 import structlog
 
-from agent.commands.parsing import parse_command
 from agent.people import People
 from agent.questions import (
     DONE_WORDS,
@@ -29,6 +28,7 @@ from agent.questions import (
 )
 from agent.running.insisting import insist
 from agent.tools.amending import amendments
+from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber, SubTaskBook
@@ -115,6 +115,6 @@ class Deciding:
 
 
 def _code_in(message: InboundMessage) -> str:
-    command = parse_command(message.text)
-    code = command.argument.strip().upper() if command else ""
+    command = find_command(message.text)
+    code = command.arguments.strip().upper() if command else ""
     return code if _CODE.fullmatch(code) else ""

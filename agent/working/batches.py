@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from agent.commands.parsing import parse_command
+from gateway.contracts.commands import find_command
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.schedules import is_firing
 
@@ -44,4 +44,4 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 
 def _is_alone(message: InboundMessage) -> bool:
     """A command is no conversation, and in a turn that a schedule began nobody is present; nor is what only mends."""
-    return parse_command(message.text) is not None or is_firing(message) or message.only_mends
+    return find_command(message.text) is not None or is_firing(message) or message.only_mends

@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     delete,
     false,
     func,
@@ -32,6 +33,7 @@ from sqlalchemy import (
     update,
 )
 
+from gateway.contracts.entries import GATEWAY, EntryKind
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
@@ -101,13 +103,21 @@ def _in_order() -> list[Table]:
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
 
 
+_SPEAKER: Final = case((entries.c.kind == EntryKind.NOTE.value, GATEWAY), else_=entries.c.role).label("role")
+"""As `Entry.speaker` has it: nobody is handed out as his own words what the gateway told a model."""
+
+
 def _is_telling(column: Column[Any]) -> bool:
     return column.name not in _INTERNAL and not isinstance(column.type, LargeBinary)
 
 
+def _told_of(table: Table) -> list[ColumnElement[Any]]:
+    return [_SPEAKER if column is entries.c.role else column for column in table.columns if _is_telling(column)]
+
+
 _CONDITIONS: Final = {table: whose(table) for table in _in_order()}
 _HANDED_OUT: Final[dict[str, Select[Any]]] = {
-    table.name: select(*filter(_is_telling, table.columns)).where(condition).order_by(*table.primary_key.columns)
+    table.name: select(*_told_of(table)).where(condition).order_by(*table.primary_key.columns)
     for table, condition in _CONDITIONS.items()
     if table.name not in _DERIVED and table not in _OPERATORS
 }

@@ -16,12 +16,13 @@ from channels.adapter import Outcome
 from channels.inbound.intake import Intake
 from channels.inbound.terms import DoorRules
 from channels.line import Rooms
-from channels.normalized import Addressing, Incoming, find_command
+from channels.normalized import Addressing, Incoming
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.access import Access, PlaceSetting
 from gateway.config.limits import GuestAllowance, Limits
 from gateway.contracts.access import Audience, StrangerRule
+from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.scrub import Scrubber

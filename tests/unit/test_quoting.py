@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from channels.inbound.cleaning import Cleaned, Cleaner
-from channels.normalized import Command, RawQuote
+from channels.normalized import RawQuote
 from gateway.clock import SystemClock
+from gateway.contracts.commands import Command
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import QuoteKind
 from gateway.scrub import Scrubber

@@ -12,8 +12,9 @@ from channels.inbound.halves import HALF_TTL_S, HALVES_MAX, Halves, part_of
 from channels.inbound.intake import Intake
 from channels.inbound.terms import DoorRules
 from channels.inbound.threshold import HELD_MAX, HOLD_S, Threshold
-from channels.normalized import Addressing, Command, Incoming, find_command
+from channels.normalized import Addressing, Incoming
 from gateway.contracts.access import AccessPolicy, StrangerRule
+from gateway.contracts.commands import Command, find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, Mend, RemovedSecrets, mark_of, own_words
