@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agent.commands.parsing import parse_command
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.subagents import is_wake
@@ -46,7 +46,7 @@ class Batch:
     @property
     def is_command(self) -> bool:
         """A command is always alone in its batch (`agent.working.batches.first_batch`)."""
-        return parse_command(self.messages[0].text) is not None
+        return find_command(self.messages[0].text) is not None
 
 
 def reply_id_of(turn_id: str) -> str:

@@ -10,14 +10,26 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Final
 
+from gateway.contracts.access import PlaceApproval
 from gateway.contracts.messages import ControlKind
 from gateway.words import Words, sentence
 
 QUESTION_PREFIX: Final = "ask:"
 """How the ids of questions, and of all that belongs to them, begin."""
 
+
+class Lasts(StrEnum):
+    """For how long an approval counts: the word behind the code."""
+
+    ONCE = ""
+    TURN = "turn"
+    ALWAYS = "always"
+
+
+_ANSWER: Final = re.compile(r"([A-Z2-9]{4,16})(?:\s+(TURN|ALWAYS))?", re.IGNORECASE)
 _FENCE: Final = "```"
 _UNSEEN_KINDS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _UNSEEN: Final = re.compile(
@@ -64,14 +76,64 @@ def _escaped(char: str) -> str:
     return json.dumps(char)[1:-1] if char != _ASCII_MAX else r"\u007f"
 
 
-def question_text(text: str, code: str, words: Words, *, minutes: int) -> str:
-    """The question with the words that answer it."""
+def answer_to(kind: ControlKind, code: str, lasts: Lasts) -> str:
+    """Write what people answer."""
+    return f"/{kind.value} {code} {lasts.value}".rstrip()
+
+
+def code_in(kind: ControlKind, argument: str) -> str:
+    """Read which question an answer is to, from what stands behind its command. Empty: there is no such answer."""
+    found = _ANSWER.fullmatch(argument)
+    return found[1].upper() if found and (kind is ControlKind.APPROVE or not found[2]) else ""
+
+
+def lasts_of(answer: str) -> Lasts:
+    """Read for how long an answer with a code counts: its last word says so."""
+    last = answer.lower().rpartition(" ")[2]
+    return next((lasts for lasts in Lasts if lasts.value == last), Lasts.ONCE)
+
+
+def question_text(text: str, code: str, words: Words, *, minutes: int, more: str = "") -> str:
+    """The question with the words that answer it; `more` tells of further ones."""
     waits = words.say(
         "Waits {time} for `/approve {code}` or `/deny {code}`.",
         time=words.count("{count} minute", "{count} minutes", max(minutes, 1)),
         code=code,
     )
-    return f"{text}\n\n{waits}"
+    return f"{text}\n\n{' '.join(filter(None, (waits, more)))}"
+
+
+def turn_text(code: str, tool: str, words: Words) -> str:
+    """Say what it means to approve a tool for a turn."""
+    return words.say(
+        "`/approve {code} turn` approves every call of `{tool}` in this turn.",
+        code=code,
+        tool=plain_name(tool, words),
+    )
+
+
+def always_text(code: str, approval: PlaceApproval, words: Words) -> str:
+    """Say what it means to approve for good."""
+    return words.say(
+        _ALWAYS[bool(approval.digest)],
+        code=code,
+        tool=plain_name(approval.tool, words),
+        place=str(approval.place),
+        role=approval.role.value,
+    )
+
+
+_ALWAYS: Final = {
+    True: sentence(
+        "`/approve {code} always` approves this very call of `{tool}` in `{place}` from now on, for the role `{role}` "
+        "and above."
+    ),
+    False: sentence(
+        "`/approve {code} always` approves every call of `{tool}` in `{place}` from now on, for the role `{role}` and "
+        "above."
+    ),
+}
+"""Whether one call is meant, or every call."""
 
 
 def admins_asked_text(words: Words, *, minutes: int) -> str:
@@ -89,9 +151,9 @@ def ended_text(question: str, ending: str) -> str:
     return f"{asked}\n\n{ending}"
 
 
-def ending_by(kind: ControlKind, name: str, words: Words) -> str:
+def ending_by(kind: ControlKind, lasts: Lasts, name: str, words: Words) -> str:
     """How a person settled it."""
-    return words.say(_SETTLED[kind], name=plain_name(name, words))
+    return words.say(_SETTLED[kind, lasts], name=plain_name(name, words))
 
 
 def ended_by_choice(label: str, name: str, words: Words) -> str:
@@ -100,20 +162,29 @@ def ended_by_choice(label: str, name: str, words: Words) -> str:
 
 
 _SETTLED: Final = {
-    ControlKind.APPROVE: sentence("**Approved** by {name}."),
-    ControlKind.DENY: sentence("**Denied** by {name}."),
+    (ControlKind.APPROVE, Lasts.ONCE): sentence("**Approved** by {name}."),
+    (ControlKind.APPROVE, Lasts.TURN): sentence("**Approved for this turn** by {name}."),
+    (ControlKind.APPROVE, Lasts.ALWAYS): sentence(
+        "**Approved for good in that place** by {name}. `/place` shows it there, and takes it back."
+    ),
+    (ControlKind.DENY, Lasts.ONCE): sentence("**Denied** by {name}."),
 }
 
 ASKED_FOR: Final = sentence("`{person}` asks for something that an admin has to approve.")
 EXPIRED: Final = sentence("**Nobody answered in time**, so it was not done.")
+WITH_THE_TURN: Final = sentence("**Approved** with the other calls of this turn.")
 WITHDRAWN: Final = sentence("**No longer open.**")
 
 APPROVE_LABEL: Final = sentence("Approve")
 DENY_LABEL: Final = sentence("Deny")
+TURN_LABEL: Final = sentence("For this turn")
+ALWAYS_LABELS: Final = {True: sentence("Always in that place"), False: sentence("Always in this place")}
+"""Whether whoever reads it is elsewhere."""
 
 DONE_WORDS: Final = {ControlKind.APPROVE: sentence("Approved."), ControlKind.DENY: sentence("Denied.")}
 NOT_OPEN_WORD: Final = sentence("This question is no longer open.")
 NOT_YOURS_WORD: Final = sentence("Only the person I asked, or an admin, can answer this.")
+ONCE_WORD: Final = sentence("This can only be approved for this one call: `/approve {code}`.")
 NO_CODE_WORD: Final = sentence(
     "Say which question, with the code that stands under it: `/approve CODE` or `/deny CODE`."
 )

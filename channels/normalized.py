@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from gateway.contracts.commands import Command
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
-from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
+from gateway.contracts.messages import AttachmentKind, QuoteKind
 
 OWN_QUOTE_CHARS_MAX: Final = 500
 """Of a message of ours that somebody answers: the conversation holds all of it, this says which it was."""
 
-_COMMAND: Final = re.compile(r"/([a-z][a-z0-9_]{0,31})(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
 _AFTER_GREETING: Final = re.compile(r"\s*[,:;]?\s*")
 _CLOSING: Final = (",", ".", "!", "?", ";", ":", ")", "\n")
 
@@ -58,23 +58,6 @@ class Migrated:
 
     old: str
     new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """`/name arguments` at the start of a text. `name` is lower case, without the slash."""
-
-    name: str
-    arguments: str = ""
-
-    @property
-    def control(self) -> ControlKind | None:
-        """The kind, for the commands that never wait behind work."""
-        return _CONTROL.get(self.name)
-
-
-_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind is not ControlKind.PRESS}
-"""What people say; nobody says a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +159,6 @@ def apart(name: str, mention: re.Match[str]) -> str:
     told from the middle of a longer word."""
     behind = mention.string[mention.end() : mention.end() + 1]
     return f"{name} " if behind.isascii() and behind.isalnum() else name
-
-
-def find_command(text: str) -> Command | None:
-    """The command a text begins with, if any. `/etc/hosts` is none."""
-    match = _COMMAND.fullmatch(text.strip())
-    return Command(match[1].lower(), (match[2] or "").strip()) if match else None
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, LiteralString, Protocol
 
-from gateway.contracts.access import AccessPolicy, Pairing, PlaceRule, Projection
+from gateway.contracts.access import AccessPolicy, Pairing, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
@@ -137,10 +137,19 @@ class Doorkeeper:
         return await self._book.place_rules()
 
     async def set_place(self, place: SessionKey, rule: PlaceRule, *, actor: str) -> bool:
-        """Replace what was decided about a place; an empty rule takes it back. False: nothing has changed."""
+        """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
+        nothing has changed."""
         has_changed = await self._book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
         await self.project()
         return has_changed
+
+    async def approvals(self) -> Sequence[PlaceApproval]:
+        """What admins approved for good, by place."""
+        return await self._book.place_approvals()
+
+    async def ask_again(self, place: SessionKey, tool: str, *, actor: str) -> bool:
+        """Take back what was approved of a tool in a place. False: nothing was."""
+        return await self._book.drop_place_approvals(place, tool, actor=actor, now_ms=self._clock.now_ms())
 
     # --- limits
 

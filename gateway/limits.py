@@ -45,6 +45,8 @@ RESTARTS_IN_FRONT_MAX: Final = 1  # of one turn; who changes his mind more often
 ERROR_CHARS_MAX: Final = 300  # of an error kept with a failing lane
 EMBEDDED_START_S: Final = 30.0  # a long append-only file takes seconds to replay
 EMBEDDED_STOP_S: Final = 10.0
+REDIS_MEMORY_MB: Final = 512  # of the embedded server: a full queue of the longest messages, and as much again
+REDIS_MEMORY_MB_MIN: Final = 16  # two files on their way, and the rest of a small installation
 
 # --- delivery
 LEDGER_TTL_S: Final = 48 * 3600
@@ -75,6 +77,8 @@ SUGGESTIONS_ASKED_MAX: Final = 200  # more than one process answers in that time
 SUGGESTIONS_PER_S: Final = 3  # to one person: clients ask when he pauses, and a title takes some letters
 SUGGESTIONS_BURST: Final = 20  # of them at once: a word in one go
 CHANNEL_REPORT_TTL_S: Final = 15.0
+QUEUE_NOTED_EVERY_S: Final = 5.0  # a plot of ten minutes on a page is a few hundred pixels wide
+QUEUE_PAST_S: Final = 600  # what the operator's page shows
 MODEL_TROUBLES_TTL_S: Final = 86_400  # a model that nobody asked for a day may have been mended since
 
 # --- store

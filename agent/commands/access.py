@@ -9,7 +9,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.questions import plain_name
 from agent.running.insisting import insist
-from gateway.contracts.access import GIVEN, Audience, BadRule, PlaceRule, levels_of, place_named
+from gateway.contracts.access import GIVEN, Audience, BadRule, PlaceApproval, PlaceRule, levels_of, place_named, room_of
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
@@ -20,7 +20,8 @@ _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
 _PLACE_FORMS: Final = sentence(
     "Write `/place`, then what shall be different here: `everybody`, `members`, `admins` or `nobody`; `guests on` or "
     "`guests off`; `tools a,b` or `tools none`; `profile NAME`; `roles ID,ID`, of which strangers need one, or `roles "
-    "any`; or `reset`. In front may stand another place, such as `telegram:-100456`, or `server`."
+    "any`; `ask TOOL`, which takes back what was approved for good; or `reset`. In front may stand another place, such "
+    "as `telegram:-100456`, or `server`."
 )
 ROLE_NAMES: Final = {
     GrantRole.GUEST: sentence("guest"),
@@ -110,14 +111,28 @@ class _Commands:
 
     async def place(self, asked: Asked) -> Done:
         where, words = _place(asked)
+        if asked.message.is_private and words[:1] in ([], ["ask"]):
+            where = where or room_of(asked.message.author, ())
         if where is None:
             return Done(asked.words.say(_PLACE_FORMS))
-        before = (await insist(self._keeper.places)).get(where, PlaceRule())
-        if not words:
-            return Done(f"{_rule_text(where, before, asked.words)}\n\n{asked.words.say(_PLACE_FORMS)}")
-        after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
-        await insist(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
-        return Done(_rule_text(where, after, asked.words))
+        match words:
+            case []:
+                return Done(f"{await self._shown(asked, where)}\n\n{asked.words.say(_PLACE_FORMS)}")
+            case ["ask", tool]:
+                await insist(lambda: self._keeper.ask_again(where, tool, actor=_actor(asked)))
+            case _:
+                before = (await insist(self._keeper.places)).get(where, PlaceRule())
+                after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
+                await insist(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
+        return Done(await self._shown(asked, where))
+
+    async def _shown(self, asked: Asked, where: SessionKey) -> str:
+        """What holds in a place, in the words that one writes, and what is not asked about there."""
+        rule = (await insist(self._keeper.places)).get(where, PlaceRule())
+        found = [each for each in await insist(self._keeper.approvals) if each.place == where]
+        lines = [f"- `{each.tool}`: {_approval_text(each, asked.words)}" for each in found[-_SHOWN_MAX:]]
+        told = _rule_text(where, rule, asked.words)
+        return "\n".join((told, "", asked.words.say("Approved there for good:"), "", *lines)) if lines else told
 
 
 def _refusing(run: _Run) -> _Run:
@@ -214,6 +229,12 @@ def _rule_text(place: SessionKey, rule: PlaceRule, words: Words) -> str:
     return words.say(
         "{place}: {rule}.", place=str(place), rule=words.say("as configured") if rule.is_empty else str(rule)
     )
+
+
+def _approval_text(approval: PlaceApproval, words: Words) -> str:
+    if approval.digest:
+        return words.say("one call of it, for the role `{role}` and above", role=approval.role.value)
+    return words.say("every call, for the role `{role}` and above", role=approval.role.value)
 
 
 def _rule(words: Iterable[str]) -> PlaceRule:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.commands.help import help_text
-from agent.commands.parsing import parse_command
 from agent.model.client import Permit
 from agent.offering import Offer
 from agent.tools.enclosures import Enclosed
 from agent.tools.permissions import Permissions
-from gateway.contracts.commands import COMMANDS, is_offered
+from gateway.contracts.commands import COMMANDS, find_command, is_offered
 from gateway.contracts.entries import Effect, GrantRole, Session
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
@@ -104,8 +103,8 @@ class CommandTable:
         turn_id: str = "",
     ) -> Outcome:
         """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
-        command = parse_command(message.text)
-        asked = Asked(command.argument if command else "", message, session, role, fence, permit, ceiling, turn_id)
+        command = find_command(message.text)
+        asked = Asked(command.arguments if command else "", message, session, role, fence, permit, ceiling, turn_id)
         if command is None or command.name not in self._rows:
             name = command.name if command else message.text[:32]
             return Done(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))

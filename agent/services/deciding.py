@@ -8,35 +8,37 @@ with another code.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import structlog
 
-from agent.commands.parsing import parse_command
 from agent.people import People
 from agent.questions import (
     DONE_WORDS,
     NO_CODE_WORD,
     NOT_OPEN_WORD,
     NOT_YOURS_WORD,
+    ONCE_WORD,
     WITHDRAWN,
+    Lasts,
+    answer_to,
+    code_in,
     ending_by,
+    lasts_of,
     settled_word,
 )
 from agent.running.insisting import insist
 from agent.tools.amending import amendments
+from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
-from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
+from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber, SubTaskBook
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.words import Words
 
 _log = structlog.get_logger(__name__)
-_CODE: Final = re.compile(r"[A-Z2-9]{4,16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +71,22 @@ class Deciding:
     async def decide(self, request: ControlRequest, words: Words) -> Decided:
         """What became of an answer; of one that is given again, the same. `words` are those of the one who decides;
         what everybody sees is in the language of the question."""
-        code = _code_in(request.message)
+        command, lasts = find_command(request.message.text), lasts_of(request.message.text)
+        code = code_in(request.kind, command.arguments) if command else ""
         if not code:
             return Decided(words.say(NO_CODE_WORD))
         standing = await self._questions.standing(code)
         if standing is None:
             return Decided(words.say(NOT_OPEN_WORD))
-        if not await self._may_answer(request.message, standing.question):
+        role = await self._people.role_of(request.message.author)
+        if not _may_answer(request.message, role, standing.question):
             _log.info("question.refused", code=code)
             return Decided(words.say(NOT_YOURS_WORD))
+        if lasts is not Lasts.ONCE and not (role is GrantRole.ADMIN and _offers(standing.question, lasts)):
+            return Decided(words.say(ONCE_WORD, code=code))
         if standing.is_open:
             standing = await self._settled(request, standing.question)
         return Decided(words.say(NOT_OPEN_WORD)) if standing is None else self._outcome(request, standing, words)
-
-    async def _may_answer(self, message: InboundMessage, question: PutQuestion) -> bool:
-        person = message.author
-        role = await self._people.role_of(person)
-        return role is GrantRole.ADMIN or (person == question.asked_by and role is not GrantRole.BLOCKED)
 
     async def _settled(self, request: ControlRequest, question: PutQuestion) -> Standing | None:
         is_awaited = await self._is_awaited(question)
@@ -102,19 +103,24 @@ class Deciding:
         question, answer = standing.question, standing.answer
         if answer is None:
             return Decided(words.say(NOT_OPEN_WORD), self._amendments(question, lambda shown: shown.say(WITHDRAWN)))
-        name = answer.message.author_name
-        _log.info("question.answered", code=question.code, answer=answer.kind.value)
-        if answer.kind is not request.kind:
-            word = settled_word(ending_by(answer.kind, name, words), words)
+        name, lasts = answer.message.author_name, lasts_of(answer.message.text)
+        _log.info("question.answered", code=question.code, answer=answer.kind.value, lasts=lasts.value)
+        if (answer.kind, lasts) != (request.kind, lasts_of(request.message.text)):
+            word = settled_word(ending_by(answer.kind, lasts, name, words), words)
         else:
             word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
-        return Decided(word, self._amendments(question, partial(ending_by, answer.kind, name)))
+        return Decided(word, self._amendments(question, partial(ending_by, answer.kind, lasts, name)))
 
     def _amendments(self, question: PutQuestion, ending: Callable[[Words], str]) -> tuple[Reply, ...]:
         return amendments(question, ending, self._scrubber, self._clock)
 
 
-def _code_in(message: InboundMessage) -> str:
-    command = parse_command(message.text)
-    code = command.argument.strip().upper() if command else ""
-    return code if _CODE.fullmatch(code) else ""
+def _may_answer(message: InboundMessage, role: GrantRole, question: PutQuestion) -> bool:
+    is_asked = message.author == question.asked_by and role is not GrantRole.BLOCKED
+    return role is GrantRole.ADMIN or is_asked
+
+
+def _offers(question: PutQuestion, lasts: Lasts) -> bool:
+    """Whether whoever was asked was offered this answer, too."""
+    answer = answer_to(ControlKind.APPROVE, question.code, lasts)
+    return any(choice.command == answer for reply in question.replies for choice in reply.choices)

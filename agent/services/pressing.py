@@ -13,11 +13,11 @@ from typing import Final
 
 import structlog
 
-from agent.commands.parsing import parse_command
 from agent.people import People
 from agent.questions import ended_by_choice
 from agent.services.deciding import Decided
 from gateway.contracts.buttons import Button, Standing
+from gateway.contracts.commands import find_command
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, Verdict
 from gateway.words import Words, sentence, words_for
@@ -46,8 +46,8 @@ class Pressing:
 
     async def press(self, press: InboundMessage, words: Words) -> Decided:
         """What became of it; of the same press once more, the same."""
-        command = parse_command(press.text)
-        token = command.argument if command else ""
+        command = find_command(press.text)
+        token = command.arguments if command else ""
         button = await self._store.buttons.find(token)
         if button is None:
             return Decided(words.say(GONE_WORD))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from gateway.contracts.access import PlaceApproval
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
 
@@ -23,6 +24,22 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Lasting:
+    """What one answer may approve besides the call itself. `approval` is what holds always, in a place; `of_turn` are
+    the tools that are not asked about in this turn any more, None where there is no turn. Whoever is asked may answer
+    so where it `is_offered`: to admins."""
+
+    approval: PlaceApproval
+    of_turn: set[str] | None
+    is_offered: bool
+
+    @property
+    def is_of_turn(self) -> bool:
+        """Whether the tool was approved for the rest of the turn."""
+        return self.of_turn is not None and self.approval.tool in self.of_turn
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """May this be done? Everything a person reads of it was composed by whoever asks.
 
@@ -32,7 +49,7 @@ class Question:
     answered by nobody else; it `goes_to_admins`, in private, where the person who asked is none. `fence` is the fencing
     token of the turn that asks: when another run owns the lane nobody can answer any more. A question
     of a sub-agent that outlives its turn is open as long as that (`task_id`) lives. Without an `address` there is
-    nobody to ask. `language` is that of the person who asked.
+    nobody to ask. `language` is that of the person who asked. What has no `lasting` is approved for this once.
     """
 
     key: SessionKey
@@ -46,6 +63,7 @@ class Question:
     task_id: str = ""
     needs_admin: bool = False
     goes_to_admins: bool = False
+    lasting: Lasting | None = None
 
 
 class Approvals(Protocol):

@@ -20,27 +20,35 @@ import structlog
 
 from agent.limits import ADMINS_ASKED_MAX, ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
 from agent.questions import (
+    ALWAYS_LABELS,
     APPROVE_LABEL,
     ASKED_FOR,
     DENY_LABEL,
     EXPIRED,
     QUESTION_PREFIX,
+    TURN_LABEL,
+    WITH_THE_TURN,
     WITHDRAWN,
+    Lasts,
     admins_asked_text,
+    always_text,
+    answer_to,
+    lasts_of,
     question_text,
+    turn_text,
 )
 from agent.running.background import Background
 from agent.running.deadlines import while_asking
 from agent.running.insisting import insist
 from agent.tools.amending import amendments
-from agent.tools.approvals import Question, Verdict
+from agent.tools.approvals import Lasting, Question, Verdict
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import Choice, CleanText, ControlKind, Reply, ReplyKind
+from gateway.contracts.messages import Choice, CleanText, ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber, Store
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.limits import QUESTION_MARGIN_S
-from gateway.words import Sentence, words_for
+from gateway.words import Sentence, Words, words_for
 
 _log = structlog.get_logger(__name__)
 _VERDICTS: Final = {ControlKind.APPROVE: Verdict.APPROVED, ControlKind.DENY: Verdict.DENIED}
@@ -72,11 +80,14 @@ class AskingPeople:
         self._admins = tuple(dict.fromkeys(admin.owner for admin in admins))
 
     async def ask(self, question: Question) -> Verdict:
-        """Put the question and wait. DENIED where nobody can be asked, NO_ADMIN where no admin can, TOO_LONG for what
-        cannot be shown whole."""
+        """Put the question and wait. APPROVED at once where an earlier answer covers it; DENIED where nobody can be
+        asked, NO_ADMIN where no admin can, TOO_LONG for what cannot be shown whole."""
+        is_whole = len(question.text) <= QUESTION_CHARS_MAX
+        if is_whole and await self._is_covered(question.lasting):
+            return Verdict.APPROVED
         if question.address is None:
             return Verdict.DENIED
-        if len(question.text) > QUESTION_CHARS_MAX:
+        if not is_whole:
             return Verdict.TOO_LONG
         admins = await self._addresses() if question.goes_to_admins else {}
         if question.goes_to_admins and not admins:
@@ -96,23 +107,47 @@ class AskingPeople:
         await self._open(put, until_s)
         _log.info("question.put", code=put.code)
         await self._publish(put.replies)
-        standing = await self._settled(put, until_s)
+        lasting = question.lasting
+        standing = await self._settled(put, until_s, lasting)
         if standing is None or standing.answer is None:
-            await self._end(put, EXPIRED)
-            return Verdict.EXPIRED
+            is_covered = lasting is not None and lasting.is_of_turn
+            await self._end(put, WITH_THE_TURN if is_covered else EXPIRED)
+            return Verdict.APPROVED if is_covered else Verdict.EXPIRED
         if standing.question.digest != question.digest:
             _log.error("question.changed", code=put.code)
             return Verdict.DENIED
-        return _VERDICTS[standing.answer.kind]
+        verdict = _VERDICTS[standing.answer.kind]
+        if verdict is Verdict.APPROVED and lasting is not None:
+            await self._keep(lasting, standing.answer)
+        return verdict
 
-    async def _settled(self, put: PutQuestion, until_s: float) -> Standing | None:
-        """How it stands when somebody has answered, or nobody has in time: then it is closed."""
+    async def _is_covered(self, lasting: Lasting | None) -> bool:
+        if lasting is None:
+            return False
+        return lasting.is_of_turn or await insist(lambda: self._store.access.is_approved(lasting.approval))
+
+    async def _keep(self, lasting: Lasting, answer: ControlRequest) -> None:
+        """Remember what an admin approved beyond this call."""
+        approval, lasts = lasting.approval, lasts_of(answer.message.text)
+        if lasts is Lasts.ALWAYS:
+            given = replace(approval, approved_by=str(answer.message.author), approved_at_ms=self._clock.now_ms())
+            await insist(lambda: self._store.access.put_place_approval(given))
+        is_every_call = lasts is Lasts.TURN or (lasts is Lasts.ALWAYS and not approval.digest)
+        if is_every_call and lasting.of_turn is not None:
+            lasting.of_turn.add(approval.tool)
+        _log.info("question.kept", tool=approval.tool, lasts=lasts.value)
+
+    async def _settled(self, put: PutQuestion, until_s: float, lasting: Lasting | None) -> Standing | None:
+        """How it stands when somebody has answered, or nobody has in time, or an answer to another call of the turn
+        covers it: then it is closed."""
         while (left_s := until_s - self._clock.monotonic_s()) > 0:
             standing = await insist(lambda: self._questions.standing(put.code))
             if standing is None:  # the bus has lost what it knew; the buttons are still there
                 await self._open(put, until_s)
             elif not standing.is_open:
                 return standing
+            if lasting is not None and lasting.is_of_turn:
+                break
             await asyncio.sleep(min(ANSWER_LOOK_EVERY_S, left_s))
         return await insist(lambda: self._questions.settle(put.code, None))
 
@@ -146,7 +181,8 @@ class AskingPeople:
     def _put(self, question: Question, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]) -> PutQuestion:
         code, words, minutes = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language), self._ttl_s / 60
         clean = self._scrubber.for_chat(str(question.key)).scrub
-        text = question_text(question.text, code, words, minutes=round(minutes))
+        more, choices = self._further(question, code, words)
+        text = question_text(question.text, code, words, minutes=round(minutes), more=more)
         asked = Reply(
             id=f"{QUESTION_PREFIX}{question.turn_id}:{code}",
             turn_id=question.turn_id,
@@ -158,6 +194,7 @@ class AskingPeople:
             choices=(
                 Choice(words.say(APPROVE_LABEL), self._command(ControlKind.APPROVE, code)),
                 Choice(words.say(DENY_LABEL), self._command(ControlKind.DENY, code)),
+                *choices,
             ),
             language=words.language.value,
         )
@@ -175,5 +212,18 @@ class AskingPeople:
         asked_by = None if question.needs_admin else question.asked_by
         return PutQuestion(code, question.key, replies, asked_by, question.fence, question.digest, question.task_id)
 
-    def _command(self, kind: ControlKind, code: str) -> CleanText:
-        return self._scrubber.scrub(f"/{kind.value} {code}")
+    def _further(self, question: Question, code: str, words: Words) -> tuple[str, tuple[Choice, ...]]:
+        """The answers that approve more than the call: as words, and as buttons."""
+        lasting = question.lasting
+        if lasting is None or not lasting.is_offered:
+            return "", ()
+        told = [always_text(code, lasting.approval, words)]
+        label = words.say(ALWAYS_LABELS[question.goes_to_admins])
+        choices = [Choice(label, self._command(ControlKind.APPROVE, code, Lasts.ALWAYS))]
+        if lasting.of_turn is not None:
+            told.insert(0, turn_text(code, lasting.approval.tool, words))
+            choices.insert(0, Choice(words.say(TURN_LABEL), self._command(ControlKind.APPROVE, code, Lasts.TURN)))
+        return " ".join(told), tuple(choices)
+
+    def _command(self, kind: ControlKind, code: str, lasts: Lasts = Lasts.ONCE) -> CleanText:
+        return self._scrubber.scrub(answer_to(kind, code, lasts))

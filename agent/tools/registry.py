@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 from weakref import WeakValueDictionary
@@ -17,15 +17,16 @@ import structlog
 from agent.limits import TOOLS_PARALLEL_MAX
 from agent.model.client import RequestedCall, ToolSpec
 from agent.questions import FOREIGN, tool_question
-from agent.tools.approvals import Approvals, NobodyToAsk, Question, Verdict
+from agent.tools.approvals import Approvals, Lasting, NobodyToAsk, Question, Verdict
 from agent.tools.calls import Fitting, check_schema, run_in_time
 from agent.tools.correction import correction_note
 from agent.tools.envelope import Envelope, Envelopes
 from agent.tools.lending import Lender
-from agent.tools.permissions import Permission, Permissions, Policy
+from agent.tools.permissions import Permission, Permissions, Place, Policy, Risk
 from agent.tools.placeholders import NotAvailable, refuse_placeholders
 from agent.tools.shelf import READ_MORE, KeptElsewhere, Shelf
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
+from gateway.contracts.access import PlaceApproval, room_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
@@ -249,8 +250,9 @@ class ToolRegistry:
         how it crashed: a traceback would."""
         assert self._lender is not None
         lent = await self._lender.lend(context, tool, wanted)
+        given = lent.into(arguments, tool.secret_arguments)
         try:
-            return await lent.out_of(await run_in_time(tool, context, lent.into(arguments, tool.secret_arguments)))
+            return await lent.out_of(await run_in_time(tool, replace(context, is_lent=True), given))
         except ToolError as error:
             said = await lent.out_of(str(error))
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
@@ -280,6 +282,7 @@ class ToolRegistry:
         why = FOREIGN if is_led else tool.risk.value
         asked = tool_question(tool.spec.name, why, arguments, words_for(context.language))
         clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
+        digest = _digest(tool, arguments)
         question = Question(
             key=context.key,
             turn_id=context.turn_id,
@@ -287,11 +290,12 @@ class ToolRegistry:
             asked_by=context.asked_by or context.owner,
             address=context.address,
             text=clean,
-            digest=_digest(tool, arguments),
+            digest=digest,
             language=context.language,
             task_id="" if context.fence else context.lineage.task_id,
             needs_admin=permission is Permission.ASK,
             goes_to_admins=permission is Permission.ASK and context.role is not GrantRole.ADMIN,
+            lasting=None if is_lent or is_led else _lasting(context, tool, digest, permission),
         )
         with context.asking(tool.spec.name):
             verdict = await self._approvals.ask(question)
@@ -311,6 +315,18 @@ class ToolRegistry:
                 "in private yet. Nothing was done; tell the user so"
             )
         return question.digest
+
+
+def _lasting(context: ToolContext, tool: Tool, digest: str, permission: Permission) -> Lasting:
+    """What an answer may approve beyond one call: always the same call of what executes, else any call of the tool. A
+    sub-agent that outlives its turn is part of none."""
+    where = () if context.place is Place.DM else context.key.place or context.place_ids
+    which = digest if tool.risk is Risk.EXECUTE else ""
+    return Lasting(
+        PlaceApproval(room_of(context.owner, where), tool.spec.name, context.role, which),
+        of_turn=context.approved if context.fence else None,
+        is_offered=context.role is GrantRole.ADMIN or permission is Permission.ASK,
+    )
 
 
 def _digest(tool: Tool, arguments: Mapping[str, Any]) -> str:

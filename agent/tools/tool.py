@@ -45,7 +45,9 @@ class ToolContext:
     `wake` says in whose name that session is woken by what outlives its turn; None where nothing can wake it.
     `language` is that of the person who asked, for what is said past the model. `allotment` bounds what sub-agents that
     work together take, and all below them; None: only the day's limits do. `asking` is entered with a tool's name
-    while a person is asked about it, for whoever shows what goes on. `reading` is one for a turn and its sub-agents.
+    while a person is asked about it, for whoever shows what goes on. `reading` is one for a turn and its sub-agents,
+    and so are the tools that an admin `approved` for the rest of it. `is_lent` says that this very call was given a
+    secret that it asked for.
     """
 
     key: SessionKey
@@ -67,6 +69,8 @@ class ToolContext:
     allotment: Allotment | None = field(default=None, compare=False, repr=False)
     asking: Callable[[str], AbstractContextManager[None]] = field(default=_unseen, compare=False, repr=False)
     reading: Reading = field(default_factory=Reading, compare=False, repr=False)
+    approved: set[str] = field(default_factory=set, compare=False, repr=False)
+    is_lent: bool = False
 
 
 def _keeps_nothing(_arguments: Mapping[str, Any]) -> bool:

@@ -54,18 +54,21 @@ async def open_toolbox(
 ) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
-    workspaces, has_vault = Workspaces(data_dir / WORKSPACES), lender is not None
+    workspaces = Workspaces(data_dir / WORKSPACES)
     await databases.check()
     async with AsyncExitStack() as stack:
-        web = await stack.enter_async_context(WebSession(exempt=lender.addresses if lender else ()))
+        web = await stack.enter_async_context(WebSession())
+        lent = await stack.enter_async_context(WebSession(exempt=lender.addresses)) if lender else None
         files = Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
         stack.callback(files.close)
         engine = _engine(settings.web)
         if engine is not None:
             stack.push_async_callback(engine.close)
         offered = [
-            execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces, has_vault=has_vault),
-            web_tools(web, engine, has_vault=has_vault),
+            execution_tools(
+                await find_sandbox(hidden=[data_dir, Path.home()]), workspaces, has_vault=lender is not None
+            ),
+            web_tools(web, engine, lent=lent),
             database_tools(databases),
             browser_tools(await _browser(settings.browser, clock, stack), workspaces, files),
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from agent.commands.parsing import parse_command
+from gateway.contracts.commands import find_command
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.schedules import is_firing
 
@@ -34,4 +34,4 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 
 def _is_alone(message: InboundMessage) -> bool:
     """A command is no conversation, and in a turn that a schedule began nobody is present."""
-    return parse_command(message.text) is not None or is_firing(message)
+    return find_command(message.text) is not None or is_firing(message)

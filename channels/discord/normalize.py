@@ -22,10 +22,10 @@ from channels.normalized import (
     RawQuote,
     Retraction,
     apart,
-    find_command,
     without,
 )
 from channels.raw import canonical
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind, QuoteKind
 

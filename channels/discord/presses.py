@@ -13,7 +13,8 @@ from typing import Final
 
 from channels.discord.address import DiscordTarget, make_target
 from channels.discord.normalize import DiscordIdentity
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import ControlKind
 

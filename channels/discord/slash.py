@@ -10,8 +10,8 @@ from typing import Final
 
 from channels.discord.address import DiscordTarget, make_target
 from channels.discord.normalize import DiscordIdentity
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
-from gateway.contracts.commands import COMMANDS
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming
+from gateway.contracts.commands import COMMANDS, find_command
 from gateway.contracts.ids import ReplyAddress
 
 _SNOWFLAKE: Final = re.compile(r"\d{1,20}")

@@ -10,7 +10,7 @@ from gateway.contracts.messages import CleanText, clipped
 from gateway.contracts.ports import Scrubber
 from gateway.limits import AUTHOR_NAME_CHARS_MAX
 
-_UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+_UNFIT: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 """Ends of lines, what terminals obey, and marks that turn the direction of writing; some languages need the other
 invisible ones."""
 

@@ -12,16 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from channels.normalized import (
-    Addressing,
-    Ignored,
-    IgnoreReason,
-    Incoming,
-    Migrated,
-    Retraction,
-    find_command,
-    without,
-)
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Migrated, Retraction, without
 from channels.raw import Raw, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.commands import picks_below, spelled_out
@@ -29,6 +20,7 @@ from channels.slack.quotes import forwarded
 from channels.slack.references import references
 from channels.slack.rich_text import said_in
 from channels.slack.wording import TOKEN, readable
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 
 TakesPart: TypeAlias = Callable[[str, str], bool]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming
 from channels.raw import Raw, mapping, mappings, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.normalize import SlackIdentity, presser
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

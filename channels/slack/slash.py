@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming
 from channels.raw import Raw, mapping, text
 from channels.slack.address import SlackTarget, make_target
 from channels.slack.commands import is_for_one, meant_by, picks_below
 from channels.slack.normalize import SlackIdentity, realm_of
 from channels.slack.wording import readable
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

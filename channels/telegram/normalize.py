@@ -6,20 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from channels.normalized import (
-    Addressing,
-    Ignored,
-    IgnoreReason,
-    Incoming,
-    Migrated,
-    find_command,
-    without,
-)
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Migrated, without
 from channels.raw import Raw, integer, mapping, mappings, text
 from channels.telegram.address import TelegramTarget, make_target
 from channels.telegram.attached import attachments
 from channels.telegram.quotes import forwarded, quotes, user_name, words
 from channels.text.graphemes import utf16_units
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 
 TEXT_UNITS_SPLIT: Final = 4096  # where a sender's client cuts a long text in two

@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, find_command
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming
 from channels.raw import integer, mapping, text
 from channels.telegram.address import TelegramTarget, make_target
 from channels.telegram.normalize import TelegramIdentity, place_of
 from channels.telegram.quotes import user_name
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import ControlKind
 

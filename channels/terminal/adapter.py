@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from channels.adapter import CONNECTED, Budget, Door
-from channels.normalized import Addressing, Incoming, find_command
+from channels.normalized import Addressing, Incoming
 from gateway.contracts.access import TERMINAL
+from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText

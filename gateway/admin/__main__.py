@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from importlib.metadata import version
 
 import uvicorn
 from fastapi import FastAPI
 
 from gateway.admin.app import Parts, create_app
+from gateway.admin.deliveries import note_queue
 from gateway.admin.operator_channel import take_replies
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -60,21 +61,23 @@ async def _serve(loaded: Loaded) -> None:
                 stopping=stopping,
             )
             taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)
-            await _until_stopped(create_app(parts, token), listener, stopping, beside=taking)
+            noting = note_queue(bus.operator)
+            await _until_stopped(create_app(parts, token), listener, stopping, beside=(taking, noting))
 
 
 async def _until_stopped(
-    app: FastAPI, listener: socket.socket, stopping: asyncio.Event, *, beside: Coroutine[None, None, None]
+    app: FastAPI, listener: socket.socket, stopping: asyncio.Event, *, beside: Sequence[Coroutine[None, None, None]]
 ) -> None:
-    """Serve until SIGTERM or SIGINT, which set `stopping`. `beside` runs along; if it fails, the role does."""
+    """Serve until SIGTERM or SIGINT, which set `stopping`. What is `beside` runs along; if it fails, the role does."""
     config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE_S)
     server = _Server(config, stopping)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.leave)
     async with asyncio.TaskGroup() as group:
-        running = group.create_task(beside)
+        running = [group.create_task(each) for each in beside]
         await server.serve(sockets=[listener])
-        running.cancel()
+        for task in running:
+            task.cancel()
 
 
 class _Server(uvicorn.Server):

@@ -13,7 +13,7 @@ from gateway.admin.answers import refusals
 from gateway.admin.asked import ADMIN, owner_of, read
 from gateway.admin.views import moment
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
-from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.access import Audience, Pairing, PlaceApproval, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
@@ -60,6 +60,17 @@ class PairingOrder(BaseModel):
     role: GrantRole = GrantRole.MEMBER
 
 
+class ApprovalView(BaseModel):
+    """What an admin approved for good in one place."""
+
+    place: str
+    tool: str
+    role: GrantRole = Field(description="The least role for whom it holds.")
+    digest: str = Field(description="Of the one call that was approved; empty: every call of the tool.")
+    approved_by: str
+    approved_at: datetime
+
+
 class PlaceView(BaseModel):
     """What was decided about one place, beside what the configuration says; null where nothing was."""
 
@@ -86,11 +97,12 @@ class PlaceOrder(BaseModel):
 
 
 def access_routes(keeper: Doorkeeper, clock: Clock) -> APIRouter:
-    """The routes below /api/grants, /api/pairings and /api/places."""
+    """The routes below /api/grants, /api/pairings, /api/places and /api/approvals."""
     router = APIRouter(prefix="/api", tags=["access"])
     _add_people(router, keeper)
     _add_strangers(router, keeper, clock)
     _add_places(router, keeper)
+    _add_approvals(router, keeper)
     return router
 
 
@@ -165,9 +177,34 @@ def _add_places(router: APIRouter, keeper: Doorkeeper) -> None:
 
     @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(place: str) -> None:
-        """A place is as it is configured; 404 if nothing was decided about it."""
+        """A place is as it is configured, and all calls are asked about there that it says so of; 404 if nothing was
+        decided about it."""
         if not await keeper.set_place(read(place, place_named), PlaceRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
+
+
+def _add_approvals(router: APIRouter, keeper: Doorkeeper) -> None:
+    @router.get("/approvals")
+    async def approvals() -> list[ApprovalView]:
+        """What admins approved for good, by place."""
+        return list(map(_approval_view, await keeper.approvals()))
+
+    @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def ask_again(place: str, tool: str) -> None:
+        """Calls of this tool are asked about in that place again; 404 if they were."""
+        if not await keeper.ask_again(read(place, place_named), tool, actor=ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
+
+
+def _approval_view(approval: PlaceApproval) -> ApprovalView:
+    return ApprovalView(
+        place=str(approval.place),
+        tool=approval.tool,
+        role=approval.role,
+        digest=approval.digest,
+        approved_by=approval.approved_by,
+        approved_at=moment(approval.approved_at_ms),
+    )
 
 
 def _grant_view(grant: Grant) -> GrantView:

@@ -121,7 +121,7 @@ def _for_pages(parts: Parts) -> Sequence[APIRouter]:
     return (
         conversations(parts.store),
         families(parts.store, parts.clock),
-        deliveries(parts.store, parts.figures),
+        deliveries(parts.store, parts.figures, parts.clock),
         usage_routes(parts.store.usage, parts.clock),
         tasks(parts.store.tasks, BoardFeed(parts.store.tasks, parts.stopping), parts.clock),
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from fastapi import APIRouter, HTTPException
 from starlette import status
 
@@ -11,24 +14,33 @@ from gateway.admin.views import (
     DeadLetterView,
     DeliveryView,
     HopView,
+    QueueMomentView,
     QueueView,
     dead_letter_view,
     delivery_view,
     hop_view,
+    queue_moment_view,
     queue_view,
 )
-from gateway.contracts.ports import OperatorBus, Store
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ports import Clock, OperatorBus, Store
+from gateway.limits import QUEUE_NOTED_EVERY_S
 from gateway.telemetry.trace import hops_of, nothing_known
 
 
-def deliveries(store: Store, bus: OperatorBus) -> APIRouter:
+def deliveries(store: Store, bus: OperatorBus, clock: Clock) -> APIRouter:
     """The routes under `/api` that follow a message on its way. None of them changes anything."""
     router = APIRouter(prefix="/api", tags=["deliveries"])
 
     @router.get("/queue")
     async def queue() -> QueueView:
         """How much waits, and for how long."""
-        return queue_view(await bus.figures())
+        return queue_view(await bus.figures(), now_ms=clock.now_ms())
+
+    @router.get("/queue/past")
+    async def past() -> list[QueueMomentView]:
+        """How much waited in the last ten minutes, oldest first, every five seconds."""
+        return [queue_moment_view(noted) for noted in await bus.queue_past()]
 
     @router.get("/trace/{id:path}", responses=refusals(404))
     async def trace(id: str) -> list[HopView]:
@@ -68,6 +80,15 @@ def dead_letters(bus: OperatorBus) -> APIRouter:
         _found(await bus.drop_dead(entry_id), entry_id)
 
     return router
+
+
+async def note_queue(bus: OperatorBus) -> None:
+    """Look at the queue again and again for those who ask what it was, until cancelled. What a bus that is away cannot
+    tell is missing."""
+    while True:
+        with contextlib.suppress(BusUnavailable):
+            await bus.note_queue(await bus.figures())
+        await asyncio.sleep(QUEUE_NOTED_EVERY_S)
 
 
 def _found(is_found: bool, entry_id: str) -> None:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from gateway.contracts.entries import Entry, Session
 from gateway.contracts.messages import Whereabouts
-from gateway.contracts.ports import DeadLetter, QueueFigures
+from gateway.contracts.ports import DeadLetter, QueueFigures, QueueMoment
 from gateway.telemetry.trace import Hop
 
 _IS_CHANNEL: Final = re.compile(r"(subagent:)?[a-z][a-z0-9_-]{0,63}").fullmatch
@@ -46,8 +46,11 @@ class MessageView(BaseModel):
     """One entry of a transcript."""
 
     seq: int
-    role: str = Field(description="`user`, `assistant` or `tool`.")
-    kind: str = Field(description="`message`, or `compaction` for a summary of what came before.")
+    role: str = Field(description="Who said it: `user`, `assistant`, `tool`, or `gateway` for a note.")
+    kind: str = Field(
+        description="`message`; `compaction` for a summary of what came before; `note` for what the gateway told the "
+        "model, such as the time, and no person said."
+    )
     text: str
     tool_calls: list[ToolCallView]
     tool_call_id: str
@@ -62,6 +65,7 @@ class MessageView(BaseModel):
 class QueueView(BaseModel):
     """The queue at this moment."""
 
+    at: datetime
     messages: int = Field(description="What waits for an answer, running turns included.")
     oldest_wait_ms: int = Field(description="How long the oldest has waited, of the lanes that are next.")
     lanes_ready: int
@@ -71,6 +75,14 @@ class QueueView(BaseModel):
     agent_processes: int
     replies_unsent: dict[str, int] = Field(description="Committed replies on their way, by channel.")
     channels: dict[str, str] = Field(description="How each channel stands, such as `connected`.")
+
+
+class QueueMomentView(BaseModel):
+    """How much waited at a moment that is over."""
+
+    at: datetime
+    messages: int
+    oldest_wait_ms: int
 
 
 class HopView(BaseModel):
@@ -143,8 +155,10 @@ def checked_channel(channel: str) -> str:
     return channel
 
 
-def queue_view(figures: QueueFigures) -> QueueView:
+def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
+    """The queue as the API shows it."""
     return QueueView(
+        at=moment(now_ms),
         messages=figures.queued,
         oldest_wait_ms=figures.oldest_wait_ms,
         lanes_ready=figures.ready,
@@ -155,6 +169,11 @@ def queue_view(figures: QueueFigures) -> QueueView:
         replies_unsent=figures.outbound_pending,
         channels=figures.channels_connected,
     )
+
+
+def queue_moment_view(noted: QueueMoment) -> QueueMomentView:
+    """A moment of the queue as the API shows it."""
+    return QueueMomentView(at=moment(noted.at_ms), messages=noted.queued, oldest_wait_ms=noted.oldest_wait_ms)
 
 
 def session_view(session: Session, *, children_count: int) -> SessionView:
@@ -180,7 +199,7 @@ def message_view(entry: Entry) -> MessageView:
     """A transcript entry as the API shows it."""
     return MessageView(
         seq=entry.seq,
-        role=entry.role.value,
+        role=entry.speaker,
         kind=entry.kind.value,
         text=entry.text,
         tool_calls=[ToolCallView(id=call.id, name=call.name, arguments=call.arguments) for call in entry.tool_calls],

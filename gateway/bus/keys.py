@@ -278,6 +278,10 @@ class ShardKeys:
         return self._named("tally")
 
     @property
+    def queue_past(self) -> str:
+        return self._named("queued")
+
+    @property
     def meta(self) -> str:
         return self._named("meta")
 
@@ -382,6 +386,7 @@ DECLARED: Final = (
     KeyKind("chan", "hash", _EXPIRES, "figures", "channel -> end of the report in ms|state"),
     KeyKind("models", "hash", _EXPIRES, "figures", "model -> why it does not answer, MODEL_TROUBLES_TTL_S"),
     KeyKind("tally", "hash", _PERMANENT, "figures", "metric, labels -> how often; as many as models are configured"),
+    KeyKind("queued", "stream", _EXPIRES, "figures", "how much waited, each QUEUE_NOTED_EVERY_S for QUEUE_PAST_S"),
     KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
 )
 

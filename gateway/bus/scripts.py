@@ -3,6 +3,9 @@
 A script is the limits under their own names, its prelude, and its file; the scripts about lanes have a
 prelude of their own in between (see `lanescripts.py`). It is addressed by
 the SHA-1 of all that, so two versions of Trivet run side by side on one server.
+
+A server that is full (`maxmemory`) takes in nothing new, and lets what it has be answered, which is how it gets room
+again: only the scripts in `TAKES_IN` are refused then.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ from gateway.limits import (
     PAIRING_LOCKED_S,
     PAIRING_TAKEN_S,
     PAIRING_TRIES_MAX,
+    QUEUE_NOTED_EVERY_S,
+    QUEUE_PAST_S,
     RECEIPTS_MAX,
     REFUSALS_WINDOW_S,
     RESTARTS_IN_FRONT_MAX,
@@ -63,6 +68,8 @@ _NUMBERS: Final = {
     "PAIRING_TAKEN_MS": PAIRING_TAKEN_S * 1000,
     "PAIRING_TRIES_MAX": PAIRING_TRIES_MAX,
     "PAUSE_MEMORY_MS": _PAUSE_MEMORY_S * 1000,
+    "QUEUE_NOTED_EVERY_MS": int(QUEUE_NOTED_EVERY_S * 1000),
+    "QUEUE_PAST_MS": QUEUE_PAST_S * 1000,
     "REAP_LANES_MAX": _REAP_LANES_MAX,
     "RECEIPTS_MAX": RECEIPTS_MAX,
     "REFUSALS_WINDOW_MS": REFUSALS_WINDOW_S * 1000,
@@ -88,6 +95,11 @@ LANE_SCRIPTS: Final = frozenset(
     }
 )
 """Those that begin with the keys and arguments that all of them share."""
+TAKES_IN: Final = frozenset({"amend", "ask_pairing", "ask_suggestions", "enqueue", "put_secrets"})
+"""Those that bring something that was not there; what they refuse is brought again."""
+_LOOKS: Final = frozenset({"figures", "find_waiting", "list_lanes", "view_access"})
+"""Those that write nothing."""
+_OVER_THE_BOUND: Final = "prelude_full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +115,8 @@ class Script:
 def script(name: str) -> Script:
     """The script in `lua/<name>.lua`, read once."""
     lanes = _lua(_LANES_PRELUDE) if name in LANE_SCRIPTS else ""
-    text = f"{_limits()}{_lua(_PRELUDE)}{lanes}{_lua(name)}"
+    passes = "" if name in TAKES_IN | _LOOKS else _lua(_OVER_THE_BOUND)
+    text = f"{_limits()}{_lua(_PRELUDE)}{lanes}{passes}{_lua(name)}"
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
@@ -111,7 +124,7 @@ def script(name: str) -> Script:
 def all_scripts() -> tuple[Script, ...]:
     """Every script, for loading them when a connection is made."""
     names = sorted(entry.name.removesuffix(".lua") for entry in (files(__package__) / "lua").iterdir())
-    return tuple(script(name) for name in names if name not in (_PRELUDE, _LANES_PRELUDE))
+    return tuple(script(name) for name in names if not name.startswith(_PRELUDE))
 
 
 def digest(identity: str) -> bytes:

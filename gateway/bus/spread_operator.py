@@ -13,7 +13,7 @@ from gateway.contracts.access import AccessView, Asked, Pairing, Projection, Tak
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord
-from gateway.contracts.ports import DeadLetter, ModelTrouble, QueueFigures, WaitingMessage
+from gateway.contracts.ports import DeadLetter, ModelTrouble, QueueFigures, QueueMoment, WaitingMessage
 
 
 class SpreadAccess:
@@ -56,7 +56,7 @@ class SpreadAccess:
 
 class SpreadOperator:
     """`gateway.contracts.ports.OperatorBus`: figures are sums, and none are given while a shard is away.
-    Counts, and what is told of models, are in the first."""
+    Counts, what is told of models, and how much waited before are in the first."""
 
     def __init__(self, shards: Sequence[Shard]) -> None:
         self._shards = shards
@@ -79,6 +79,12 @@ class SpreadOperator:
             ambiguous_sends={name: count for figures in found for name, count in figures.ambiguous_sends.items()},
             oldest_wait_ms=max(figures.oldest_wait_ms for figures in found),
         )
+
+    async def note_queue(self, figures: QueueFigures) -> None:
+        await self._shards[0].operator.note_queue(figures)
+
+    async def queue_past(self) -> Sequence[QueueMoment]:
+        return await self._shards[0].operator.queue_past()
 
     async def lane_depth(self, key: SessionKey) -> tuple[int, bool]:
         return await self._rooms.of(key).lane_depth(key)

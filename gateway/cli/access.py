@@ -13,7 +13,7 @@ import typer
 from gateway.cli.doors import doorkeeper
 from gateway.cli.options import ConfigOption, loaded_and_warned, say
 from gateway.clock import SystemClock
-from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceRule, place_named
+from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceApproval, PlaceRule, place_named
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
@@ -129,6 +129,9 @@ def place(
     roles: Annotated[
         str | None, typer.Option(help="Ids of a server's roles: strangers with one may talk to it; empty for any.")
     ] = None,
+    ask: Annotated[
+        str | None, typer.Option(help="A tool: take back what an admin approved of it there for good.")
+    ] = None,
     reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -136,14 +139,19 @@ def place(
     name = place_named(where)
     rule = PlaceRule(audience, guests, _listed(tools), profile, _listed(roles)).checked()
 
-    async def change(keeper: Doorkeeper) -> PlaceRule:
+    async def change(keeper: Doorkeeper) -> tuple[PlaceRule, Sequence[PlaceApproval]]:
         before = PlaceRule() if reset else (await keeper.places()).get(name, PlaceRule())
         after = rule.over(before)
         if reset or not rule.is_empty:
             await keeper.set_place(name, after, actor=_ACTOR)
-        return after
+        if ask is not None:
+            await keeper.ask_again(name, ask, actor=_ACTOR)
+        return after, [each for each in await keeper.approvals() if each.place == name]
 
-    say(f"{name}: {_run(config, change)}")
+    holds, approved = _run(config, change)
+    say(f"{name}: {holds}")
+    for each in approved:
+        say(_approval_line(each))
 
 
 def _listed(names: str | None) -> tuple[str, ...] | None:
@@ -194,13 +202,16 @@ def _run(config: Path | None, act: Callable[[Doorkeeper], Awaitable[T]]) -> T:
 
 async def _list(keeper: Doorkeeper) -> None:
     grants, places, limited = await keeper.grants(), await keeper.places(), await keeper.limits()
+    approved = await keeper.approvals()
     for decided in grants:
         say(_grant_line(decided))
     for name, rule in places.items():
         say(f"{name!s:<32}  {rule}")
+    for each in approved:
+        say(_approval_line(each))
     for whom, limit in limited.items():
         say(f"{whom!s:<32}  {limit}")
-    if not grants and not places and not limited:
+    if not (grants or places or approved or limited):
         say("Nothing was decided yet: what the configuration says holds.")
 
 
@@ -223,6 +234,10 @@ async def _list_pairings(keeper: Doorkeeper) -> None:
 def _grant_line(decided: Grant) -> str:
     why = f": {decided.reason}" if decided.reason else ""
     return f"{decided.key!s:<32}  {decided.role.value:<8}  {_day(decided.created_at_ms)}  by {decided.granted_by}{why}"
+
+
+def _approval_line(approval: PlaceApproval) -> str:
+    return f"{approval.place!s:<32}  {approval}  {_day(approval.approved_at_ms)}  by {approval.approved_by}"
 
 
 def _pairing_line(pairing: Pairing) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from gateway.config import Loaded, load, process_environment
 from gateway.config.loading import CONFIG_VARIABLE
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
+from gateway.scrub.structured import each_text
 from gateway.telemetry import crashes
 
 ConfigOption: TypeAlias = Annotated[
@@ -36,6 +38,12 @@ def loaded_and_warned(config: Path | None) -> Loaded:
 def say(text: str, *, err: bool = False) -> None:
     """One line or more for the operator's terminal, which is no better place for a secret than a log."""
     typer.echo(crashes.spoken(text), err=err)
+
+
+def say_document(document: object) -> None:
+    """Print one JSON document. Each text in it is scrubbed by itself, so that the name of its field makes no secret of
+    one of our ids."""
+    typer.echo(json.dumps(each_text(document, crashes.spoken), ensure_ascii=False, indent=2))
 
 
 def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:

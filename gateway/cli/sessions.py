@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -13,7 +12,7 @@ import typer
 from gateway.admin.family_views import nested
 from gateway.admin.views import SessionView, session_view
 from gateway.cli.doors import checked_store
-from gateway.cli.options import ConfigOption, loaded_and_warned, say
+from gateway.cli.options import ConfigOption, loaded_and_warned, say, say_document
 from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.contracts.entries import Session
@@ -71,7 +70,7 @@ async def print_list(settings: Settings, key: SessionKey | None, *, as_json: boo
         found = await store.sessions(key=key, limit=LISTED)
         counts = await store.tasks.count_children([session.id for session in found])
     if as_json:
-        say(_document([session_view(session, children_count=counts.get(session.id, 0)) for session in found]))
+        say_document(_rows([session_view(session, children_count=counts.get(session.id, 0)) for session in found]))
         return
     for session in found:
         say(f"{head_line(session)}{_children(counts.get(session.id, 0))}")
@@ -87,7 +86,7 @@ async def print_trees(settings: Settings, session_id: str | None, key: SessionKe
         found = [await _family(store, root) for root in roots]
     now_ms = SystemClock().now_ms()
     if as_json:
-        say(_document([nested(family, tasks, now_ms=now_ms) for family, tasks in found]))
+        say_document(_rows([nested(family, tasks, now_ms=now_ms) for family, tasks in found]))
         return
     for family, tasks in found:
         for line in tree_lines(family, tasks, now_ms=now_ms):
@@ -103,9 +102,9 @@ async def _family(store: Store, session_id: str) -> tuple[Sequence[Session], Seq
     return family, await store.tasks.tasks_below(session_id)
 
 
-def _document(rows: Sequence[SessionView]) -> str:
-    """One JSON document: an array of the rows that the API gives."""
-    return json.dumps([row.model_dump(mode="json") for row in rows], ensure_ascii=False, indent=2)
+def _rows(rows: Sequence[SessionView]) -> list[dict[str, object]]:
+    """List the rows as the API gives them."""
+    return [row.model_dump(mode="json") for row in rows]
 
 
 def tree_lines(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> list[str]:

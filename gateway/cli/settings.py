@@ -18,7 +18,8 @@ def schema() -> None:
 
 @app.command()
 def show(config: ConfigOption = None) -> None:
-    """Print every key with the value in force and where it comes from; secrets are masked."""
+    """Print every key with the value in force and where it comes from. Secrets are masked, and of tool servers neither
+    arguments nor paths are shown: keys may stand there."""
     say(as_table(loaded_and_warned(config)))
 
 

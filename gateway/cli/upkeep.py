@@ -77,6 +77,8 @@ def backup(
     path = output or Path(f"trivet-{taken:%Y%m%d-%H%M%S}.tar.gz")
     with private_file(path, "--output") as file:
         archived = archive(settings.data_dir, database, file, folder=path.parent)
+    if archived.left_out:
+        typer.echo(f"files and folders that could not be read, and are not in it: {archived.left_out}", err=True)
     if database is None:
         say(f"{path}: {archived.files} files. The database is on a server, copy it there: pg_dump of {masked_url(url)}")
     else:

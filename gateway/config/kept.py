@@ -21,6 +21,7 @@ from gateway.limits import ADMIN_TOKEN_CHARS_MIN
 ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
 PLACEHOLDER_KEY_FILE: Final = "placeholder-key"
 VAULT_KEY_FILE: Final = "vault-key"
+REDIS_PASSWORD_FILE: Final = "redis-password"  # noqa: S105 - likewise
 _BYTES: Final = 32
 
 
@@ -45,6 +46,20 @@ def placeholder_key(settings: Settings) -> str:
 def vault_key(settings: Settings) -> str:
     """What the vault encrypts with: equal in every process of an installation. Raises `ConfigError`."""
     return _kept(settings.scrub.vault.key, settings.data_dir / VAULT_KEY_FILE, "scrub.vault.key")
+
+
+def redis_password(data_dir: Path) -> str:
+    """What the embedded server asks of its clients, made at its first start. Raises `ConfigError`."""
+    return _kept(None, data_dir / REDIS_PASSWORD_FILE, "the embedded Valkey")
+
+
+def redis_password_if_made(data_dir: Path) -> str:
+    """The same, "" where no server was started that asks for one. Raises `ConfigError`."""
+    path = data_dir / REDIS_PASSWORD_FILE
+    try:
+        return _read(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): run this as the user who runs Trivet") from error
 
 
 def _kept(configured: SecretStr | None, path: Path, setting: str) -> str:

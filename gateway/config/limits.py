@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -15,6 +15,12 @@ from gateway.contracts.spending import Caps, nano_of
 PerMinute = Annotated[int, Field(ge=0, le=PER_MINUTE_MAX)]
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
 Usd = Annotated[float, Field(ge=0, le=USD_MAX, allow_inf_nan=False)]
+
+GUEST_TURNS: Final = 50  # a long day of somebody who tries it out
+GUEST_TOKENS: Final = 2_000_000  # of them, with some rounds of tools; also where a model's price is not known
+GUEST_USD: Final = 2.0
+POT_TOKENS: Final = 100_000_000  # some ten thousand turns
+POT_USD: Final = 25.0  # what an operator can bear who looks once a day
 
 
 class Allowance(Section):
@@ -72,8 +78,51 @@ class RoleAllowance(Section):
         return general.model_copy(update=self.model_dump(exclude_none=True, exclude={"messages_per_minute"}))
 
 
+class GuestAllowance(RoleAllowance):
+    """Of guests, whom nobody knows: limited by default."""
+
+    tokens: Count | None = Field(
+        default=GUEST_TOKENS,
+        description="Tokens per UTC day for each guest; by default no more than limits.user.tokens. 0: no limit.",
+        json_schema_extra=expecting("a whole number, 0 or more"),
+    )
+    usd: Usd | None = Field(
+        default=GUEST_USD,
+        description="US dollars per UTC day for each guest; by default no more than limits.user.usd. 0: no limit.",
+        json_schema_extra=expecting("a number of dollars, 0 or more"),
+    )
+    turns: Count | None = Field(
+        default=GUEST_TURNS,
+        description="Turns per UTC day for each guest; by default no more than limits.user.turns. 0: no limit.",
+        json_schema_extra=expecting("a whole number, 0 or more"),
+    )
+
+    def over(self, general: Allowance) -> Allowance:
+        """What is said of guests; of what is not, the stricter of the default and of what is said in general."""
+        own = super().over(general)
+        usual = {"tokens", "usd", "turns"} - self.model_fields_set
+        return own.model_copy(
+            update={name: min(filter(None, (getattr(own, name), getattr(general, name)))) for name in usual}
+        )
+
+
+class PotAllowance(Allowance):
+    """Of all together: limited by default, so that nothing that goes wrong costs more than a day."""
+
+    tokens: Count = Field(
+        default=POT_TOKENS,
+        description="Tokens of models, in and out, per UTC day, of all users together. 0: no limit.",
+        json_schema_extra=expecting("a whole number, 0 or more"),
+    )
+    usd: Usd = Field(
+        default=POT_USD,
+        description="US dollars for models per UTC day, of all users together. 0: no limit.",
+        json_schema_extra=expecting("a number of dollars, 0 or more"),
+    )
+
+
 class Limits(Section):
-    """What a day may cost, and how fast people may write. No day is limited unless it is said here."""
+    """What a day may cost, and how fast people may write. By default a day of guests and of all together is limited."""
 
     messages_per_minute: PerMinute = Field(
         default=20,
@@ -99,10 +148,10 @@ class Limits(Section):
         json_schema_extra=expecting(f"a whole number from 0 to {PER_MINUTE_MAX}"),
     )
     user: Allowance = Allowance()
-    guest: RoleAllowance = RoleAllowance()
+    guest: GuestAllowance = GuestAllowance()
     member: RoleAllowance = RoleAllowance()
     admin: RoleAllowance = RoleAllowance()
-    pot: Allowance = Allowance()
+    pot: PotAllowance = PotAllowance()
 
     def caps_of(self, role: GrantRole) -> Caps:
         """For each user of `role`; whoever is blocked gets no more than a guest."""

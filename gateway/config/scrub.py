@@ -50,7 +50,8 @@ class Vault(Section):
     hosts: tuple[Origin, ...] = Field(
         default=(),
         description="Where web_fetch may send a kept secret as a header: hosts, by https on port 443, or origins such "
-        "as http://10.0.0.5:8080, which are then also reached where they are not on the public web. Empty: nowhere.",
+        "as http://10.0.0.5:8080, which calls with such a secret, and no others, reach also where they are not on the "
+        "public web. Empty: nowhere.",
         json_schema_extra=expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]'),
     )
     key: UnguessableKey = Field(

@@ -28,7 +28,15 @@ from gateway.config.subagents import Subagents
 from gateway.config.telemetry import Telemetry
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionScope
-from gateway.limits import ADMIN_TOKEN_CHARS_MIN, LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
+from gateway.limits import (
+    ADMIN_TOKEN_CHARS_MIN,
+    LANE_MESSAGES_MAX,
+    QUEUE_MESSAGES_MAX,
+    REDIS_MEMORY_MB,
+    REDIS_MEMORY_MB_MIN,
+    TURNS_MAX,
+    USER_TURNS_MAX,
+)
 
 REDIS_SCHEMES: Final = (
     "redis://",
@@ -85,6 +93,11 @@ class Redis(Section):
         le=REPLICAS_MAX,
         description="How many replicas must have a message before the platform is told that it was received. "
         "Trivet's own Valkey has none.",
+    )
+    memory_mb: int = Field(
+        default=REDIS_MEMORY_MB,
+        ge=REDIS_MEMORY_MB_MIN,
+        description="Megabytes that Trivet's own Valkey may take. What is said while it is full waits on its platform.",
     )
 
 
@@ -207,7 +220,8 @@ class Session(Section):
 
     scope: SessionScope = Field(
         default=SessionScope.PLACE,
-        description="place: one session per person and place; user: one per person; shared: one per place.",
+        description="place: one session per person and place; user: one per person, so that what was said in private "
+        "is known in groups; shared: one per place, for all who speak there.",
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -13,9 +15,9 @@ from gateway.config.credentials import masked_url
 from gateway.config.derived import database_url, utility_model
 from gateway.config.loading import Loaded
 from gateway.config.settings import Settings
+from gateway.config.tools import McpSetting
 
 MASK = "***"
-_IN_FORCE = {"database.url": database_url, "agent.utility_model": utility_model}
 _COMMENT_CHARS = 110
 _SHOWN_CHARS_MAX = 200  # of one value: a prompt is longer
 
@@ -52,13 +54,32 @@ def env_example() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _mcp(settings: Settings) -> tuple[str, ...]:
+    """The servers without what may be a key: arguments, and all of an address but its host."""
+    return tuple(map(_server, settings.tools.mcp_servers))
+
+
+def _server(server: McpSetting) -> str:
+    if not server.command:
+        parts = urlsplit(server.url)
+        host = parts.netloc.rpartition("@")[2]
+        more = "/…" if parts.path.strip("/") or parts.query or parts.fragment else parts.path
+        return f"{server.name}={parts.scheme}://{host}{more}"
+    program, *arguments = server.command
+    return f"{server.name}={program} ({len(arguments)} argument{'s' * (len(arguments) != 1)})"
+
+
+_SHOWN_AS: Final = {"database.url": database_url, "agent.utility_model": utility_model, "tools.mcp": _mcp}
+"""What is shown is not what was written: the value in force, or a part of it."""
+
+
 def _shown(settings: Settings, key: str) -> str:
     value = value_of(settings, key)
-    if value in (None, "") and key not in _IN_FORCE:
+    if value in (None, "") and key not in _SHOWN_AS:
         return "-"
     if isinstance(value, SecretStr):
         return MASK
-    if key in _IN_FORCE:
-        value = _IN_FORCE[key](settings)
+    if key in _SHOWN_AS:
+        value = _SHOWN_AS[key](settings)
     shown = masked_url(to_toml(value))
     return shown if len(shown) <= _SHOWN_CHARS_MAX else f"{shown[:_SHOWN_CHARS_MAX]}…"

@@ -125,8 +125,9 @@ class Tools(Section):
         default=(),
         description="Lines such as `allow shell for admin in dm` or `deny network`: allow, ask-self, ask or deny; a "
         "tool or a risk (read, write, execute, network, spend); roles joined by +; dm or group. ask wants the approval "
-        "of an admin, who is asked in private; with ask-self whoever asked may approve, too. Without a line: read is "
-        "allowed, an admin is asked about everything else, everybody else is denied it.",
+        "of an admin, who is asked in private, and may approve a tool for the turn or always in that place, too; with "
+        "ask-self whoever asked may approve the one call. Without a line: read is allowed, an admin is asked about "
+        "everything else, everybody else is denied it.",
         json_schema_extra=expecting('a list of lines such as ["allow shell for admin in dm"]'),
     )
     approval_ttl_s: Annotated[int, Field(ge=1, le=24 * 3600)] = Field(

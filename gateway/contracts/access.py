@@ -106,6 +106,24 @@ class PlaceRule:
         return ", ".join(filter(None, words)) or "as configured"
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceApproval:
+    """What an admin approved for good: calls of `tool` in `place`, asked for by somebody with `role` or a higher one.
+    `digest` is that of the one call that is meant; empty: every call."""
+
+    place: SessionKey
+    tool: str
+    role: GrantRole
+    digest: str = ""
+    approved_by: str = ""
+    approved_at_ms: int = 0
+
+    def __str__(self) -> str:
+        """As an operator reads it."""
+        calls = f"one call of {self.tool}, {self.digest[:8]}" if self.digest else self.tool
+        return f"{calls}: approved for {self.role.value} and above"
+
+
 def _each_once(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return None if names is None else tuple(dict.fromkeys(names))
 
@@ -257,6 +275,12 @@ def levels_of(channel: str, realm: str, place: Sequence[str]) -> tuple[SessionKe
         return ()
     names = (*(((realm,),) if realm else ()), *(tuple(place[: end + 1]) for end in range(len(place))))
     return tuple(SessionKey(channel, "", name) for name in names)
+
+
+def room_of(key: SessionKey, place: Sequence[str]) -> SessionKey:
+    """The name of the place that was spoken in, its threads included; of a direct message, where `place` is empty, that
+    of the person's own. `/place` means the same."""
+    return SessionKey(key.channel, "", tuple(place[:1]) or (key.user,))
 
 
 def place_named(text: str) -> SessionKey:

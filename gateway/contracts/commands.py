@@ -1,10 +1,12 @@
-"""What people can say with a slash, once: /help, the native menus and their translations are made of this table.
+"""What people can say with a slash, once: /help, the native menus and their translations are made of this table; and
+which texts say it, the same for channels and agents.
 
 What a command does stands in `agent.commands` and `agent.services.control`; a test pins that both know the same names.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +14,7 @@ from typing import Final, LiteralString
 
 from gateway.contracts.access import RANKS
 from gateway.contracts.entries import GrantRole
+from gateway.contracts.messages import ControlKind
 
 
 class Suggests(StrEnum):
@@ -87,3 +90,66 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("start", "what I understand", is_in_menu=False),
 )
 """In the order in which they are offered."""
+
+OWN_NAME: Final = "trivet"
+"""`/trivet status` is `/status`: Slack's slash commands are those of a whole workspace, so ours has our name."""
+
+_GAP: Final = r"[\s\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+"""White space, and what keyboards and clipboards leave that nobody sees."""
+_SLASH: Final = r"[/\u2044\u2215\uff0f]"
+"""Keyboards for Chinese and Japanese write the wide one."""
+_COMMAND: Final = re.compile(
+    rf"{_GAP}*{_SLASH}([A-Za-z][A-Za-z0-9_-]{{0,31}})(?:@\w{{1,64}})?(?:{_GAP}+(.*))?", re.DOTALL
+)
+_SPECS: Final = {spec.name: spec for spec in COMMANDS}
+_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind is not ControlKind.PRESS}
+"""What people say; nobody says a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`/name arguments` at the start of a text. `name` is lower case, without the slash, and has no hyphens."""
+
+    name: str
+    arguments: str = ""
+
+    @property
+    def control(self) -> ControlKind | None:
+        """The kind, for the commands that never wait behind work."""
+        return _CONTROL.get(self.name)
+
+    @property
+    def text(self) -> str:
+        """Spell it the plain way."""
+        return f"/{self.name} {self.arguments}".rstrip()
+
+
+def find_command(text: str) -> Command | None:
+    """Find the command that a text is, also one with the name of a bot behind it (`/new@bot`) or with ours before it
+    (`/trivet new`). None for anything else, such as `/etc/hosts`."""
+    command = _plain(text)
+    return command_behind_name(command.arguments) if command is not None and command.name == OWN_NAME else command
+
+
+def command_behind_name(words: str) -> Command | None:
+    """Find the command that is meant by what stands behind our name: nothing is `/help`, and words that no command
+    begins with are a thing to say.
+
+    A command that takes no argument is none if more follows ("help me with this letter"), but for those that must
+    never wait: who says `stop`, and whatever else, means it.
+    """
+    if not words.strip():
+        return Command("help")
+    spelled = _plain(words)
+    if spelled is not None:
+        return None if spelled.name == OWN_NAME else spelled
+    bare = _plain(f"/{words.strip()}")
+    spec = _SPECS.get(bare.name) if bare is not None else None
+    if bare is None or spec is None:
+        return None
+    return bare if spec.argument or bare.control is not None or not bare.arguments else None
+
+
+def _plain(text: str) -> Command | None:
+    match = _COMMAND.fullmatch(text)
+    return Command(match[1].lower().replace("-", "_"), (match[2] or "").strip()) if match else None

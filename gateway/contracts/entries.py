@@ -28,6 +28,10 @@ class EntryKind(StrEnum):
     """What the gateway told the model in the role of the user: it begins no turn and nobody said it."""
 
 
+GATEWAY: Final = "gateway"
+"""Who speaks in a note, as people are told: no role of a model's protocol."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """One call the model asked for. `arguments` is the model's JSON text, scrubbed."""
@@ -61,6 +65,11 @@ class Entry:
     created_at_ms: int = 0
     is_undone: bool = False
     author: str = ""
+
+    @property
+    def speaker(self) -> str:
+        """Name who said it, for people who read the transcript: its role, but for notes."""
+        return GATEWAY if self.kind is EntryKind.NOTE else self.role.value
 
 
 class UsagePurpose(StrEnum):

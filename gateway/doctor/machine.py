@@ -13,7 +13,9 @@ from typing import Final
 
 from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, masked_url
 from gateway.config.providers import provider_of
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
+from gateway.contracts.limit_rules import LimitRule
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.dumpable import is_closed_to_others
 from gateway.preflight import check_port_free, http_get
@@ -136,6 +138,13 @@ def check_memory() -> Finding:
     if is_closed_to_others():
         return ok(name, "nobody but root looks into our processes")
     return warning(name, "every program of this user can read them", "run Trivet as a user of its own")
+
+
+def check_limits(settings: Settings) -> Iterator[Finding]:
+    """What may a day cost, of one guest and of all together? Admins may have said otherwise of some since."""
+    for key, caps in (("guest", settings.limits.caps_of(GrantRole.GUEST)), ("pot", settings.limits.pot.caps)):
+        said = LimitRule(caps.tokens, caps.nano_usd, caps.turns)
+        yield ok(f"limits.{key}", f"{'each guest' if key == 'guest' else 'all together'}, a day: {said}")
 
 
 def check_telemetry(settings: Settings) -> Finding:

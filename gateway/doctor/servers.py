@@ -8,6 +8,8 @@ from typing import Final
 from gateway.bus.embedded import find_server
 from gateway.bus.inspection import ServerFacts, inspect_bus
 from gateway.config import Settings, database_url, masked_url
+from gateway.config.derived import is_readable_by_others
+from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.store import open_store
@@ -24,7 +26,7 @@ _SQLITE: Final = "sqlite+aiosqlite:///"
 async def check_redis(settings: Settings) -> list[Finding]:
     """Does Redis answer, is it new enough, and does it keep what it is given?"""
     if not settings.redis.url:
-        return [_check_embedded()]
+        return [_check_embedded(settings)]
     try:
         facts = await inspect_bus(settings.redis.url)
     except TrivetError as error:
@@ -68,11 +70,18 @@ def _judge(server: ServerFacts, wait_replicas: int) -> list[Finding]:
     return found
 
 
-def _check_embedded() -> Finding:
+def _check_embedded(settings: Settings) -> Finding:
     try:
-        return ok("redis", f"Trivet's own Valkey, {find_server()}")
+        server = find_server()
     except TrivetError as error:
         return wrong("redis", "no server for redis.url", str(error))
+    path = settings.data_dir / REDIS_PASSWORD_FILE
+    if path.exists() and is_readable_by_others(path):
+        return warning(
+            "redis", f"others may read the password of Trivet's own Valkey, {path}", f"run `chmod 600 {path}`"
+        )
+    kept = f"with its password in {path}" if path.exists() else "which gets a password at its first start"
+    return ok("redis", f"Trivet's own Valkey, {server}, {kept}; {settings.redis.memory_mb} MB at most, nothing dropped")
 
 
 async def check_database(settings: Settings) -> Finding:

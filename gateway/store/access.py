@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, delete, select
+from sqlalchemy import BindParameter, Connection, Executable, Row, Text, bindparam, delete, or_, select
 
-from gateway.contracts.access import Audience, PlaceRule, Projection
-from gateway.contracts.entries import Grant
+from gateway.contracts.access import RANKS, Audience, PlaceApproval, PlaceRule, Projection
+from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 from gateway.store import limits
-from gateway.store.access_tables import access_revision, place_realms, place_rules
+from gateway.store.access_tables import access_revision, place_approvals, place_realms, place_rules
 from gateway.store.auditing import USER, has_changed, write_down
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.ends import persons
@@ -31,6 +31,19 @@ _DROP_GRANT: Final = delete(grants).where(grants.c.owner == bindparam("whose"))
 _RULES: Final = select(place_rules).order_by(place_rules.c.place)
 _RULE: Final = select(place_rules).where(place_rules.c.place == bindparam("where_"))
 _DROP_RULE: Final = delete(place_rules).where(place_rules.c.place == bindparam("where_"))
+_TOOL: Final[BindParameter[str]] = bindparam("what", type_=Text)
+_APPROVALS: Final = select(place_approvals).order_by(place_approvals.c.place, place_approvals.c.approved_at_ms)
+_APPROVAL: Final = select(place_approvals.c.place).where(
+    place_approvals.c.place == bindparam("where_"),
+    place_approvals.c.tool == _TOOL,
+    place_approvals.c.digest == bindparam("which"),
+    place_approvals.c.role.in_(bindparam("roles", expanding=True)),
+)
+_DROP_APPROVALS: Final = (
+    delete(place_approvals)
+    .where(place_approvals.c.place == bindparam("where_"), or_(place_approvals.c.tool == _TOOL, _TOOL == ""))
+    .returning(place_approvals)
+)
 _REALM: Final = select(place_realms.c.realm).where(place_realms.c.place == bindparam("where_"))
 
 
@@ -50,6 +63,11 @@ def _put_rule(insert: InsertInto) -> Executable:
     return statement.on_conflict_do_update(
         index_elements=[place_rules.c.place], set_={name: statement.excluded[name] for name in names}
     )
+
+
+@per_dialect
+def _put_approval(insert: InsertInto) -> Executable:
+    return insert(place_approvals).on_conflict_do_nothing()
 
 
 @per_dialect
@@ -95,8 +113,24 @@ class SqlAccess:
         return await self._database.read(_place_rules)
 
     async def put_place_rule(self, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int) -> bool:
-        """Replace what was decided about a place; an empty rule takes it back."""
+        """Replace what was decided about a place; an empty rule takes it back, with all that was approved there."""
         return await self._database.write(partial(_rule, place=place, rule=rule, actor=actor, now_ms=now_ms))
+
+    async def place_approvals(self) -> Sequence[PlaceApproval]:
+        """All of them, by place, oldest first."""
+        return await self._database.read(_place_approvals)
+
+    async def put_place_approval(self, approval: PlaceApproval) -> bool:
+        """Write down what is not asked about any more."""
+        return await self._database.write(partial(_approve, approval=approval))
+
+    async def drop_place_approvals(self, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
+        """Ask about a tool again in a place."""
+        return await self._database.write(partial(_drop_approvals, place=place, tool=tool, actor=actor, now_ms=now_ms))
+
+    async def is_approved(self, call: PlaceApproval) -> bool:
+        """Whether somebody approved it for that role, or for a lesser one."""
+        return await self._database.read(partial(_is_approved, call=call))
 
     async def limit_rules(self) -> Mapping[Limited, LimitRule]:
         """By whom they are for."""
@@ -171,14 +205,46 @@ def _rule(connection: Connection, place: SessionKey, rule: PlaceRule, actor: str
     has_changed(connection)
     row = connection.execute(_RULE, {"where_": str(place)}).first()
     before = PlaceRule() if row is None else _to_rule(row)
+    is_asked_again = rule.is_empty and _drop_approvals(connection, place, "", actor, now_ms)
     if before == rule:
-        return False
+        return is_asked_again
     if rule.is_empty:
         connection.execute(_DROP_RULE, {"where_": str(place)})
     else:
         connection.execute(_put_rule(connection), {"place": str(place), **_from_rule(rule)})
     write_down(connection, actor, "access.place", f"{PLACE}{place}", _said(before), _said(rule), now_ms)
     return True
+
+
+def _place_approvals(connection: Connection) -> list[PlaceApproval]:
+    return [_to_approval(row) for row in connection.execute(_APPROVALS)]
+
+
+def _approve(connection: Connection, approval: PlaceApproval) -> bool:
+    if connection.execute(_put_approval(connection), _from_approval(approval)).rowcount == 0:
+        return False
+    _note_approval(connection, approval, approval.approved_by, approval.approved_at_ms, is_given=True)
+    return True
+
+
+def _drop_approvals(connection: Connection, place: SessionKey, tool: str, actor: str, now_ms: int) -> bool:
+    """Take back what was approved of a tool in a place; of every tool where none is named."""
+    dropped = [_to_approval(row) for row in connection.execute(_DROP_APPROVALS, {"where_": str(place), "what": tool})]
+    for approval in dropped:
+        _note_approval(connection, approval, actor, now_ms, is_given=False)
+    return bool(dropped)
+
+
+def _note_approval(connection: Connection, approval: PlaceApproval, actor: str, now_ms: int, *, is_given: bool) -> None:
+    told = {"approved": approval.tool, "role": approval.role.value, "digest": approval.digest}
+    before, after = (None, told) if is_given else (told, None)
+    write_down(connection, actor, "access.place", f"{PLACE}{approval.place}", before, after, now_ms)
+
+
+def _is_approved(connection: Connection, call: PlaceApproval) -> bool:
+    roles = [role.value for role in RANKS[: RANKS.index(call.role) + 1]]
+    asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
+    return connection.execute(_APPROVAL, asked).first() is not None
 
 
 def _note_realm(connection: Connection, place: SessionKey, realm: str) -> None:
@@ -206,6 +272,23 @@ def _to_rule(row: Row[Any]) -> PlaceRule:
         None if row.tools is None else tuple(json.loads(row.tools)),
         row.profile,
         None if row.roles is None else tuple(json.loads(row.roles)),
+    )
+
+
+def _from_approval(approval: PlaceApproval) -> Values:
+    return {
+        "place": str(approval.place),
+        "tool": approval.tool,
+        "role": approval.role.value,
+        "digest": approval.digest,
+        "approved_by": approval.approved_by,
+        "approved_at_ms": approval.approved_at_ms,
+    }
+
+
+def _to_approval(row: Row[Any]) -> PlaceApproval:
+    return PlaceApproval(
+        SessionKey.parse(row.place), row.tool, GrantRole(row.role), row.digest, row.approved_by, row.approved_at_ms
     )
 
 

@@ -1,6 +1,7 @@
 """The tables of access beside `grants`: what operators changed about places and limits, and how often anything changed.
 
 place_rules        a place, as changed          place_realms   the server or workspace of a chat
+place_approvals    which tools are not asked about any more
 limit_rules        whom a day is limited to what, and how fast he may write
 access_revision    how often anything of it, or of `grants`, has changed
 """
@@ -24,6 +25,18 @@ place_rules: Final = Table(
     column("roles", Text, doc="JSON list of the platform's roles, of which strangers there need one", nullable=True),
 )
 """What operators changed about places. The bus holds a projection of it."""
+
+place_approvals: Final = Table(
+    "place_approvals",
+    metadata,
+    column("place", Text, doc="as in `place_rules`; a person's own is named after the person", primary_key=True),
+    column("tool", Text, doc="what is not asked about", primary_key=True),
+    column("role", Text, doc="the least GrantRole for whom that holds", primary_key=True),
+    column("digest", Text, doc="of the one call that was approved; empty: every call", primary_key=True),
+    column("approved_by", Text, doc="the admin who said so"),
+    column("approved_at_ms", BigInteger, doc="when"),
+)
+"""What admins approved for good. The agent reads it whenever it would ask."""
 
 place_realms: Final = Table(
     "place_realms",

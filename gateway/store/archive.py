@@ -7,16 +7,18 @@ belongs to those who are about to answer it, and would be answered twice.
 
 from __future__ import annotations
 
+import grp
 import gzip
 import os
+import pwd
 import shutil
 import sqlite3
 import stat
 import tarfile
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Set
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Final
 
@@ -25,14 +27,19 @@ from gateway.contracts.errors import ConfigError, StoreUnavailable
 DATABASE_NAME: Final = "trivet.db"
 _NOT_KEPT: Final = frozenset({"redis"})
 """Folders of `data_dir` that belong to running servers."""
+_DEPTH_MAX: Final = 300  # folders in one another, each held open: no tool of ours goes so deep
+_OPENED: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FLAGS: Final = {stat.S_IFREG: _OPENED, stat.S_IFDIR: _OPENED | os.O_DIRECTORY}
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an archive holds. `database_bytes` 0: no database, for it is on a server or was never made."""
+    """What an archive holds. `database_bytes` 0: no database, for it is on a server or was never made. `left_out` were
+    files and folders that could not be read, or lay too deep."""
 
     database_bytes: int
     files: int
+    left_out: int
 
 
 def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder: Path) -> Archived:
@@ -44,22 +51,92 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
     """
     if not data_dir.is_dir():
         raise ConfigError(f"{data_dir} is not there: nothing was kept yet, or data_dir names another place")
+    kept_apart = (
+        {f"{database}{ending}" for ending in ("", "-wal", "-shm", "-journal")} if database is not None else set()
+    )
     with gzip.GzipFile(fileobj=output, mode="wb") as packed, tarfile.open(fileobj=packed, mode="w|") as into:
         database_bytes = _add_database(into, database, folder) if database is not None else 0
-        files = sum(_add(into, data_dir, path) for path in _kept(data_dir, database, os.fstat(output.fileno())))
-    return Archived(database_bytes, files)
+        packing = _Packing(into, data_dir, kept_apart, os.fstat(output.fileno()))
+        packing.add_all()
+    return Archived(database_bytes, packing.files, packing.left_out)
 
 
-def _kept(data_dir: Path, database: Path | None, output: os.stat_result) -> Iterator[Path]:
-    """Every file, link and folder that belongs into it, folders before what is in them."""
-    beside = {f"{database}{ending}" for ending in ("", "-wal", "-shm", "-journal")} if database is not None else set()
-    for folder, folders, names in os.walk(data_dir):
-        if Path(folder) == data_dir:
-            folders[:] = [name for name in folders if name not in _NOT_KEPT]
-        for name in sorted(folders) + sorted(names):
-            path = Path(folder, name)
-            if str(path) not in beside and not (path.is_file() and os.path.samestat(path.stat(), output)):
-                yield path
+class _Packing:
+    """Puts files, folders and links into an archive. Nothing is reached by a path: whoever writes in a workspace may
+    put a link or a pipe in the place of what was just seen there."""
+
+    def __init__(self, into: tarfile.TarFile, data_dir: Path, kept_apart: Set[str], output: os.stat_result) -> None:
+        self._into = into
+        self._data_dir = data_dir
+        self._kept_apart = kept_apart
+        self._output = output
+        self.files = 0
+        self.left_out = 0
+
+    def add_all(self) -> None:
+        """Everything that belongs into it, folders before what is in them."""
+        folder = os.open(self._data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._add_below(folder, PurePath())
+        finally:
+            os.close(folder)
+
+    def _add_below(self, folder: int, at: PurePath) -> None:
+        for name in sorted(os.listdir(folder)):
+            path = at / name
+            if str(path) not in _NOT_KEPT and str(self._data_dir / path) not in self._kept_apart:
+                self._add(folder, path)
+
+    def _add(self, folder: int, path: PurePath) -> None:
+        """What is gone meanwhile, and what is no file, folder or link, is passed over."""
+        try:
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            kind = stat.S_IFMT(found.st_mode)
+            target = os.readlink(path.name, dir_fd=folder) if kind == stat.S_IFLNK else ""
+            opened = os.open(path.name, _FLAGS[kind], dir_fd=folder) if kind in _FLAGS else None
+        except FileNotFoundError:
+            return
+        except OSError:
+            self.left_out += 1
+            return
+        if target:
+            self._into.addfile(_row(path, found, tarfile.SYMTYPE, target))
+        if opened is not None:
+            try:
+                self._add_opened(opened, path)
+            finally:
+                os.close(opened)
+
+    def _add_opened(self, opened: int, path: PurePath) -> None:
+        found = os.fstat(opened)
+        if stat.S_ISDIR(found.st_mode) and len(path.parts) <= _DEPTH_MAX:
+            self._into.addfile(_row(path, found, tarfile.DIRTYPE))
+            self._add_below(opened, path)
+        elif not stat.S_ISREG(found.st_mode):
+            self.left_out += 1
+        elif not os.path.samestat(found, self._output):
+            self._add_file(opened, _row(path, found, tarfile.REGTYPE))
+            self.files += 1
+
+    def _add_file(self, opened: int, row: tarfile.TarInfo) -> None:
+        """A file that grows or shrinks while it is read must not spoil the archive: what was read is what is
+        written."""
+        with TemporaryFile() as copy, os.fdopen(opened, "rb", closefd=False) as file:
+            shutil.copyfileobj(file, copy)
+            row.size = copy.tell()
+            copy.seek(0)
+            self._into.addfile(row, copy)
+
+
+def _row(path: PurePath, found: os.stat_result, kind: bytes, target: str = "") -> tarfile.TarInfo:
+    """What an archive says of a file, a folder or a link. The second name of a file is a file of its own."""
+    row = tarfile.TarInfo(str(path))
+    row.type, row.linkname = kind, target
+    row.mode, row.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
+    row.uid, row.gid = found.st_uid, found.st_gid
+    with suppress(KeyError):  # users and groups may have no names
+        row.uname, row.gname = pwd.getpwuid(row.uid).pw_name, grp.getgrgid(row.gid).gr_name
+    return row
 
 
 def _add_database(into: tarfile.TarFile, database: Path, folder: Path) -> int:
@@ -78,29 +155,3 @@ def _add_database(into: tarfile.TarFile, database: Path, folder: Path) -> int:
         copy.chmod(0o600)
         into.add(copy, DATABASE_NAME)
         return copy.stat().st_size
-
-
-def _add(into: tarfile.TarFile, data_dir: Path, path: Path) -> bool:
-    """True for a file. What is gone meanwhile, and what is no file, folder or link, is passed over."""
-    try:
-        mode = path.lstat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-            return False
-        row = into.gettarinfo(path, str(path.relative_to(data_dir)))
-        if stat.S_ISREG(mode):
-            _add_file(into, row, path)
-        else:
-            into.addfile(row)
-    except FileNotFoundError:
-        return False
-    return stat.S_ISREG(mode)
-
-
-def _add_file(into: tarfile.TarFile, row: tarfile.TarInfo, path: Path) -> None:
-    """A file that grows or shrinks while it is read must not spoil the archive: what was read is what is written."""
-    row.type, row.linkname = tarfile.REGTYPE, ""  # the second name of a file is a file of its own
-    with TemporaryFile() as copy, path.open("rb") as found:
-        shutil.copyfileobj(found, copy)
-        row.size = copy.tell()
-        copy.seek(0)
-        into.addfile(row, copy)

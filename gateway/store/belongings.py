@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     delete,
     false,
     func,
@@ -32,11 +33,13 @@ from sqlalchemy import (
     update,
 )
 
+from gateway.contracts.entries import GATEWAY, EntryKind
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
-from gateway.store.access_tables import access_revision, place_realms, place_rules
+from gateway.store.access import PLACE
+from gateway.store.access_tables import access_revision, place_approvals, place_realms, place_rules
 from gateway.store.auditing import USER, has_changed
 from gateway.store.board import changed
 from gateway.store.ends import ends_of
@@ -52,6 +55,9 @@ _OWNER: Final[BindParameter[str]] = bindparam("whose", type_=Text)
 _KEYS: Final = select(lanes.c.key).where(lanes.c.owner == _OWNER)
 _SESSIONS: Final = select(sessions.c.id).where(sessions.c.key.in_(_KEYS))
 _TURNS: Final = select(turns.c.id).where(turns.c.key.in_(_KEYS))
+
+_OWN_PLACE: Final = func.replace(_OWNER, ":", ":/")
+"""What a person's direct message is called as a place."""
 
 _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
@@ -85,6 +91,8 @@ def whose(table: Table) -> Any:
             consumed.c.turn_id.in_(_TURNS),
             consumed.c.message_id.in_(select(entries.c.message_id).where(entries.c.session_id.in_(_SESSIONS))),
         )
+    if table is place_approvals:  # of a direct message alone; other places belong to nobody
+        return place_approvals.c.place == _OWN_PLACE
     if "owner" in columns:
         return columns["owner"] == _OWNER
     if "session_id" in columns:
@@ -101,13 +109,21 @@ def _in_order() -> list[Table]:
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
 
 
+_SPEAKER: Final = case((entries.c.kind == EntryKind.NOTE.value, GATEWAY), else_=entries.c.role).label("role")
+"""As `Entry.speaker` has it: nobody is handed out as his own words what the gateway told a model."""
+
+
 def _is_telling(column: Column[Any]) -> bool:
     return column.name not in _INTERNAL and not isinstance(column.type, LargeBinary)
 
 
+def _told_of(table: Table) -> list[ColumnElement[Any]]:
+    return [_SPEAKER if column is entries.c.role else column for column in table.columns if _is_telling(column)]
+
+
 _CONDITIONS: Final = {table: whose(table) for table in _in_order()}
 _HANDED_OUT: Final[dict[str, Select[Any]]] = {
-    table.name: select(*filter(_is_telling, table.columns)).where(condition).order_by(*table.primary_key.columns)
+    table.name: select(*_told_of(table)).where(condition).order_by(*table.primary_key.columns)
     for table, condition in _CONDITIONS.items()
     if table.name not in _DERIVED and table not in _OPERATORS
 }
@@ -115,9 +131,12 @@ _ERASE: Final = {table.name: delete(table).where(condition) for table, condition
 _UNNAME: Final = (
     update(entries).where(entries.c.author == _OWNER).values(author=""),  # from then on a guest, as all unknown are
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
+    update(place_approvals).where(place_approvals.c.approved_by == _OWNER).values(approved_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
     update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
-    update(audit).where(audit.c.subject == literal(USER) + _OWNER).values(subject=ERASED, before="null", after="null"),
+    update(audit)
+    .where(audit.c.subject.in_((literal(USER) + _OWNER, literal(PLACE) + _OWN_PLACE)))
+    .values(subject=ERASED, before="null", after="null"),
 )
 
 

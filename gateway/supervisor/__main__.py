@@ -83,7 +83,7 @@ async def _bus_address(settings: Settings) -> AsyncIterator[str]:
         await check_redis_answers(settings.redis.url)
         yield settings.redis.url
         return
-    server = EmbeddedValkey(settings.data_dir)
+    server = EmbeddedValkey(settings.data_dir, memory_mb=settings.redis.memory_mb)
     url = await server.start()
     keeper = asyncio.create_task(keep_server(server, clock=SystemClock(), chance=random.random, say=_say))
     try:

@@ -48,7 +48,7 @@ async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
     """Somebody who answers: whoever runs already, else a server and an agent of our own, for which the
     terminal has to be patient. Yields the terminal's options."""
     settings = loaded.settings
-    server = EmbeddedValkey(settings.data_dir)
+    server = EmbeddedValkey(settings.data_dir, memory_mb=settings.redis.memory_mb)
     if settings.redis.url:
         yield ()
         return

@@ -1,16 +1,61 @@
-"""ARCHITECTURE.md names what is there, and leaves out no room."""
+"""ARCHITECTURE.md names what is there, and leaves out no room. SECURITY.md and README.md name settings that there are,
+and SECURITY.md bounds that hold."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import log2
 from pathlib import Path
 from typing import Final
+
+import pytest
+
+from agent.limits import (
+    BUTTON_TOKEN_CHARS,
+    LENT_KNOWN_S,
+    SUBAGENT_RIGHTS_EVERY_S,
+    WORKSPACE_BYTES_MAX,
+    WORKSPACE_FILES_MAX,
+)
+from agent.subagents.wire.frames import LINE_BYTES_MAX, LINE_PARTS_MAX
+from channels.discord import signature as of_discord
+from channels.discord.limits import HISTORY_AGE_MAX_S
+from channels.slack import signature as of_slack
+from gateway.clock import _READABLE
+from gateway.config.catalog import Setting, catalog
+from gateway.config.scrub import VAULT_TTL_S_MAX
+from gateway.limits import (
+    ADMIN_TOKEN_CHARS_MIN,
+    FOREIGN_TIMEOUT_S,
+    LINK_CODE_TTL_S,
+    LINK_LOCKED_S,
+    LINK_TRIES_MAX,
+    PAIRING_LOCKED_S,
+    PAIRING_TRIES_MAX,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("gateway", "channels", "agent")
 NO_ROOMS: Final = ("__init__", "__main__", "__pycache__", "py")
 A_NAME: Final = re.compile(r"`([a-z0-9_*/.]+)`")
+A_SETTING: Final = re.compile(r"`\[?([a-z_]+(?:\.[a-z_]+)+)\]?(?: = [^`]*)?`")
+PROMISED: Final = {
+    "An admin token of fewer than 32 characters": (ADMIN_TOKEN_CHARS_MIN, 32),
+    "at most 8 MiB and 250,000 parts": ((LINE_BYTES_MAX, LINE_PARTS_MAX), (8 * 1024 * 1024, 250_000)),
+    "lasts at most 20 seconds": (FOREIGN_TIMEOUT_S, 20),
+    "Five wrong codes": ({PAIRING_TRIES_MAX, LINK_TRIES_MAX}, {5}),
+    "lock their enterer out for an hour": ({PAIRING_LOCKED_S, LINK_LOCKED_S}, {3600}),
+    "its sub-agents end within a second": (SUBAGENT_RIGHTS_EVERY_S < 1, True),
+    "anything older than five minutes": ({of_slack.REPLAY_WINDOW_S, of_discord.REPLAY_WINDOW_S}, {300}),
+    "a random token** of 132 bits": (int(BUTTON_TOKEN_CHARS * log2(len(_READABLE))), 132),
+    "holds ten minutes": (LINK_CODE_TTL_S, 600),
+    "512 MB and 20,000 files": ((WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX), (512 * 1024 * 1024, 20_000)),
+    "History is read back for 24 h": (HISTORY_AGE_MAX_S, 24 * 3600),
+    "kept for at most 15 minutes": (VAULT_TTL_S_MAX, 15 * 60),
+    "remembers for up to 30 minutes": (LENT_KNOWN_S, 30 * 60),
+}
+"""What SECURITY.md says of a bound: the bound in the code, and as it is said."""
 
 
 def rows(heading: str) -> list[tuple[str, str]]:
@@ -74,3 +119,24 @@ def test_no_room_is_left_out() -> None:
     rooms = {path for package in PACKAGES for path in (ROOT / package).iterdir() if path.stem not in NO_ROOMS}
     missing = sorted(str(path.relative_to(ROOT)) for path in rooms - named)
     assert not missing, missing
+
+
+@pytest.mark.parametrize("words", PROMISED)
+def test_a_bound_that_is_promised_is_the_one_that_holds(words: str) -> None:
+    in_the_code, as_said = PROMISED[words]
+    assert words in " ".join((ROOT / "SECURITY.md").read_text("utf-8").split())
+    assert in_the_code == as_said
+
+
+@pytest.mark.parametrize("document", ["SECURITY.md", "README.md"])
+def test_every_setting_that_is_named_exists(document: str) -> None:
+    """Or the table that it stands in; below a table of entries every name is one."""
+    tables = {key.partition(".")[0] for key in catalog()}
+    named = A_SETTING.findall((ROOT / document).read_text("utf-8"))
+    settings = [name for name in named if name.partition(".")[0] in tables]
+    assert len(settings) > 5
+    assert [name for name in settings if not any(is_named(name, setting) for setting in catalog().values())] == []
+
+
+def is_named(name: str, setting: Setting) -> bool:
+    return f"{setting.key}.".startswith(f"{name}.") or (setting.is_table and name.startswith(f"{setting.key}."))

@@ -56,6 +56,11 @@ def says(key: SessionKey, text: str, *, id_: str, author: str = "Ann") -> Inboun
     )
 
 
+def note(text: str) -> Entry:
+    """What the gateway told the model."""
+    return Entry(Role.USER, CleanText(text), kind=EntryKind.NOTE)
+
+
 def answer(text: str) -> Entry:
     """What the assistant said."""
     return Entry(Role.ASSISTANT, CleanText(text))

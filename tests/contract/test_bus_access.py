@@ -17,7 +17,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.ports import QueueFigures, Verdict
-from gateway.limits import PAIRING_LOCKED_S
+from gateway.limits import PAIRING_LOCKED_S, QUEUE_PAST_S
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.keepers import pairing
 from tests.parts.valkey import BusServers
@@ -260,6 +260,29 @@ async def test_figures_show_every_state_of_a_lane(bus: RedisBus) -> None:
     assert await bus.operator.lane_depth(ANNA) == (1, True)
     assert await bus.operator.lane_depth(CARLA) == (1, False)
     assert await bus.operator.lane_depth(SessionKey("telegram", "4")) == (0, False)
+
+
+async def test_how_much_waited_is_kept_for_whoever_looks_later(bus: RedisBus) -> None:
+    assert list(await bus.operator.queue_past()) == []
+    await bus.intake.enqueue(message(1, ANNA))
+    figures = await bus.operator.figures()
+    await bus.operator.note_queue(figures)
+    [kept] = await bus.operator.queue_past()
+    assert (kept.queued, kept.oldest_wait_ms) == (1, figures.oldest_wait_ms)
+
+
+async def test_the_past_of_the_queue_is_bounded_whoever_keeps_it(bus: RedisBus, raw_redis: Any) -> None:
+    """What is too old is forgotten, and of processes that look at the same time one is enough."""
+    seconds, _ = raw_redis.time()
+    figures = await bus.operator.figures()
+    for age_s, queued in ((QUEUE_PAST_S + 60, 9), (QUEUE_PAST_S // 2, 8)):
+        raw_redis.xadd("{q0}:queued", {"queued": queued, "oldest_ms": 1}, id=f"{(seconds - age_s) * 1000}-0")
+    await bus.operator.note_queue(figures)
+    assert [kept.queued for kept in await bus.operator.queue_past()] == [8, 0]
+    assert 0 < raw_redis.ttl("{q0}:queued") <= QUEUE_PAST_S
+    raw_redis.xadd("{q0}:queued", {"queued": 7, "oldest_ms": 1}, id=f"{(seconds + 3600) * 1000}-0")
+    await bus.operator.note_queue(figures)
+    assert [kept.queued for kept in await bus.operator.queue_past()] == [8, 0, 7]
 
 
 async def test_a_channel_that_falls_silent_is_forgotten(bus: RedisBus) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -26,9 +27,10 @@ def guarded_port(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[int]
     port = free_port()
     raw_redis.config_set("bind", "127.0.0.1")
     raw_redis.config_set("port", port)
+    own = urlsplit(valkey_server.url).password
     raw_redis.config_set("requirepass", PASSWORD)
     yield port
-    raw_redis.config_set("requirepass", "")
+    raw_redis.config_set("requirepass", own)
     raw_redis.config_set("port", 0)
     raw_redis.flushall()
 
@@ -85,10 +87,10 @@ async def test_a_wrong_password_is_told_without_telling_it(guarded_port: int, lo
 
 
 @pytest.mark.parametrize("login", ["", ":wrong-secret@"])
-async def test_a_wrong_password_is_told_on_a_unix_socket_too(guarded_port: int, valkey_url: str, login: str) -> None:
+async def test_a_wrong_password_is_told_on_a_unix_socket_too(valkey_server: EmbeddedValkey, login: str) -> None:
     """There the client library calls it a lost connection, for which one would wait in vain."""
     with pytest.raises(ConfigError, match="check user, password") as caught:
-        await open_bus(valkey_url.replace("unix://", f"unix://{login}"))
+        await open_bus(f"unix://{login}{urlsplit(valkey_server.url).path}")
     assert "wrong-secret" not in str(caught.value)
 
 

@@ -8,6 +8,7 @@ import contextlib
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,11 +25,13 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool, ToolContext, ToolResult
+from agent.tools.toolbox import open_toolbox
 from agent.tools.web.session import WebSession
 from agent.tools.web.tools import web_tools
 from channels.inbound.keeping import Keeping
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
+from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import RemovedSecrets
 from gateway.contracts.ports import LoanBook
@@ -36,6 +39,7 @@ from gateway.contracts.vault import Loan, SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
+from gateway.store.foreign import Foreign
 from tests.parts.agents import message
 from tests.parts.tooling import OPEN, People, context, tool
 from tests.scrubbing.slots import draw
@@ -240,14 +244,22 @@ class TestHttp:
         async with WebSession(exempt=[("127.0.0.1", api.port)]) as session:
             yield session
 
-    def tools(self, bus: RedisBus, session: WebSession, *origins: str) -> ToolRegistry:
-        offered, _ = web_tools(session, None, has_vault=True)
-        return registry(*offered, lender=lender(bus, *origins))
+    @pytest.fixture
+    async def public(self) -> AsyncIterator[WebSession]:
+        async with WebSession() as session:
+            yield session
 
-    async def test_a_header_reaches_a_host_that_was_named(self, bus: RedisBus, api: Api, session: WebSession) -> None:
+    @pytest.fixture
+    def offered(self, public: WebSession, session: WebSession) -> Sequence[Tool]:
+        offered, _ = web_tools(public, None, lent=session)
+        return offered
+
+    async def test_a_header_reaches_a_host_that_was_named(
+        self, bus: RedisBus, api: Api, offered: Sequence[Tool]
+    ) -> None:
         handle = await sent(bus, f"use {SECRET} please")
         headers = {"Authorization": f"Bearer {handle}"}
-        tools = self.tools(bus, session, api.origin)
+        tools = registry(*offered, lender=lender(bus, api.origin))
         result = await run(tools, "web_fetch", url=f"{api.origin}/me", secret_headers=headers)
         assert api.heard[0]["Authorization"] == f"Bearer {SECRET}"
         assert handle in result.text
@@ -257,32 +269,54 @@ class TestHttp:
 
     @pytest.mark.parametrize("named", [(), ("https://127.0.0.1",), ("http://127.0.0.1",), ("http://localhost",)])
     async def test_any_other_host_is_refused_before_anybody_is_asked(
-        self, bus: RedisBus, api: Api, session: WebSession, named: tuple[str, ...]
+        self, bus: RedisBus, api: Api, offered: Sequence[Tool], named: tuple[str, ...]
     ) -> None:
         handle = await sent(bus, f"use {SECRET} please")
-        result = await run(
-            self.tools(bus, session, *named), "web_fetch", url=api.origin, secret_headers={"X-Key": handle}
-        )
+        tools = registry(*offered, lender=lender(bus, *named))
+        result = await run(tools, "web_fetch", url=api.origin, secret_headers={"X-Key": handle})
         assert "has not named this host" in result.text
         assert not api.heard
 
-    async def test_it_is_never_put_into_an_address(self, bus: RedisBus, api: Api, session: WebSession) -> None:
+    async def test_a_host_that_was_named_is_open_to_calls_with_a_secret_alone(
+        self, bus: RedisBus, api: Api, tmp_path: Path
+    ) -> None:
+        """As the toolbox has them, and not even over the connection that such a call has left behind."""
+        handle, said = await sent(bus, f"use {SECRET} please"), Counter[bool]()
+        async with open_toolbox(
+            Tools(policy=("allow network",)),
+            data_dir=tmp_path,
+            own=(),
+            databases=Foreign({}),
+            scrubber=SCRUBBER,
+            clock=SystemClock(),
+            approvals=People(),
+            lender=lender(bus, api.origin),
+        ) as tools:
+            for headers in ({"X-Key": handle}, {"X-Key": "a word"}, {}):
+                result = await run(tools, "web_fetch", url=f"{api.origin}/me", secret_headers=headers)
+                said["not on the public web" in result.text] += 1
+        assert said == {False: 1, True: 2}
+        assert [heard.get("X-Key") for heard in api.heard] == [SECRET]
+
+    async def test_it_is_never_put_into_an_address(self, bus: RedisBus, api: Api, offered: Sequence[Tool]) -> None:
         handle = await sent(bus, f"use {SECRET} please")
-        tools = self.tools(bus, session, api.origin)
+        tools = registry(*offered, lender=lender(bus, api.origin))
         result = await run(tools, "web_fetch", url=f"{api.origin}/?key={handle}", secret_headers={"X-Key": handle})
         assert "in `url` stands for a secret" in result.text
         assert not api.heard
 
-    async def test_a_redirect_is_not_followed_with_it(self, bus: RedisBus, api: Api, session: WebSession) -> None:
+    async def test_a_redirect_is_not_followed_with_it(self, bus: RedisBus, api: Api, offered: Sequence[Tool]) -> None:
         handle = await sent(bus, f"use {SECRET} please")
-        tools = self.tools(bus, session, api.origin)
+        tools = registry(*offered, lender=lender(bus, api.origin))
         result = await run(tools, "web_fetch", url=f"{api.origin}/moved", secret_headers={"X-Key": handle})
         assert "where these headers do not go" in result.text
         assert len(api.heard) == 1
 
-    async def test_an_error_of_the_host_is_rid_of_it_too(self, bus: RedisBus, api: Api, session: WebSession) -> None:
+    async def test_an_error_of_the_host_is_rid_of_it_too(
+        self, bus: RedisBus, api: Api, offered: Sequence[Tool]
+    ) -> None:
         handle = await sent(bus, f"password: {PASSWORD}")
-        tools = self.tools(bus, session, api.origin)
+        tools = registry(*offered, lender=lender(bus, api.origin))
         headers = {"Authorization": handle}
         result = await run(tools, "web_fetch", url=f"{api.origin}/forbidden", secret_headers=headers)
         assert result.is_error
@@ -291,10 +325,10 @@ class TestHttp:
 
     @pytest.mark.parametrize("name", ["Host", "content-length", "Transfer-Encoding", "X Key", "X:Key", ""])
     async def test_a_header_that_frames_the_request_is_refused(
-        self, bus: RedisBus, api: Api, session: WebSession, name: str
+        self, bus: RedisBus, api: Api, offered: Sequence[Tool], name: str
     ) -> None:
         handle = await sent(bus, f"use {SECRET} please")
-        tools = self.tools(bus, session, api.origin)
+        tools = registry(*offered, lender=lender(bus, api.origin))
         result = await run(tools, "web_fetch", url=api.origin, secret_headers={name: handle})
         assert "no header that can be set" in result.text
         assert not api.heard

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from gateway.contracts.access import Audience, PlaceRule, Projection
+from gateway.contracts.access import Audience, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import BadLimit, LimitChange, LimitRule, rule_changed
@@ -122,6 +122,60 @@ async def test_the_limits_of_an_erased_person_are_gone_and_those_of_roles_stay(s
     await store.people.erase(ANN)
     assert await store.access.revision() > before
     assert await store.access.limit_rules() == {GrantRole.GUEST: LimitRule(turns=7)}
+
+
+async def approved(store: SqlStore, place: SessionKey, tool: str, role: GrantRole, digest: str = "") -> bool:
+    return await store.access.is_approved(PlaceApproval(place, tool, role, digest))
+
+
+async def test_what_was_approved_in_a_place_holds_there_for_that_role_and_above(store: SqlStore) -> None:
+    given = PlaceApproval(CHANNEL, "file_write", GrantRole.MEMBER, "", "telegram:9", 5)
+    assert await store.access.put_place_approval(given)
+    assert not await store.access.put_place_approval(given)
+    assert await store.access.place_approvals() == [given]
+    assert await approved(store, CHANNEL, "file_write", GrantRole.MEMBER)
+    assert await approved(store, CHANNEL, "file_write", GrantRole.ADMIN)
+    assert not await approved(store, CHANNEL, "file_write", GrantRole.GUEST)
+    assert not await approved(store, CHANNEL, "file_edit", GrantRole.ADMIN)
+    assert not await approved(store, GUILD, "file_write", GrantRole.ADMIN)
+    assert not await approved(store, CHANNEL, "file_write", GrantRole.ADMIN, "d1")
+    assert await store.access.drop_place_approvals(CHANNEL, "file_write", actor="cli", now_ms=6)
+    assert not await store.access.drop_place_approvals(CHANNEL, "file_write", actor="cli", now_ms=7)
+    assert not await approved(store, CHANNEL, "file_write", GrantRole.ADMIN)
+    said = {"approved": "file_write", "role": "member", "digest": ""}
+    assert await lines(store) == [
+        ("telegram:9", "access.place", "place:discord:/20", None, said),
+        ("cli", "access.place", "place:discord:/20", said, None),
+    ]
+
+
+async def test_one_call_that_was_approved_is_no_other(store: SqlStore) -> None:
+    given = PlaceApproval(CHANNEL, "shell", GrantRole.GUEST, "d1", "telegram:9", 5)
+    await store.access.put_place_approval(given)
+    assert await approved(store, CHANNEL, "shell", GrantRole.GUEST, "d1")
+    assert not await approved(store, CHANNEL, "shell", GrantRole.GUEST, "d2")
+    assert not await approved(store, CHANNEL, "shell", GrantRole.GUEST)
+
+
+async def test_a_place_that_is_as_configured_again_asks_about_everything(store: SqlStore) -> None:
+    for place in (CHANNEL, GUILD):
+        for tool in ("file_write", "file_edit"):
+            await store.access.put_place_approval(PlaceApproval(place, tool, GrantRole.GUEST, "", "telegram:9", 5))
+    assert await store.access.put_place_rule(CHANNEL, PlaceRule(), actor="cli", now_ms=6)
+    assert {each.place for each in await store.access.place_approvals()} == {GUILD}
+    assert not await store.access.put_place_rule(CHANNEL, PlaceRule(), actor="cli", now_ms=7)
+    assert await store.access.put_place_rule(GUILD, RULE, actor="cli", now_ms=8)
+    assert len(await store.access.place_approvals()) == 2
+
+
+async def test_an_erased_person_s_own_place_is_gone_with_what_was_approved_there(store: SqlStore) -> None:
+    own, his = SessionKey("telegram", "", ("1",)), SessionKey("telegram", "", ("2",))
+    for place in (own, his):
+        await store.access.put_place_approval(PlaceApproval(place, "file_write", GrantRole.GUEST, "", str(ANN), 5))
+    assert json.loads(await store.people.export(ANN, clean=CleanText))["place_approvals"][0]["place"] == str(own)
+    await store.people.erase(ANN)
+    assert await store.access.place_approvals() == [PlaceApproval(his, "file_write", GrantRole.GUEST, "", "erased", 5)]
+    assert {subject for _, _, subject, _, _ in await lines(store)} == {"erased", "place:telegram:/2"}
 
 
 async def test_every_change_has_a_higher_revision(store: SqlStore) -> None:

@@ -16,6 +16,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.links import LinkOffer
 from gateway.contracts.messages import CleanText, DeliveryState, Reply, ReplyKind
 from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
 from gateway.contracts.vault import Loan, SecretName
@@ -24,7 +25,7 @@ from gateway.scrub import scrub
 from gateway.store import SqlStore
 from gateway.store.belongings import ERASED, whose
 from gateway.store.tables import metadata
-from tests.contract.store_samples import begin, call, ended, outcome, says, summary, talk
+from tests.contract.store_samples import begin, call, ended, note, outcome, says, summary, talk
 from tests.contract.subtask_samples import asked, ending, wake_of
 from tests.contract.subtask_samples import said as said_by_child
 
@@ -117,6 +118,22 @@ async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
     assert not {"terms", "vector"} & set(found["facts"][0])
     nobody = json.loads(await store.people.export(SessionKey("telegram", "3"), clean=scrub))
     assert [rows for rows in nobody.values() if isinstance(rows, list) and rows] == []
+
+
+async def test_nobody_is_handed_out_as_his_own_words_what_the_gateway_told_a_model(store: SqlStore) -> None:
+    messages = [says(ANN, "hello", id_="m1")]
+    start = await begin(store, "t1", messages)
+    done = outcome(start, "t1", messages)
+    await store.commit_turn(replace(done, entries=(note("<now>\n12:00\n</now>"), *done.entries)))
+    found = json.loads(await store.people.export(ANN, clean=scrub))["entries"]
+    assert [(row["role"], row["kind"]) for row in found] == [
+        ("user", "message"),
+        ("gateway", "note"),
+        ("assistant", "message"),
+    ]
+    assert [entry.speaker for entry in await store.transcript(start.session.id, limit=9)] == [
+        row["role"] for row in found
+    ]
 
 
 async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: str) -> None:
@@ -213,3 +230,10 @@ async def test_usage_outlives_nobody(store: SqlStore) -> None:
     await store.record_usage([Usage(ANN, UsagePurpose.TITLE, "m", 1, 1)], session_id=session.id)
     await store.people.erase(ANN)
     assert CANARY not in await everything(store)
+
+
+async def test_a_code_that_links_accounts_stands_in_no_table(store: SqlStore) -> None:
+    """Whoever reads the database joins nobody."""
+    await store.links.offer(LinkOffer(ANN, ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P")
+    assert str(ANN) in await everything(store)
+    assert "QX7VMK2P" not in (await everything(store)).upper()

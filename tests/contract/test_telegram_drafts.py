@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from channels.normalized import Command
 from gateway.bus.bus import RedisBus
+from gateway.contracts.commands import Command
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import own_words
 from tests.contract.telegram_parts import dm_of, listening

@@ -29,6 +29,7 @@ from tests.parts.waiting import until
 
 __all__ = ["town"]
 
+BUTTONS = ["Approve", "Deny", "For this turn", "Always in this place"]
 WRITE = 'tool file_write {"path": "note.txt", "content": "hello"}'
 
 
@@ -61,10 +62,10 @@ def notes(tmp_path: Path) -> list[Path]:
 
 
 async def asked(town: Town, place: Place) -> Said:
-    """The question, with its two buttons."""
+    """The question, with the buttons of an admin."""
     await until(lambda: any(said.buttons for said in town.answers(place)), lambda: town.texts(place))
     (question,) = (said for said in town.answers(place) if said.buttons)
-    assert [button.label for button in question.buttons] == ["Approve", "Deny"]
+    assert [button.label for button in question.buttons] == BUTTONS
     return question
 
 
@@ -104,6 +105,25 @@ async def test_an_approval_is_pressed_and_the_tool_runs(lively: Town, tmp_path: 
     assert [note.read_text() for note in notes(tmp_path)] == ["hello"]
 
 
+async def test_what_is_always_approved_in_a_place_is_asked_about_again_once_that_is_taken_back(
+    lively: Town, tmp_path: Path
+) -> None:
+    place = lively.dm(lively.ann)
+    await lively.stage.say(lively.ann.id, place.id, WRITE)
+    question = await asked(lively, place)
+    await press(lively, lively.ann, question, "Always in this place")
+    await until(lambda: "approved for good in that place by ann" in plain(now(lively, question)))
+    await until(lambda: notes(tmp_path))
+    for note in notes(tmp_path):
+        note.unlink()
+    await lively.stage.say(lively.ann.id, place.id, WRITE)
+    await until(lambda: notes(tmp_path))
+    await lively.stage.say(lively.ann.id, place.id, "/place ask file_write")
+    await until(lambda: any("as configured" in text for text in lively.texts(place)), lambda: lively.texts(place))
+    await lively.stage.say(lively.ann.id, place.id, WRITE)
+    await asked(lively, place)
+
+
 async def test_a_denial_is_pressed_in_a_group_where_others_only_look_on(lively: Town, tmp_path: Path) -> None:
     """Who pressed is known from the platform: another person is told so, in private, and changes nothing."""
     async with lively.watched() as events:
@@ -127,7 +147,7 @@ async def test_a_press_is_acknowledged_however_often_and_whatever_it_says(lively
     async with lively.watched() as events:
         await stage.say(lively.ann.id, place.id, WRITE)
         question = await asked(lively, place)
-        approve, deny = (button.id for button in question.buttons)
+        approve, deny, *_ = (button.id for button in question.buttons)
         presses = (approve, approve, deny, "something else", "/stop", "\U0001f389")
         acknowledged = [raw_press(lively, question, button) for button in presses]
         await until(lambda: all(is_acknowledged() for is_acknowledged in acknowledged))

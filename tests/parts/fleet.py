@@ -305,7 +305,8 @@ async def running_fleet(
                 for each, part in parts.items()
                 for key, value in part.access(f"http://127.0.0.1:{wires[each].port}").items()
             }
-            environment = _environment(folder / name, wires, access | dict(settings or {}))
+            login = {"TRIVET_REDIS__URL": f"redis://:{urlsplit(valkey.url).password}@127.0.0.1:{wires['bus'].port}"}
+            environment = _environment(folder / name, wires, login | access | dict(settings or {}))
             host = Host(name, wires, [RoleProcess(name, role, environment, folder) for role in roles])
             fleet.hosts = {**fleet.hosts, name: host}
         for role in fleet.roles:
@@ -325,10 +326,10 @@ def _environment(data_dir: Path, wires: Mapping[str, Wire], more: Mapping[str, s
     return clean_environment() | {
         "PYTHONPATH": str(ROOT),
         "TRIVET_DATA_DIR": str(data_dir),
-        "TRIVET_REDIS__URL": f"redis://127.0.0.1:{wires['bus'].port}",
         "TRIVET_DATABASE__URL": f"postgresql+asyncpg://postgres@127.0.0.1:{wires['database'].port}/postgres",
         "TRIVET_ACCESS__DEFAULT": "open",
         "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people
+        "TRIVET_LIMITS__GUEST__TURNS": "0",  # and more in a day
         "TRIVET_AGENT__MODEL": "demo/scripted",
         **more,
     }

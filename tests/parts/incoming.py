@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from channels.adapter import Outcome
-from channels.normalized import Addressing, FileReference, Incoming, Retraction, find_command
+from channels.normalized import Addressing, FileReference, Incoming, Retraction
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind, CleanText
 from gateway.contracts.suggestions import Suggestion

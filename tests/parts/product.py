@@ -320,6 +320,7 @@ async def running_product(
                 "TRIVET_HTTP__ADMIN_TOKEN": secrets.token_urlsafe(24),
                 "TRIVET_ACCESS__DEFAULT": "open",
                 "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people
+                "TRIVET_LIMITS__GUEST__TURNS": "0",  # and more in a day
                 "TRIVET_AGENT__MODEL": "demo/scripted",
             }
             | (model_settings(model) if model else {})

@@ -12,7 +12,7 @@ from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMess
 from channels.discord.normalize import normalize as normalize_discord
 from channels.discord.presses import DiscordPress
 from channels.discord.presses import normalize_press as normalize_discord_press
-from channels.normalized import Ignored, Incoming, Migrated, Retraction, find_command, without
+from channels.normalized import Ignored, Incoming, Migrated, Retraction, without
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.slack.presses import normalize_press as normalize_slack_press
@@ -20,6 +20,7 @@ from channels.slack.slash import normalize_slash, response_url_of
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
 from channels.telegram.presses import normalize_press as normalize_telegram_press
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey, SessionScope
 from tests.parts.shapes import ANY_JSON, like
 from tests.parts.texts import patient

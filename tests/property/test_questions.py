@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.questions import ending_by, question_text, tool_question, visible
+from agent.questions import (
+    Lasts,
+    answer_to,
+    code_in,
+    ending_by,
+    lasts_of,
+    question_text,
+    tool_question,
+    visible,
+)
 from channels.text.markdown import parse
 from channels.text.tree import Fence, Paragraph
 from gateway.contracts.messages import ControlKind
@@ -56,10 +65,28 @@ def test_what_people_write_is_shown_as_it_is(text: str) -> None:
 
 
 def test_a_name_formats_nothing() -> None:
-    assert ending_by(ControlKind.APPROVE, "**Ann** [x](https://e)\n# B", ENGLISH) == "**Approved** by Ann x https e B."
+    ended = ending_by(ControlKind.APPROVE, Lasts.ONCE, "**Ann** [x](https://e)\n# B", ENGLISH)
+    assert ended == "**Approved** by Ann x https e B."
 
 
 def test_the_words_that_answer_stand_below() -> None:
     assert question_text("Shall I?", "K7QM2PXA", ENGLISH, minutes=15).endswith(
         "Waits 15 minutes for `/approve K7QM2PXA` or `/deny K7QM2PXA`."
     )
+
+
+@pytest.mark.parametrize("kind", [ControlKind.APPROVE, ControlKind.DENY])
+@pytest.mark.parametrize("lasts", Lasts)
+def test_an_answer_is_read_as_it_is_written_and_nothing_is_denied_for_good(kind: ControlKind, lasts: Lasts) -> None:
+    answer = answer_to(kind, "K7QM2PXA", lasts)
+    is_known = kind is ControlKind.APPROVE or lasts is Lasts.ONCE
+    assert code_in(kind, answer.partition(" ")[2]) == ("K7QM2PXA" if is_known else "")
+    assert lasts_of(answer) is lasts
+    assert lasts_of(answer.upper()) is lasts
+
+
+@pytest.mark.parametrize(
+    "argument", ["", "K7QM2PXA forever", "K7QM2PXA always always", "../etc", "K7QM2PXA\u202ealways"]
+)
+def test_anything_else_is_an_answer_to_nothing(argument: str) -> None:
+    assert code_in(ControlKind.APPROVE, argument) == ""

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from gateway.__main__ import app
 from gateway.bus.bus import RedisBus
-from gateway.contracts.access import Audience, PlaceRule
+from gateway.contracts.access import Audience, PlaceApproval, PlaceRule
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
@@ -93,6 +93,22 @@ async def test_places_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) ->
     assert "profile must be one of" in await trivet("access", "place", "telegram:-100", "--profile", "king")
     assert await trivet("access", "place", "telegram:-100", "--reset") == "telegram:/-100: as configured"
     assert (await bus.access.view(ANN, (place,))).places == {}
+
+
+async def test_what_was_approved_for_good_is_shown_and_taken_back(trivet: Trivet, sqlite_store: SqlStore) -> None:
+    place = SessionKey("telegram", "", ("-100",))
+    for tool, digest in (("file_write", ""), ("shell", "0123456789abcdef")):
+        approval = PlaceApproval(place, tool, GrantRole.GUEST, digest, "telegram:9", 1_790_000_000_000)
+        await sqlite_store.access.put_place_approval(approval)
+    shown = await trivet("access", "place", "telegram:-100")
+    assert "file_write: approved for guest and above  2026-09-21 14:13Z  by telegram:9" in shown
+    assert "one call of shell, 01234567: approved for guest and above" in shown
+    assert "file_write" in await trivet("access")
+    told = await trivet("access", "place", "telegram:-100", "--ask", "file_write")
+    assert "file_write" not in told
+    assert "shell" in told
+    assert await trivet("access", "place", "telegram:-100", "--reset") == "telegram:/-100: as configured"
+    assert await sqlite_store.access.place_approvals() == []
 
 
 async def test_limits_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) -> None:

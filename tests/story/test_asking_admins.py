@@ -50,7 +50,7 @@ async def test_an_admin_is_asked_in_private_and_nobody_approves_himself(
         (told,) = of(agent, GUS)
         assert (told.kind, told.choices) == (ReplyKind.NOTICE, ())
         assert told.text.startswith("This needs the approval of an admin, and I have asked for it.")
-        approve, _ = question.choices
+        approve, *_ = question.choices
         assert await agent.press(approve.command, str(GUS)) == NOT_YOURS
         assert not note(tmp_path).exists()
         assert await agent.press(approve.command, str(ADA)) == ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import tarfile
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -93,6 +95,101 @@ def test_files_keys_and_links_are_in_it_and_what_belongs_to_running_servers_is_n
     assert (copy / "workspaces" / "telegram:1" / "files" / "link").read_text() == "later"
     assert (copy / "placeholder-key").read_text() == "the key"
     assert not (copy / "redis").exists()
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "hole"])
+def test_what_is_put_in_the_place_of_a_file_while_it_is_copied_is_not_followed(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Whoever writes in a workspace may change a file between a look at it and its copy: to a link to what is not his,
+    or to a pipe at which a reader waits for ever."""
+    (tmp_path / "passwords").write_text("not yours")
+    plan = kept / "workspaces" / "telegram:1" / "files" / "plan.md"
+
+    def swap() -> None:
+        plan.unlink()
+        match kind:
+            case "link":
+                plan.symlink_to(tmp_path / "passwords")
+            case "pipe":
+                os.mkfifo(plan)
+
+    _after_a_look(monkeypatch, "plan.md", swap)
+    result = taken("--output", "all.tar.gz")
+    assert result.exit_code == 0, result.output
+    assert "not yours" not in _contents(tmp_path / "all.tar.gz")
+    assert ("are not in it: 1" in result.output) is (kind != "hole")
+
+
+def test_a_folder_that_becomes_a_link_is_not_entered(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "passwords").write_text("not yours")
+    folder = kept / "workspaces" / "telegram:1" / "files" / "folder"
+    folder.mkdir()
+
+    def swap() -> None:
+        folder.rmdir()
+        folder.symlink_to(tmp_path / "elsewhere")
+
+    _after_a_look(monkeypatch, "folder", swap)
+    assert taken("--output", "all.tar.gz").exit_code == 0
+    assert "not yours" not in _contents(tmp_path / "all.tar.gz")
+
+
+def test_what_a_workspace_can_hold_stops_no_backup(kept: Path, tmp_path: Path) -> None:
+    """Folders deeper than a path may be long, names that are no text, links to nothing and to everything, a file with
+    two names."""
+    files = kept / "workspaces" / "telegram:1" / "files"
+    _deepen(files, "d" * 200, 400)
+    (files / os.fsdecode(b"\xff\xfe")).write_text("odd")
+    (files / "nowhere").symlink_to("/no/such/place")
+    (files / "root").symlink_to("/")
+    os.link(files / "plan.md", files / "plan again.md")
+    result = taken("--output", "all.tar.gz")
+    assert result.exit_code == 0, result.output
+    assert "are not in it: 1" in result.output
+    contents = _contents(tmp_path / "all.tar.gz")
+    assert sorted(contents) == ["later", "later", "odd", "the key"]
+    with tarfile.open(tmp_path / "all.tar.gz") as archive:
+        assert archive.getmember("workspaces/telegram:1/files/root").linkname == "/"
+
+
+def _deepen(folder: Path, name: str, levels: int) -> None:
+    at = os.open(folder, os.O_DIRECTORY)
+    for _ in range(levels):
+        os.mkdir(name, dir_fd=at)
+        below = os.open(name, os.O_DIRECTORY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+
+
+def _contents(path: Path) -> list[str]:
+    """What the files in an archive say."""
+    with tarfile.open(path) as archive:
+        found = [archive.extractfile(member) for member in archive if member.isreg()]
+        return [file.read().decode() for file in found if file is not None]
+
+
+def _after_a_look(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Do something once, right after somebody was told what stands under a name, without following links."""
+    looks: dict[str, Callable[..., os.stat_result]] = {"lstat": os.lstat, "stat": os.stat}
+    left = [act]
+
+    def looking(look: str) -> Callable[..., os.stat_result]:
+        def done(path: str | int, **how: Any) -> os.stat_result:
+            found = looks[look](path, **how)
+            is_it = look == "lstat" or (how.get("dir_fd") is not None and not how.get("follow_symlinks", True))
+            if is_it and not isinstance(path, int) and Path(path).name == name and left:
+                left.pop()()
+            return found
+
+        return done
+
+    for look in looks:
+        monkeypatch.setattr(os, look, looking(look))
 
 
 def test_an_archive_inside_the_folder_does_not_hold_itself(kept: Path) -> None:

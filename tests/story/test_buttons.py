@@ -12,9 +12,9 @@ import pytest
 from agent.model.client import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.config.access import Access
-from gateway.contracts.access import StrangerRule
+from gateway.contracts.access import Audience, PlaceRule, Projection, StrangerRule
 from gateway.contracts.buttons import Button
-from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.entries import Grant, GrantRole, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
@@ -104,6 +104,27 @@ async def test_in_a_group_another_member_cannot_retry_what_one_asked(agent: Agen
     _, answer = (await agent.heard(3))[1:]
     assert answer.key == SessionKey.parse(ANN_THERE)
     assert answer.address == error.address
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [
+        Projection(1, [Grant(SessionKey.parse(ANN), GrantRole.BLOCKED, "operator", 1)]),
+        Projection(1, places={SessionKey("telegram", "", ("-100",)): PlaceRule(Audience.NOBODY)}),
+    ],
+    ids=["person", "place"],
+)
+async def test_who_is_not_heard_there_any_more_presses_in_vain(
+    agent: AgentProcess, mind: Moody, bus: RedisBus, closed: Projection
+) -> None:
+    """The button was offered before, and is not used up: who is let in again may press it."""
+    error = await failed(agent, mind, ANN_THERE)
+    await bus.access.project(closed)
+    assert await agent.press(behind(error), ANN) == "I do not listen to you here any more."
+    assert agent.replies == [error]
+    await bus.access.project(Projection(2))
+    assert await agent.press(behind(error), ANN) == ""
+    assert (await agent.heard(3))[-1].kind is ReplyKind.ANSWER
 
 
 async def test_a_double_tap_counts_once(agent: AgentProcess, mind: Moody) -> None:

@@ -10,7 +10,7 @@ import pytest
 from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.contracts.access import AccessPolicy, Audience, PlaceRule, Projection, StrangerRule
+from gateway.contracts.access import AccessPolicy, Audience, PlaceApproval, PlaceRule, Projection, StrangerRule
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.limit_rules import LimitRule
@@ -123,6 +123,26 @@ async def test_people_are_blocked_and_forgotten_by_the_api(api: httpx.AsyncClien
     assert (await api.put("/api/grants/telegram:9", json=order)).status_code == 409
     for key, body in (("nobody", order), ("telegram:1", {"role": "emperor"}), ("telegram:1", {"roll": "guest"})):
         assert (await api.put(f"/api/grants/{key}", json=body)).status_code == 422
+
+
+async def test_what_was_approved_for_good_is_taken_back_by_the_api(
+    api: httpx.AsyncClient, sqlite_store: SqlStore
+) -> None:
+    approval = PlaceApproval(GUILD, "shell", GrantRole.MEMBER, "d1", "telegram:9", 1_000)
+    await sqlite_store.access.put_place_approval(approval)
+    assert (await api.get("/api/approvals")).json() == [
+        {
+            "place": "discord:/10",
+            "tool": "shell",
+            "role": "member",
+            "digest": "d1",
+            "approved_by": "telegram:9",
+            "approved_at": "1970-01-01T00:00:01Z",
+        }
+    ]
+    assert (await api.delete("/api/approvals/discord:10?tool=file_write")).status_code == 404
+    assert [(await api.delete("/api/approvals/discord:10?tool=shell")).status_code for _ in range(2)] == [204, 404]
+    assert (await api.get("/api/approvals")).json() == []
 
 
 async def test_places_are_changed_by_the_api(api: httpx.AsyncClient, bus: RedisBus) -> None:

@@ -87,7 +87,12 @@ async def test_a_question_is_in_the_language_of_who_caused_it_and_its_answer_in_
     await agent.bus.intake.enqueue(asking)
     question = await agent.question()
     assert question.text.startswith("Можно запустить `file_write`? Это меняет файлы или данные.")
-    assert [choice.label for choice in question.choices] == ["Разрешить", "Отклонить"]
+    assert [choice.label for choice in question.choices] == [
+        "Разрешить",
+        "Отклонить",
+        "Для этого ответа",
+        "Всегда в этом месте",
+    ]
     stranger = replace(message(question.choices[0].command, "telegram:9"), language="zh-hans")
     await agent.bus.intake.request_control(ControlRequest(ControlKind.APPROVE, stranger, is_press=True))
     refused = await agent.bus.questions.told(stranger, wait_s=5)

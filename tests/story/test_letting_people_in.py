@@ -16,12 +16,13 @@ from channels.adapter import Outcome
 from channels.inbound.intake import Intake
 from channels.inbound.terms import DoorRules
 from channels.line import Rooms
-from channels.normalized import Addressing, Incoming, find_command
+from channels.normalized import Addressing, Incoming
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.access import Access, PlaceSetting
-from gateway.config.limits import Limits, RoleAllowance
+from gateway.config.limits import GuestAllowance, Limits
 from gateway.contracts.access import Audience, StrangerRule
+from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.scrub import Scrubber
@@ -205,7 +206,7 @@ async def test_a_bus_that_lost_its_memory_lets_nobody_in_until_it_is_told(
 async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
-    limits = Limits(guest=RoleAllowance(turns=1))
+    limits = Limits(guest=GuestAllowance(turns=1))
     async with a_street(bus, sqlite_store, tmp_path, PAIRING, limits) as street:
         refused = await street.ask(ANN, "say hello", group=GROUP)
         assert refused.startswith("I do not know you yet")

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, TextDelta
 from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
-from gateway.config.limits import Allowance, Limits, RoleAllowance
+from gateway.config.limits import Allowance, GuestAllowance, Limits, PotAllowance, RoleAllowance
 from gateway.contracts.entries import TurnState, UsagePurpose
 from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.ids import SessionKey
@@ -27,6 +27,7 @@ from tests.parts.minds import Mind
 from tests.parts.waiting import PATIENCE_S, until
 
 ADA = SessionKey("telegram", "1")
+UNLIMITED = Limits(guest=GuestAllowance(tokens=0, usd=0, turns=0), pot=PotAllowance(tokens=0, usd=0))
 RESET = re.compile(r"until 00:00 UTC \(in (?:\d+ h )?\d+ min\)")
 
 
@@ -79,7 +80,7 @@ async def test_everything_a_turn_spends_is_counted_as_it_is_charged(
     bus: RedisBus, store: SqlStore, tmp_path: Path
 ) -> None:
     """The title beside it, too. What was reserved and not used is free again."""
-    async with running_agent(bus, store, Mind(), tmp_path, limits=Limits(pot=Allowance(tokens=10**6))) as agent:
+    async with running_agent(bus, store, Mind(), tmp_path, limits=Limits(pot=PotAllowance(tokens=10**6))) as agent:
         await agent.ask("say hello to everybody")
         session = await store.current_session(ADA)
         assert session is not None
@@ -103,7 +104,7 @@ async def test_without_limits_nothing_is_written_down(
     async def kept(table: Table) -> int:
         return int((await rows(sqlite_url, select(func.count()).select_from(table)))[0][0])
 
-    limits = Limits(guest=RoleAllowance(turns=9))
+    limits = UNLIMITED.model_copy(update={"guest": GuestAllowance(turns=9)})
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
         await agent.ask("say hello")
         assert [await kept(table) for table in (spending, reservations, counted_turns)] == [0, 0, 0]
@@ -112,7 +113,7 @@ async def test_without_limits_nothing_is_written_down(
 
 
 async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
-    limits = Limits(user=Allowance(turns=1), admin=RoleAllowance(turns=0), guest=RoleAllowance(turns=2))
+    limits = Limits(user=Allowance(turns=1), admin=RoleAllowance(turns=0), guest=GuestAllowance(turns=2))
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
         for _ in range(4):
             assert "hi" in await agent.ask("say hi")
@@ -121,7 +122,7 @@ async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: Sq
 
 
 async def test_the_pot_ends_it_for_all(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
-    async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(pot=Allowance(turns=1))) as agent:
+    async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(pot=PotAllowance(turns=1))) as agent:
         await agent.ask("say hi")
         refusal = await agent.ask("say hi", "telegram:2")
         assert RESET.search(refusal)
@@ -229,7 +230,7 @@ async def test_admins_see_what_somebody_used_also_where_nothing_is_limited(
     bus: RedisBus, store: SqlStore, tmp_path: Path
 ) -> None:
     """/limits tells what /usage tells."""
-    async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=Limits()) as agent:
+    async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=UNLIMITED) as agent:
         await agent.ask("say hello", "telegram:2")
         today = (await agent.ask("/usage", "telegram:2")).partition("**This month**")[0].strip()
         assert "turns: 1" in today

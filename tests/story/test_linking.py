@@ -97,5 +97,9 @@ async def test_a_block_of_one_account_blocks_the_person(agent: AgentProcess, bus
     assert await agent.ask(f"/unblock {SUE}", ANNA) == (
         f"Nothing was decided about {SUE}. The same person is blocked as {DORA}, and that holds for both."
     )
+    assert await agent.ask(f"/unblock {SUE}", ANNA_IN_GROUP) == (
+        f"Nothing was decided about {SUE}. A linked account is blocked, and that holds for both: "
+        "ask me in a direct message which."
+    )
     assert await agent.ask(f"/unblock {DORA}", ANNA) == f"Nothing is decided about {DORA} any more."
     assert (await bus.access.view(SessionKey.parse(SUE))).granted is None

@@ -63,7 +63,7 @@ def note_of(tmp_path: Path, key: str = ADMIN) -> Path:
 
 def commands(question: Reply) -> tuple[str, str]:
     """What its buttons say: approve, deny."""
-    approve, deny = question.choices
+    approve, deny, *_ = question.choices
     return approve.command, deny.command
 
 

@@ -213,6 +213,8 @@ async def test_what_is_not_understood_is_answered_with_examples(agent: AgentProc
         ("cron * * * * * stretch", "every 5 minutes"),
         ("every 2 minutes stretch", "every 5 minutes"),
         ("in 5 minutes /new", "a command cannot be scheduled"),
+        ("in 5 minutes \uff0fNEW", "a command cannot be scheduled"),
+        ("in 5 minutes /trivet new", "a command cannot be scheduled"),
         (f"in 5 minutes {'x' * 2_001}", "2,000 characters"),
     ],
 )

@@ -15,7 +15,7 @@ from agent.limits import SUBAGENTS_LIVE_MAX
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, RequestedCall, TextDelta
 from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
-from gateway.config.limits import Allowance, Limits, RoleAllowance
+from gateway.config.limits import Allowance, GuestAllowance, Limits
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.messages import ControlKind, ReplyKind
@@ -40,7 +40,7 @@ async def test_many_at_once_never_take_more_than_is_left(
     orders = [delegated(f"part {number}", number=number) for number in range(many)]
     model = Cast(orders, "Some of it is done.", child=lambda _: "done")
     model.gate = asyncio.Event()
-    limits = Limits(user=Allowance(tokens=TOKENS_A_DAY))
+    limits = Limits(user=Allowance(tokens=TOKENS_A_DAY), guest=GuestAllowance(usd=0))
 
     def asked() -> int:
         return len(model.of(UsagePurpose.SUBAGENT))
@@ -73,7 +73,7 @@ async def test_at_the_limit_a_child_ends_and_its_user_reads_one_sentence(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     """The first call of the turn has cost more than there was: no child asks a model any more, nor does the turn."""
-    limits = Limits(guest=RoleAllowance(usd=0.4))
+    limits = Limits(guest=GuestAllowance(usd=0.4))
     model = Cast([delegated("look around")], "never said", child=lambda _: "never said")
     async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, limits=limits) as agent:
         reply = await agent.ask("look around")

@@ -154,6 +154,10 @@ async def test_the_queue_is_told_in_figures(admin: httpx.AsyncClient, bus: Redis
     assert (found["messages"], found["lanes_ready"], found["lanes_running"], found["dead_letters"]) == (1, 1, 0, 0)
     assert found["oldest_wait_ms"] >= 0
     assert found["channels"] == {"telegram": "connected"}
+    await bus.operator.note_queue(await bus.operator.figures())
+    [past] = (await admin.get("/api/queue/past")).json()
+    assert past["messages"] == 1
+    assert past.keys() <= found.keys()
 
 
 async def test_the_address_that_is_printed_at_start_shows_a_page(sqlite_store: SqlStore, bus: RedisBus) -> None:

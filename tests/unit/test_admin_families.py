@@ -186,11 +186,12 @@ async def test_a_filter_that_can_match_nothing_is_refused_with_the_reason(admin:
 
 
 async def test_the_command_prints_the_rows_of_the_api(
-    admin: httpx.AsyncClient, sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    admin: httpx.AsyncClient,
+    sqlite_store: SqlStore,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     session = await family(sqlite_store)
-    said: list[str] = []
-    monkeypatch.setattr("gateway.cli.sessions.say", said.append)
     settings = Settings()
 
     @asynccontextmanager
@@ -200,9 +201,9 @@ async def test_the_command_prints_the_rows_of_the_api(
     monkeypatch.setattr("gateway.cli.sessions.checked_store", opened_store)
     await print_list(settings, None, as_json=True)
     rows = (await admin.get("/api/sessions?channel=telegram")).json()
-    assert json.loads(said.pop()) == rows
+    assert json.loads(capsys.readouterr().out) == rows
     await print_trees(settings, session.id, None, as_json=True)
-    [tree] = json.loads(said.pop())
+    [tree] = json.loads(capsys.readouterr().out)
     assert {child["id"] for child in tree["children"]} == {"s-k1", "s-k2"}
     assert tree.keys() == (await admin.get(f"/api/sessions/{session.id}/tree")).json().keys()
     with pytest.raises(NoSuchSession, match="there is no session none"):

@@ -61,6 +61,7 @@ READ_BY_PAGES = (
     "/api/sessions/s1/messages",
     "/api/sessions/s1/tree",
     "/api/queue",
+    "/api/queue/past",
     "/api/deliveries",
     "/api/dead-letters",
     "/api/usage",

@@ -4,26 +4,71 @@ from __future__ import annotations
 
 import pytest
 
-from agent.commands.parsing import Command, parse_command
+from channels.slack.commands import spelled_out
+from gateway.contracts.commands import COMMANDS, Command, CommandSpec, find_command
 
 
 @pytest.mark.parametrize(
     ("text", "command"),
     [
-        ("/new", Command("new", "")),
-        ("  /NEW  ", Command("new", "")),
+        ("/new", Command("new")),
+        ("  /NEW  ", Command("new")),
         ("/title My holiday", Command("title", "My holiday")),
         ("/title@TrivetBot My holiday", Command("title", "My holiday")),
-        ("/compact the\nbudget", Command("compact", "the\nbudget")),
-        ("/trivet status", Command("status", "")),
-        ("/trivet /title x", None),
-        ("/trivet", Command("help", "")),
+        ("/title\nMy holiday\nin May", Command("title", "My holiday\nin May")),
+        ("/compact\u00a0the\nbudget", Command("compact", "the\nbudget")),
+        ("\uff0fstop", Command("stop")),
+        ("\u200e/stop\u200b", Command("stop")),
+        ("\ufeff\u2215stop\u2060 now", Command("stop", "now")),
+        ("/Heart-Beat off", Command("heart_beat", "off")),
+        ("/base64 x", Command("base64", "x")),
+        ("/trivet status", Command("status")),
+        ("/TRIVET@bot Status", Command("status")),
+        ("/trivet", Command("help")),
+        ("/trivet /title x", Command("title", "x")),
+        ("/trivet stop at once", Command("stop", "at once")),
+        ("/trivet help me with this letter", None),
+        ("/trivet hello", None),
+        ("/trivet /trivet new", None),
         ("/etc/passwd is what?", None),
         ("/ new", None),
+        ("//new", None),
+        ("/new, please", None),
+        ("/\u017ftop", None),
+        ("/\uff4eew", None),
+        ("/-new", None),
+        (f"/{'x' * 33}", None),
+        ("!new", None),
         ("hello /new", None),
         ("", None),
     ],
 )
 def test_commands_are_told_from_talk(text: str, command: Command | None) -> None:
-    """A slash, a name, maybe the bot's name, then white space or nothing: all else is talk."""
-    assert parse_command(text) == command
+    """A slash, a name, maybe a bot's name, then white space or nothing: all else is talk."""
+    assert find_command(text) == command
+
+
+@pytest.mark.parametrize("spec", COMMANDS, ids=lambda spec: spec.name)
+def test_a_command_that_is_spelled_out_is_read_back(spec: CommandSpec) -> None:
+    for command in (Command(spec.name), Command(spec.name, "a b\nc")):
+        assert find_command(command.text) == command
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("!stop", "/stop"),
+        (" !Title My holiday", "/title My holiday"),
+        ("!new\n", "/new"),
+        ("!help me", "!help me"),
+        ("!important: new", "!important: new"),
+        ("!", "!"),
+        ("! new", "! new"),
+        ("!!new", "!!new"),
+        ("/trivet new", "/new"),
+        ("/trivet good morning", "good morning"),
+    ],
+)
+def test_slack_takes_what_can_be_typed_in_its_threads(typed: str, said: str) -> None:
+    """Its own client keeps slashes for itself, and has none in threads."""
+    assert spelled_out(typed) == said

@@ -28,6 +28,25 @@ def test_the_table_shows_value_and_source_and_masks_secrets() -> None:
     assert rows["http.port"] == ["8420", "default"]
 
 
+def test_of_the_tool_servers_no_argument_is_shown() -> None:
+    """Whoever writes a key there, and not into `tools.mcp_secrets`, does not print it by that."""
+    lines = [
+        *("plain=server", "one=/opt/bin/server --key=quiet", "more=npx -y server 'quiet words'"),
+        *(
+            "docs=https://docs.example",
+            "path=https://me:quiet@docs.example:8443/quiet/mcp",
+            "query=http://a/?key=quiet",
+        ),
+    ]
+    table = as_table(load_settings(None, {"TRIVET_TOOLS__MCP": json.dumps(lines)}))
+    (row,) = [line for line in table.splitlines() if line.startswith("tools.mcp ")]
+    assert "quiet" not in table
+    assert json.loads(row[row.index("[") : row.index("]") + 1]) == [
+        *("plain=server (0 arguments)", "one=/opt/bin/server (1 argument)", "more=npx (3 arguments)"),
+        *("docs=https://docs.example", "path=https://docs.example:8443/…", "query=http://a/…"),
+    ]
+
+
 def test_the_schema_describes_every_key() -> None:
     schema = json.loads(json_schema())
     for key in catalog():

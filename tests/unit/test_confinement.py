@@ -16,14 +16,15 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENT_SIGNALS
-from agent.subagents.cage import landlock
 from agent.subagents.cage.cages import Cage, InBubblewrap
 from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.cage.probing import AUTO, find_confinement, python_prefixes
 from agent.subagents.cage.supervisor import Supervisor
 from agent.subagents.wire.frames import Limits
+from agent.tools.execution import landlock
 from gateway.clock import SystemClock
+from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
 from tests.parts.children import PRELUDE, Desk, command, order
@@ -48,6 +49,7 @@ tries = {
     "shadow": lambda: open("/etc/shadow").read(),
     "data dir": lambda: os.listdir(DATA),
     "other conversation": lambda: open(DATA + "/workspaces/other/files/secret").read(),
+    "password of the bus": lambda: open(DATA + "/redis-password").read(),
     "by a link": linked,
     "by the process": lambda: open("/proc/self/root" + DATA + "/workspaces/other/files/secret").read(),
     "folder put away": lambda: os.rename(home + "/files", home + "/away"),
@@ -120,7 +122,7 @@ MAY = ("own file", "write own", "rename own", "thread")
 
 OF_A_SOCKET = """
 import os, socket
-from agent.subagents.cage.seccomp import give_up_processes_and_sockets
+from agent.tools.execution.seccomp import give_up_processes_and_sockets
 ours, theirs = socket.socketpair()
 give_up_processes_and_sockets()
 tries = {
@@ -141,6 +143,7 @@ def data_dir(tmp_path: Path) -> Path:
     for name in ("mine", "other"):
         for folder in ("files", "journal"):
             (tmp_path / "data" / "workspaces" / name / folder).mkdir(parents=True)
+    (tmp_path / "data" / REDIS_PASSWORD_FILE).write_text("canary")
     (tmp_path / "data/workspaces/mine/files/mine").write_text("mine")
     (tmp_path / "data/workspaces/other/files/secret").write_text("canary")
     return tmp_path / "data"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.normalized import Command
+from gateway.contracts.commands import Command
 from gateway.contracts.messages import ControlKind
 
 

@@ -149,3 +149,13 @@ class TestScrubbedStream:
         stream.write("the end")
         stream.end()
         assert inner.getvalue().endswith("the end")
+
+
+def test_a_program_of_ours_leaves_no_core() -> None:
+    """Also where cores were switched on for it."""
+    said = said_by("""
+import resource
+_, hard = resource.getrlimit(resource.RLIMIT_CORE)
+resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+def program(): print(resource.getrlimit(resource.RLIMIT_CORE)[0])""")
+    assert said.stdout == "0\n"

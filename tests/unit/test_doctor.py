@@ -15,10 +15,13 @@ import pytest
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
+from gateway.config.kept import REDIS_PASSWORD_FILE, redis_password
+from gateway.config.limits import GUEST_TOKENS, GUEST_USD, POT_TOKENS
 from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
 from gateway.doctor.machine import (
     check_confinement,
     check_data_dir,
+    check_limits,
     check_model,
     check_models,
     check_ports,
@@ -104,6 +107,25 @@ async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server:
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": valkey_server.url}))
     assert {finding.state for finding in found} == {State.OK}
     assert found[1].seen.startswith("Valkey ")
+
+
+async def test_the_password_of_our_own_valkey_is_told_with_who_may_read_it(tmp_path: Path) -> None:
+    settings = settings_of({"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_REDIS__MEMORY_MB": "64"})
+    (new,) = await check_redis(settings)
+    assert (new.state, "at its first start" in new.seen, "64 MB at most" in new.seen) == (State.OK, True, True)
+    redis_password(tmp_path)
+    (kept,) = await check_redis(settings)
+    assert (kept.state, str(tmp_path / REDIS_PASSWORD_FILE) in kept.seen) == (State.OK, True)
+    (tmp_path / REDIS_PASSWORD_FILE).chmod(0o644)
+    (open_to_others,) = await check_redis(settings)
+    assert open_to_others.state is State.WARNING
+    assert open_to_others.remedy.startswith("run `chmod 600 ")
+
+
+def test_what_a_day_may_cost_is_told() -> None:
+    guest, everybody = check_limits(settings_of({"TRIVET_LIMITS__USER__TURNS": "9", "TRIVET_LIMITS__POT__USD": "0"}))
+    assert guest.seen == f"each guest, a day: tokens {GUEST_TOKENS}, usd {GUEST_USD:g}, turns 9"
+    assert everybody.seen == f"all together, a day: tokens {POT_TOKENS}, usd none, turns none"
 
 
 async def test_the_primary_of_a_sentinel_set_is_judged_with_its_replicas(sentinel_set: SentinelSet) -> None:

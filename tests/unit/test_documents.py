@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -21,8 +24,9 @@ from agent.attachments.formats.packed import opened
 from agent.attachments.inbox import Kept
 from agent.attachments.pictures import Picture, picture_in
 from agent.attachments.recordings import recording_of
-from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, UNPACKED_BYTES_MAX
-from agent.subagents.cage.confinement import Confinement
+from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, READER_MEMORY_BYTES, UNPACKED_BYTES_MAX
+from agent.subagents.cage.confinement import ROOT, Confinement
+from agent.tools.execution import landlock
 from agent.tools.files.naming import media_type
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
@@ -143,6 +147,54 @@ async def test_a_reader_that_nobody_holds_holds_itself() -> None:
     documents = Documents(hidden=[], confinement=Confinement.PLAIN)
     assert (await documents.text(kept("x.pdf", pdf("Dear Anna")), ANN) or "").strip() == "Dear Anna"
     assert (await documents.text(kept("x.xlsx", spreadsheet()), ANN) or "").startswith("## Sheet\ntea")
+
+
+HOSTILE = """
+import json, os, socket, subprocess, sys, types
+from agent.attachments import reader
+def tried(what):
+    try:
+        what()
+    except Exception as error:
+        return type(error).__name__
+    return "done"
+def pieces(content):
+    yield json.dumps({
+        "file": tried(lambda: open(FILE).read()),
+        "network": tried(socket.socket),
+        "program": tried(lambda: subprocess.run(["/bin/true"])),
+        "memory": tried(lambda: bytearray(MEMORY)),
+        "writing": tried(lambda: os.write(os.open(FILE, os.O_WRONLY), b"x")),
+    }).encode()
+    while True:
+        yield b"x" * 1000
+form = types.ModuleType("agent.attachments.formats.hostile")
+form.pieces = pieces
+sys.modules[form.__name__] = form
+sys.argv[1:1] = ["hostile", "10000"]
+sys.exit(reader.main())
+"""
+
+
+@pytest.mark.parametrize("confinement", [Confinement.LANDLOCK, Confinement.PLAIN])
+def test_a_parser_that_a_document_has_taken_over_gains_nothing(confinement: Confinement, tmp_path: Path) -> None:
+    """No network, no program, no more memory, no more output than it is given; and no file, where the kernel can hold
+    files."""
+    if confinement is Confinement.LANDLOCK and not landlock.version():
+        pytest.skip("no Landlock here")
+    (tmp_path / "secret").write_text("canary")
+    names = f"FILE, MEMORY = {str(tmp_path / 'secret')!r}, {READER_MEMORY_BYTES}\n"
+    written = subprocess.run(
+        [sys.executable, "-c", names + HOSTILE, confinement], cwd=ROOT, input=b"", stdout=subprocess.PIPE, check=True
+    ).stdout
+    assert len(written) == 10_000
+    assert json.loads(written.rstrip(b"x")) == {
+        "file": "PermissionError" if confinement is Confinement.LANDLOCK else "done",
+        "network": "PermissionError",
+        "program": "PermissionError",
+        "memory": "MemoryError",
+        "writing": "PermissionError" if confinement is Confinement.LANDLOCK else "OSError",
+    }
 
 
 async def test_a_large_image_is_made_small_enough_to_be_shown(documents: Documents) -> None:

@@ -12,7 +12,8 @@ import pytest
 from channels.adapter import Outcome, QueueFull
 from channels.inbound.listening import WAITING_MAX, Heard, HistoryUnavailable, Listener, NotTaken
 from channels.inbound.marks import PLACES_MAX, Marks, Order
-from channels.normalized import Incoming, Retraction, find_command
+from channels.normalized import Incoming, Retraction
+from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from tests.doubles import MemoryBus
 from tests.parts.incoming import private_message

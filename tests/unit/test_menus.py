@@ -13,9 +13,9 @@ from channels.discord.menus import commands, say_the_same
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.slash import DiscordInvocation, normalize_invocation
 from channels.menus import offered
-from channels.normalized import Addressing, Command, Ignored, Incoming
+from channels.normalized import Addressing, Ignored, Incoming
 from channels.telegram.menus import menus_for
-from gateway.contracts.commands import COMMANDS
+from gateway.contracts.commands import COMMANDS, Command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionScope
 

@@ -9,7 +9,8 @@ import pytest
 
 from channels.discord.address import DiscordTarget, make_target, parse_target
 from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, DiscordQuoted, normalize
-from channels.normalized import OWN_QUOTE_CHARS_MAX, Addressing, Command, Ignored, IgnoreReason, Incoming, RawQuote
+from channels.normalized import OWN_QUOTE_CHARS_MAX, Addressing, Ignored, IgnoreReason, Incoming, RawQuote
+from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import AttachmentKind, QuoteKind

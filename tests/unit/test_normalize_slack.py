@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from channels.normalized import Addressing, Command, Ignored, IgnoreReason, Incoming, Retraction
+from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Retraction
 from channels.slack.address import SlackTarget, make_target, parse_target
 from channels.slack.normalize import SlackIdentity, normalize
 from channels.slack.presses import normalize_press
 from channels.slack.slash import normalize_slash
+from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import AttachmentKind, ControlKind

@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
-from channels.normalized import (
-    OWN_QUOTE_CHARS_MAX,
-    Addressing,
-    Command,
-    Ignored,
-    IgnoreReason,
-    Incoming,
-    Migrated,
-    RawQuote,
-)
+from channels.normalized import OWN_QUOTE_CHARS_MAX, Addressing, Ignored, IgnoreReason, Incoming, Migrated, RawQuote
 from channels.telegram.address import TelegramTarget, make_target, parse_target
 from channels.telegram.normalize import TelegramIdentity, normalize
+from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind

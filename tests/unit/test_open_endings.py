@@ -10,8 +10,9 @@ from channels.adapter import Outcome
 from channels.inbound.cleaning import ENDING_TTL_S, ENDINGS_MAX, OpenEndings
 from channels.inbound.intake import Intake
 from channels.inbound.terms import DoorRules
-from channels.normalized import Addressing, Command, Incoming, find_command
+from channels.normalized import Addressing, Incoming
 from gateway.contracts.access import AccessPolicy, StrangerRule
+from gateway.contracts.commands import Command, find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, RemovedSecrets

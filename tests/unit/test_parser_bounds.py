@@ -12,7 +12,6 @@ import pytest
 
 from agent.afterwards.gathering import facts_in
 from agent.cache.cacheable import is_repeatable, normalised
-from agent.commands.parsing import parse_command
 from agent.features.schedules.times import read_request, read_time
 from agent.limits import (
     PLAN_ANSWER_CHARS_MAX,
@@ -32,7 +31,7 @@ from agent.tools.files.reading import READING
 from agent.tools.files.writing import WRITING
 from agent.tools.framing import unframed
 from agent.tools.placeholders import placeholders_in
-from channels.normalized import find_command
+from gateway.contracts.commands import find_command
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText
 from gateway.limits import INBOUND_CHARS_MAX
@@ -116,7 +115,7 @@ PARSERS: Final[dict[str, tuple[int, Callable[[str], object]]]] = {
     "parts": (INBOUND_CHARS_MAX, lambda text: read_parts(text, types=["a"], otherwise="a", parts_max=3)),
     "facts": (INBOUND_CHARS_MAX, facts_in),
     "a title": (TITLE_OUTPUT_CHARS_MAX, lambda text: sanitize_title(text, _as_is)),
-    "a command": (INBOUND_CHARS_MAX, parse_command),
+    "a command": (INBOUND_CHARS_MAX, find_command),
     "a command in a channel": (INBOUND_CHARS_MAX, find_command),
     "a tone": (INBOUND_CHARS_MAX, tone_of),
     "a frame": (INBOUND_CHARS_MAX, unframed),

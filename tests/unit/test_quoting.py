@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from channels.inbound.cleaning import Cleaner
 from channels.normalized import RawQuote
 from gateway.clock import SystemClock
@@ -50,6 +52,16 @@ def test_a_name_stays_in_its_line() -> None:
     )
     message = CLEANER.clean(incoming)
     assert (message.author_name, message.quotes[0].author_name) == ("Eve - **CODE**: [2JAnn gpj.", "B ob")
+
+
+TURNS_THE_DIRECTION = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Bidi_Control in Unicode's PropList.txt."""
+
+
+@pytest.mark.parametrize("mark", TURNS_THE_DIRECTION, ids=lambda mark: f"U+{ord(mark):04X}")
+def test_no_mark_of_direction_is_part_of_a_name(mark: str) -> None:
+    message = CLEANER.clean(private_message(author_name=f"Eve{mark}gpj.", text="hello"))
+    assert message.author_name == "Eve gpj."
 
 
 def test_a_quote_without_secrets_stays_as_it_was() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,12 +21,94 @@ from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
 from agent.tools.files.quota import Usage
 from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
+from gateway.bus.embedded import EmbeddedValkey
+from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import folder_name
 from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
 
 KEY = SessionKey.parse("telegram:1")
+
+OF_THE_KERNEL = """
+import concurrent.futures, ctypes, fcntl, json, multiprocessing, os, resource, signal, socket, subprocess, sys, termios
+import threading
+
+libc = ctypes.CDLL(None, use_errno=True)
+def by_number(number, *arguments):
+    if libc.syscall(number, *arguments) < 0: raise OSError(ctypes.get_errno(), "refused")
+def by_name(name, *arguments):
+    if getattr(libc, name)(*arguments) < 0: raise OSError(ctypes.get_errno(), "refused")
+def clone(flags):
+    if (found := libc.syscall(CLONE, flags | signal.SIGCHLD, 0, 0, 0, 0)) < 0: raise OSError(ctypes.get_errno(), "no")
+    if found == 0: os._exit(0)
+    os.waitpid(found, 0)
+def fork():
+    if (found := os.fork()) == 0: os._exit(0)
+    os.kill(found, 0); os.waitpid(found, 0)
+def thread():
+    (worker := threading.Thread(target=len, args=["x"])).start(); worker.join()
+def loopback():
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as line:
+        line.sendall(b"x")
+def processes():
+    with multiprocessing.Pool(2) as pool: pool.map(len, ["a", "b"])
+    with concurrent.futures.ProcessPoolExecutor(2) as pool: list(pool.map(len, ["a", "b"]))
+def handed_on():
+    ours, theirs = socket.socketpair(); socket.send_fds(ours, [b"x"], [0]); socket.recv_fds(theirs, 1, 1)
+def tried(what):
+    try: return str(what())
+    except BaseException as error: return type(error).__name__
+works = {
+    "fork": fork, "thread": thread, "pair": socket.socketpair, "loopback": loopback, "processes": processes,
+    "handed on": handed_on, "program": lambda: subprocess.run(["true"], check=True), "plain clone": lambda: clone(0),
+    "mode": lambda: (open("mine", "w").close(), os.chmod("mine", 0o700)), "priority": lambda: os.nice(1),
+    "room": lambda: os.posix_fallocate(os.open("mine", os.O_RDWR), 0, 4096),
+    "limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)), "interfaces": socket.if_nameindex,
+}
+refused = {
+    "user namespace": lambda: clone(0x10000000), "mount namespace": lambda: clone(0x20000),
+    "unshare": lambda: by_name("unshare", 0x10000000), "files of its own": lambda: clone(0x10000 | 0x800 | 0x100),
+    "trace": lambda: by_name("ptrace", 16, os.getppid(), 0, 0), "faults": lambda: by_number(FAULTS, 0),
+    "events": lambda: by_number(EVENTS, bytes(128), 0, -1, -1, 0), "programs": lambda: by_number(PROGRAMS, 0, 0, 0),
+    "kept memory": lambda: by_name("shmget", 0, 4096, 0o1600), "hidden memory": lambda: os.memfd_create("x"),
+    "kept messages": lambda: by_name("msgget", 0, 0o1600), "keys": lambda: by_number(KEYS, 0, 0, 0, 0, 0),
+    "watch": lambda: by_name("inotify_init1", 0), "ring": lambda: by_number(425, 1, 0),
+    "machine": lambda: socket.socket(40, socket.SOCK_STREAM), "packets": lambda: socket.socket(17, socket.SOCK_RAW),
+    "cipher": lambda: socket.socket(38, socket.SOCK_SEQPACKET), "root": lambda: os.chroot("/"),
+    "mount": lambda: by_name("mount", b"x", b"/", b"tmpfs", 0, 0),
+    "lease": lambda: fcntl.fcntl(os.open("mine", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK),
+    "larger pipe": lambda: fcntl.fcntl(os.pipe()[0], 1031, 2**20),
+    "typing": lambda: fcntl.ioctl(os.openpty()[1], termios.TIOCSTI, b"x"),
+    "room behind the end": lambda: by_name("fallocate", os.open("mine", os.O_RDWR), 1, 0, 4096),
+    "hide": lambda: by_name("prctl", 4, 0, 0, 0, 0),
+}
+print(json.dumps([{name: tried(what) for name, what in each.items()} for each in (works, refused)]))
+"""
+
+
+WITHOUT_A_NAME = """
+import ctypes, mmap, os, socket, time
+libc = ctypes.CDLL(None)
+def unnamed(megabytes):
+    held = os.open("unnamed", os.O_RDWR | os.O_CREAT | os.O_EXCL); os.unlink("unnamed")
+    for _ in range(megabytes): os.write(held, bytes(2**20))
+    return held
+"""
+KEPT_WITHOUT_A_NAME = {
+    "open": "kept = [unnamed(8) for _ in range(9)]",
+    "never named": "kept = [os.open('.', os.O_RDWR | os.O_TMPFILE) for _ in range(9)]\n"
+    "for held in kept: os.write(held, bytes(2**23))",
+    "mapped": "for _ in range(2): assert libc.mmap(None, 4096, 3, 1, held := unnamed(8), 0) != -1; os.close(held)",
+    "on the way": "ours, theirs = socket.socketpair()\n"
+    "for _ in range(2): socket.send_fds(ours, [b'x'], [held := unnamed(8)]); os.close(held)",
+}
+"""Of what is mapped or on its way the size cannot be seen: it counts as much as a file may have."""
+KEPT_AS_NOBODYS = {
+    "shared": "kept = mmap.mmap(-1, 2**28)\nkept.write(bytes(2**28)); kept.madvise(mmap.MADV_DONTNEED)",
+    "of a device": "kept = mmap.mmap(os.open('/dev/zero', os.O_RDWR), 2**28)\nkept.write(bytes(2**28))",
+    "in sockets": "for _ in range(3): os.fork()\npairs = [socket.socketpair() for _ in range(100)]",
+}
 
 
 @pytest.fixture
@@ -96,7 +180,11 @@ def test_output_that_fits_is_whole_also_where_it_is_no_text() -> None:
 
 
 async def test_a_footprint_counts_children(tmp_path: Path) -> None:
-    program = "import subprocess, sys; subprocess.Popen(['sleep', '60']); print('up', flush=True); sys.stdin.read()"
+    """No further than there may be: who has too many shall not hold up whoever counts."""
+    program = (
+        "import subprocess, sys; _ = [subprocess.Popen(['sleep', '60']) for _ in range(3)]; print('up', flush=True); "
+        "sys.stdin.read()"
+    )
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -108,13 +196,15 @@ async def test_a_footprint_counts_children(tmp_path: Path) -> None:
     assert process.stdout is not None
     await process.stdout.readline()
     try:
-        found = footprint(process.pid)
-        assert found.processes == 2
+        found = footprint(process.pid, processes_max=4, threads_max=4)
+        assert (found.processes, found.threads) == (4, 4)
         assert found.memory_bytes > 1_000_000
+        assert footprint(process.pid, processes_max=2, threads_max=4).processes == 3
+        assert footprint(process.pid, processes_max=4, threads_max=1).threads == 2
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
-    assert footprint(process.pid).processes == 0
+    assert footprint(process.pid, processes_max=4, threads_max=4).processes == 0
 
 
 class TestSandbox:
@@ -191,6 +281,16 @@ class TestSandbox:
         assert "0000000000000000" in text
         assert "exit code" in text
 
+    async def test_the_kernel_lends_a_command_what_programs_need_and_nothing_else(self, tools: ToolRegistry) -> None:
+        """As the filter of sub-agents, but for processes, sockets of an empty network, and files of its own."""
+        names = ("CLONE", "FAULTS", "EVENTS", "PROGRAMS", "KEYS")
+        numbers = (220, 282, 241, 280, 219) if os.uname().machine == "aarch64" else (56, 323, 298, 321, 250)
+        program = f"{', '.join(names)} = {numbers}\n{OF_THE_KERNEL}"
+        result = await run(tools, "code_exec", language="python", code=program)
+        works, refused = json.loads(result.text.splitlines()[-1])
+        assert [name for name, outcome in works.items() if outcome.endswith("Error")] == []
+        assert {name: outcome for name, outcome in refused.items() if not outcome.endswith("Error")} == {}
+
     async def test_too_slow_is_stopped_and_nothing_of_it_is_left(self, tools: ToolRegistry) -> None:
         mark = secrets.token_hex(8)
         command = f"(setsid bash -c 'sleep 300; echo {mark}' &) ; echo started; sleep 300; echo {mark}"
@@ -220,6 +320,27 @@ class TestSandbox:
         result = await run(tools, "shell", command=command)
         assert result.is_error
         assert "processes" in result.text
+
+    @pytest.mark.parametrize("bomb", ["while True: os.fork()", "while True: os.fork() or (os.setsid(), time.sleep(9))"])
+    async def test_processes_without_end_are_stopped_whoever_runs_them(self, tools: ToolRegistry, bomb: str) -> None:
+        """The kernel counts none of root's."""
+        result = await run(tools, "code_exec", language="python", code=f"import os, time\n{bomb}")
+        assert result.is_error
+        assert "processes" in result.text
+
+    async def test_threads_without_end_are_stopped_whoever_runs_them(self, tools: ToolRegistry) -> None:
+        program = """
+import threading, time
+threading.stack_size(32768)
+while True:
+    try:
+        threading.Thread(target=time.sleep, args=[100], daemon=True).start()
+    except RuntimeError:
+        time.sleep(0.1)
+"""
+        result = await run(tools, "code_exec", language="python", code=program)
+        assert result.is_error
+        assert "threads" in result.text
 
     async def test_too_much_memory_is_stopped(self, tools: ToolRegistry) -> None:
         """Of one process by the kernel, of several by us."""
@@ -260,6 +381,57 @@ class TestSandbox:
         assert isinstance(hidden, Sandbox)
         outcome = await hidden.run(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
         assert (outcome.exit_code, outcome.output) == (0, "")
+
+    async def test_the_bus_of_this_machine_is_out_of_reach(self, tools: ToolRegistry, tmp_path: Path) -> None:
+        """Neither its password nor its socket is seen from inside."""
+        server = EmbeddedValkey(tmp_path)
+        url = urlsplit(await server.start())
+        try:
+            assert url.password
+            looking = f"cat {tmp_path / REDIS_PASSWORD_FILE}; ls {url.path}; cat /proc/{server.pid}/cmdline"
+            result = await run(tools, "shell", command=looking)
+        finally:
+            await server.stop()
+        assert result.is_error
+        assert result.text.count("No such file or directory") == 3
+        assert url.password not in result.text
+
+    @pytest.mark.parametrize("keep", KEPT_WITHOUT_A_NAME.values(), ids=KEPT_WITHOUT_A_NAME)
+    async def test_files_without_a_name_are_counted(
+        self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
+    ) -> None:
+        """However they are held: they take of the disk what they take, and no folder shows them."""
+        monkeypatch.setattr("agent.tools.execution.sandbox.QUOTA", Usage(64 * 1024 * 1024, 1_000))
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
+        assert result.is_error
+        assert "the workspace is full: it may hold 64 MB" in result.text
+
+    @pytest.mark.parametrize("keep", KEPT_AS_NOBODYS.values(), ids=KEPT_AS_NOBODYS)
+    async def test_memory_that_the_kernel_counts_as_nobodys_is_counted(
+        self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
+    ) -> None:
+        monkeypatch.setattr("agent.tools.execution.sandbox.SANDBOX_MEMORY_BYTES", 128 * 1024 * 1024)
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
+        assert result.is_error
+        assert "memory" in result.text
+
+    async def test_what_programs_hold_for_a_while_disturbs_nobody(
+        self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        few = "[unnamed(1) for _ in range(9)], [socket.socketpair() for _ in range(50)], mmap.mmap(-1, 2**26)"
+        code = f"{WITHOUT_A_NAME}\nkept = {few}\ntime.sleep(0.5); print('done')"
+        assert (await run(tools, "code_exec", language="python", code=code)).text == "done\n"
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into everything")
+    async def test_who_cannot_be_looked_at_is_ended(self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A program that may be run and not be read is closed to whoever counts what it holds."""
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        result = await run(tools, "shell", command="cp $(command -v sleep) nap; chmod 111 nap; ./nap 99")
+        assert result.is_error
+        assert "cannot be looked at" in result.text
 
     async def test_a_command_that_fills_the_workspace_is_stopped(
         self, tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

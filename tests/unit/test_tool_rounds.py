@@ -288,6 +288,24 @@ async def test_reading_is_allowed_and_the_rest_is_asked_of_an_admin_and_denied_t
     assert question.text.startswith("May I run `write`? It changes files or data.")
 
 
+async def test_what_may_be_approved_beyond_one_call() -> None:
+    """Of what executes the same call alone; of no turn for a sub-agent that outlives its turn; with one set of tools
+    for a turn and its sub-agents."""
+    people = People()
+    tools = registry(tool("write", risk=Risk.WRITE), tool("run", risk=Risk.EXECUTE), policy=Policy(), approvals=people)
+    turn = replace(context("telegram:1/-100/7", place=Place.GROUP), fence=3)
+    await tools.run_round(turn, [call("write"), call("run")])
+    await tools.run_round(replace(turn, ceiling=turn.ceiling), [call("write")])
+    await tools.run_round(replace(turn, fence=0), [call("write")])
+    written, ran, inline, background = (each.lasting for each in people.asked if each.lasting is not None)
+    assert str(written.approval.place) == "telegram:/-100"
+    assert written.approval.role is GrantRole.ADMIN
+    assert (written.approval.digest, ran.approval.digest) == ("", people.asked[1].digest)
+    assert written.of_turn is ran.of_turn is inline.of_turn is turn.approved
+    assert background.of_turn is None
+    assert background.is_offered
+
+
 async def test_what_keeps_something_asks_once_a_foreign_tool_has_answered_in_the_turn() -> None:
     people = People()
     keeping = replace(tool("keep"), keeps=lambda _arguments: True)

@@ -12,6 +12,7 @@ from agent.features.schedules.recurrence import find_zone, shortest_gap_s, zone_
 from agent.features.schedules.texts import every_text
 from agent.features.schedules.times import Unclear, When, read_request, read_time
 from agent.limits import SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
+from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
@@ -133,7 +134,7 @@ def _check(when: When, text: str, role: GrantRole) -> None:
                 "the text is longer than {most} characters", most=words.number(SCHEDULE_TEXT_CHARS_MAX)
             )
         )
-    if text.lstrip().startswith("/"):
+    if find_command(text) is not None:
         raise Unclear(lambda words: words.say("a command cannot be scheduled"))
     gap_min_s = SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else SCHEDULE_GAP_S
     if when.rule is not None and shortest_gap_s(when.rule) < gap_min_s:

@@ -14,9 +14,9 @@ from typing import Final
 import structlog
 
 from agent.limits import SANDBOX_PROBE_S
-from agent.subagents.cage import landlock
 from agent.subagents.cage.cages import Bare, Cage, InBubblewrap
 from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
+from agent.tools.execution import landlock
 from agent.tools.execution.bubblewrap import OPTIONS
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import ConfigError

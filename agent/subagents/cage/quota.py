@@ -18,7 +18,7 @@ class Quota:
 
     async def excess(self) -> Reason | Code | None:
         """What it has taken too much of; None for nothing."""
-        taken = footprint(self._pid)
+        taken = footprint(self._pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
         if taken.memory_bytes > self._memory_bytes_max:
             return Reason.MEMORY.of(self._memory_bytes_max // 1024**2)
         if taken.processes > SUBAGENT_TREE_MAX:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -42,16 +43,27 @@ def variables(environment: Mapping[str, str]) -> list[str]:
     return [word for name, value in environment.items() for word in ("--setenv", name, value)]
 
 
-async def start(bwrap: str, arguments: Sequence[str], program: Sequence[str], *, stderr: int) -> Namespace:
-    """Start a program inside, with pipes. Raises `OSError`. Cancelled, it leaves nobody behind.
+async def start(
+    bwrap: str, arguments: Sequence[str], program: Sequence[str], *, stderr: int, seccomp: bytes = b""
+) -> Namespace:
+    """Start a program inside, with pipes, and under a filter if one is given. Raises `OSError`. Cancelled, it leaves
+    nobody behind.
 
     bubblewrap reads its arguments from a pipe: a command line can be read, inside and outside.
     """
+    with ExitStack() as stack:
+        filters = _readable(seccomp, stack) if seccomp else None
+        filtered = ("--seccomp", str(filters)) if filters is not None else ()
+        words = _readable(b"".join(os.fsencode(argument) + b"\0" for argument in (*arguments, *filtered)), stack)
+        command = (bwrap, "--args", str(words), "--", *program)
+        pass_fds = tuple(each for each in (words, filters) if each is not None)
+        return await Namespace.start(command, stderr=stderr, environment={}, pass_fds=pass_fds)
+
+
+def _readable(content: bytes, stack: ExitStack) -> int:
+    """A descriptor that gives this, which is far less than a pipe holds, as long as the stack is open."""
     reader, writer = os.pipe()
-    try:
-        with os.fdopen(writer, "wb") as pipe:  # far less than a pipe holds
-            pipe.write(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
-        command = (bwrap, "--args", str(reader), "--", *program)
-        return await Namespace.start(command, stderr=stderr, environment={}, pass_fds=(reader,))
-    finally:
-        os.close(reader)
+    stack.callback(os.close, reader)
+    with os.fdopen(writer, "wb") as pipe:
+        pipe.write(content)
+    return reader

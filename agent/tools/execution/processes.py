@@ -11,6 +11,7 @@ _PROC: Final = Path("/proc")
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _RESIDENT: Final = 1  # second column of /proc/<pid>/statm, in pages
 _SHARED: Final = 2
+_OWN_LINKS: Final = 2  # of /proc/<pid>/task, which has one more for each thread
 _ENDED: Final = frozenset("ZX")  # third word of /proc/<pid>/stat
 
 
@@ -22,19 +23,21 @@ class Footprint(NamedTuple):
     memory_bytes: int
 
 
-def footprint(pid: int) -> Footprint:
-    """The tree below and with `pid`. Processes that end meanwhile are left out."""
+def footprint(pid: int, *, processes_max: int, threads_max: int) -> Footprint:
+    """Count the tree below and with `pid`, until there are more processes or threads than there may be. Processes that
+    end meanwhile are left out."""
     waiting, seen, threads, pages = [pid], 0, 0, 0
-    while waiting:
+    while waiting and seen <= processes_max and threads <= threads_max:
         current = waiting.pop()
         try:
             columns = (_PROC / str(current) / "statm").read_text().split()
-            threads += sum(1 for _ in (_PROC / str(current) / "task").iterdir())
+            threads += (_PROC / str(current) / "task").stat().st_nlink - _OWN_LINKS
         except OSError:
             continue
-        waiting += children(current)
         seen += 1
         pages += max(int(columns[_RESIDENT]) - int(columns[_SHARED]), 0)
+        if threads <= threads_max:
+            waiting += children(current)
     return Footprint(seen, threads, pages * _PAGE_BYTES)
 
 
@@ -63,6 +66,14 @@ def marked(mark: str) -> list[int]:
             if int(place.name) != own and mark.encode() in (place / "environ").read_bytes():
                 found.append(int(place.name))
     return found
+
+
+def has_memory(pid: int) -> bool:
+    """False for a process that has ended, or is about to."""
+    try:
+        return not (_PROC / str(pid) / "statm").read_text().startswith("0 ")
+    except OSError:
+        return False
 
 
 def has_ended(pid: int) -> bool:

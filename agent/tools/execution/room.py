@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from agent.limits import SANDBOX_QUOTA_EVERY_S
+from agent.tools.execution.unnamed import NOTHING, Unnamed, unnamed
 from agent.tools.files.quota import Usage, at_least, complaint, usage
+from agent.tools.files.walk import MOUNT
 
 
 class Room:
@@ -18,6 +20,8 @@ class Room:
         self._allowed = allowed
         self._loop = asyncio.get_running_loop()
         self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
+        self.memory_bytes = 0
+        """What was held in memory and counted as nobody's, when it was looked at last."""
 
     @classmethod
     async def measured(cls, folder: Path, quota: Usage) -> Self:
@@ -25,10 +29,17 @@ class Room:
         run."""
         return cls(folder, at_least(quota, await asyncio.to_thread(usage, folder)))
 
-    async def complaint(self) -> str:
-        """Why the run has to be stopped, "" if it may go on."""
+    async def complaint(self, pid: int | None = None) -> str:
+        """Why the run has to be stopped, "" if it may go on. What the processes below `pid` hold and no folder shows
+        counts as well."""
         if self._loop.time() < self._due_s:
             return ""
-        taken = await asyncio.to_thread(usage, self._folder)
+        taken, held = await asyncio.to_thread(self._look, pid)
         self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
-        return complaint(taken, self._allowed)
+        self.memory_bytes = held.memory_bytes
+        if held.is_closed:
+            return "a program of it cannot be looked at: it may be run, but not read"
+        return complaint(Usage(taken.size_bytes + held.disk_bytes, taken.files), self._allowed)
+
+    def _look(self, pid: int | None) -> tuple[Usage, Unnamed]:
+        return usage(self._folder), NOTHING if pid is None else unnamed(pid, MOUNT)

@@ -1,7 +1,8 @@
 """The sandbox: bubblewrap with no network, a read-only system, one writable workspace, and an end.
 
 Inside there is nothing of the operator's: no home, no data directory, no environment, no other process. Root is
-nobody there, and the kernel's namespaces end with the first process. Where bubblewrap is missing or the
+nobody there, a seccomp filter refuses what commands do not need of the kernel, and its namespaces end with the first
+process. Where bubblewrap is missing or the
 kernel lends no user namespaces, there is no sandbox and nothing is run.
 """
 
@@ -38,6 +39,7 @@ from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import undisturbed
 from agent.tools.execution.room import Room
+from agent.tools.execution.seccomp import filter_for_commands, is_known_here
 from agent.tools.files.quota import QUOTA
 from agent.tools.files.walk import MOUNT
 
@@ -51,9 +53,12 @@ ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What every program has."""
 
+_NICE: Final = 10
+"""Behind the answers of others: who starts more than there may be starts them slower than we look."""
+
 _LIMITS: Final = (
     f"ulimit -c 0 -t {SANDBOX_CPU_S} -f {SANDBOX_FILE_BYTES_MAX // 1024} -v {SANDBOX_ADDRESS_BYTES // 1024}"
-    f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec "$@"'
+    f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec nice -n {_NICE} "$@"'
 )
 """Bash sets the limits inside and becomes the program; nothing of ours runs between fork and exec."""
 
@@ -84,6 +89,7 @@ class Sandbox:
     def __init__(self, bwrap: str, arguments: Sequence[str]) -> None:
         self._bwrap = bwrap
         self._arguments = tuple(arguments)
+        self._filter = filter_for_commands() if is_known_here() else b""
         self._slots = asyncio.Semaphore(SANDBOX_RUNS_MAX)
 
     async def run(
@@ -115,7 +121,7 @@ class Sandbox:
         place = ("--bind", str(workspace), MOUNT, "--chdir", MOUNT)
         arguments = (*self._arguments, *variables(environment), *place, *SEALED)
         limited = ("/bin/bash", "-c", _LIMITS, "bash", *program)
-        return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT)
+        return await start(self._bwrap, arguments, limited, stderr=asyncio.subprocess.STDOUT, seccomp=self._filter)
 
 
 async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
@@ -127,6 +133,8 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
         sandbox = Sandbox(path, (*_arguments(hidden), *options))
         complaint = await _complaint(sandbox)
         if complaint is None:
+            if not is_known_here():
+                _log.warning("sandbox.unfiltered", reason="no seccomp filter for this architecture")
             return sandbox
         _log.info("sandbox.refused", options=options, complaint=complaint)
     return NoSandbox("bubblewrap does not work here (are user namespaces allowed?)")
@@ -186,12 +194,15 @@ async def _until_end(
                 await asyncio.wait([talking], timeout=SANDBOX_WATCH_EVERY_S)
                 if talking.done():  # at the end, as a rule; a program may also close its output and go on
                     await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=SANDBOX_WATCH_EVERY_S)
-                taken = footprint(process.pid)
+                taken = footprint(process.pid, processes_max=SANDBOX_PROCESSES_MAX, threads_max=SANDBOX_THREADS_MAX)
                 if taken.processes > SANDBOX_PROCESSES_MAX:
                     return f"it started more than {SANDBOX_PROCESSES_MAX} processes"
-                if taken.memory_bytes > SANDBOX_MEMORY_BYTES:
+                if taken.threads > SANDBOX_THREADS_MAX:
+                    return f"it started more than {SANDBOX_THREADS_MAX} threads"
+                said = await room.complaint(process.pid)
+                if taken.memory_bytes + room.memory_bytes > SANDBOX_MEMORY_BYTES:
                     return f"it took more than {SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
-                if said := await room.complaint():
+                if said:
                     return said
     except TimeoutError:
         return f"it did not finish within {timeout_s:g} s"

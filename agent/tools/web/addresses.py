@@ -65,6 +65,12 @@ def is_public(address: str) -> bool:
     return _is_public_6(parsed)
 
 
+def led_to(address: str) -> tuple[str, ...]:
+    """The address itself, which is one, and the IPv4 addresses inside it."""
+    parsed = ip_address(address)
+    return (address, *map(str, _inside(parsed))) if isinstance(parsed, IPv6Address) else (address,)
+
+
 def _is_public_4(address: IPv4Address) -> bool:
     return not any(address in network for network in _CLOSED_4)
 
@@ -72,16 +78,15 @@ def _is_public_4(address: IPv4Address) -> bool:
 def _is_public_6(address: IPv6Address) -> bool:
     if address.scope_id is not None:
         return False
-    if address in _NAT64:
-        return _is_public_4(IPv4Address(int(address) & 0xFFFF_FFFF))
-    if address not in _OPEN_6 or any(address in network for network in _CLOSED_6):
-        return False
-    return all(_is_public_4(inside) for inside in _inside(address))
+    is_open = address in _OPEN_6 and not any(address in network for network in _CLOSED_6)
+    return (is_open or address in _NAT64) and all(_is_public_4(inside) for inside in _inside(address))
 
 
 def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
     """IPv4 addresses that a global IPv6 address leads to."""
     number = int(address)
+    if address in _NAT64:
+        yield IPv4Address(number & 0xFFFF_FFFF)
     if address in _6TO4:
         yield IPv4Address((number >> 80) & 0xFFFF_FFFF)
     if (number >> 32) & 0xFFFF_FFFF in _ISATAP:

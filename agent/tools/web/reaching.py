@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 from agent.limits import WEB_CONNECT_S
-from agent.tools.web.addresses import is_public
+from agent.tools.web.addresses import is_public, led_to
+from agent.tools.web.neighbourhood import is_near
 from gateway.contracts.errors import ToolError
 
 _WELL_KNOWN_PORTS: Final = frozenset({80, 443})
@@ -26,9 +27,11 @@ class Unreachable(ToolError):
     """Not on the public web, or not there."""
 
 
-def is_web_port(port: int) -> bool:
-    """True for a port on which nothing but web servers is expected."""
-    return port in _WELL_KNOWN_PORTS or port >= _USER_PORTS_FROM
+def is_on_public_web(address: str, port: int) -> bool:
+    """True for an address that anybody may reach and that is not of this machine or beside it, on a port on which
+    nothing but web servers is expected."""
+    is_web_port = port in _WELL_KNOWN_PORTS or port >= _USER_PORTS_FROM
+    return is_web_port and is_public(address) and not any(map(is_near, led_to(address)))
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
@@ -70,4 +73,4 @@ class Reach:
         raise complaint
 
     def _is_allowed(self, address: str, port: int) -> bool:
-        return (address, port) in self._exempt or (is_public(address) and is_web_port(port))
+        return (address, port) in self._exempt or is_on_public_web(address, port)

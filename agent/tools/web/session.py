@@ -20,8 +20,7 @@ from aiohttp import AddrInfoType
 from yarl import URL
 
 from agent.limits import WEB_BYTES_MAX, WEB_CONNECT_S, WEB_REDIRECTS_MAX, WEB_TIMEOUT_S, WEB_URL_CHARS_MAX
-from agent.tools.web.addresses import is_public
-from agent.tools.web.reaching import is_web_port
+from agent.tools.web.reaching import is_on_public_web
 from gateway.contracts.errors import ToolError
 
 _SCHEMES: Final = frozenset({"http", "https"})
@@ -59,7 +58,8 @@ class _Refused(OSError):
 class WebSession:
     """An HTTP client without cookies, proxies and trust in redirects.
 
-    `exempt` are (address, port) pairs that are let through all the same: for tests, which have no internet.
+    `exempt` are (address, port) pairs that are let through all the same: for calls with a secret, to where the operator
+    lets them go, and for tests, which have no internet.
     """
 
     def __init__(self, *, exempt: Iterable[tuple[str, int]] = ()) -> None:
@@ -118,7 +118,7 @@ class WebSession:
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, place = address
         host, port = str(place[0]), int(place[1])
-        if (host, port) not in self._exempt and not (is_public(host) and is_web_port(port)):
+        if (host, port) not in self._exempt and not is_on_public_web(host, port):
             raise _Refused(f"{host} port {port} is not on the public web: only public web pages can be fetched")
         return socket.socket(family, kind, protocol)
 

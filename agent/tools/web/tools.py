@@ -59,10 +59,11 @@ _COUNT: Final = 5
 
 
 def web_tools(
-    session: WebSession, engine: SearchEngine | None, *, has_vault: bool = False
+    session: WebSession, engine: SearchEngine | None, *, lent: WebSession | None = None
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """web_fetch, and web_search if an engine is configured. With a vault web_fetch takes secrets as headers."""
-    fetch = _with_secrets(_fetch(session)) if has_vault else _fetch(session)
+    """web_fetch, and web_search if an engine is configured. With a vault web_fetch takes secrets as headers; calls
+    that were given one have a session of their own, `lent`: no other call finds a connection to where it leads."""
+    fetch = _fetch(session, session) if lent is None else _with_secrets(_fetch(session, lent))
     if engine is None:
         return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured", Risk.NETWORK),)
     return (fetch, _search(engine)), ()
@@ -78,11 +79,11 @@ def _with_secrets(tool: Tool) -> Tool:
     )
 
 
-def _fetch(session: WebSession) -> Tool:
+def _fetch(session: WebSession, lent: WebSession) -> Tool:
     reader = PageReader()
 
-    async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        page = await session.get(arguments["url"], headers=arguments.get(_HEADERS, {}))
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        page = await (lent if context.is_lent else session).get(arguments["url"], headers=arguments.get(_HEADERS, {}))
         text = await reader.text(page)
         text = without_broken_end(text) if page.is_cut else text
         cut = "\n[the page is longer than what was read]" if page.is_cut else ""

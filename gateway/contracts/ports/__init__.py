@@ -18,6 +18,7 @@ from gateway.contracts.ports.operator import (
     ModelTrouble,
     OperatorBus,
     QueueFigures,
+    QueueMoment,
     WaitingMessage,
 )
 from gateway.contracts.ports.people import PeopleStore
@@ -69,6 +70,7 @@ __all__ = [
     "PressBus",
     "QuestionBus",
     "QueueFigures",
+    "QueueMoment",
     "Rows",
     "ScheduleBook",
     "ScrubStream",

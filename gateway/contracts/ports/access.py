@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Taken
+from gateway.contracts.access import AccessView, Asked, Pairing, PlaceApproval, PlaceRule, Projection, Taken
 from gateway.contracts.entries import Grant
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
@@ -43,7 +43,24 @@ class AccessBook(Protocol):
         ...
 
     async def put_place_rule(self, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int) -> bool:
-        """Replace what was decided about a place; an empty rule takes it back. False: nothing has changed."""
+        """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
+        nothing has changed."""
+        ...
+
+    async def place_approvals(self) -> Sequence[PlaceApproval]:
+        """What admins approved for good: by place, oldest first."""
+        ...
+
+    async def put_place_approval(self, approval: PlaceApproval) -> bool:
+        """Write down what is not asked about any more. False: it was approved before."""
+        ...
+
+    async def drop_place_approvals(self, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
+        """Ask about a tool again in a place. False: it was asked about."""
+        ...
+
+    async def is_approved(self, call: PlaceApproval) -> bool:
+        """Whether this call was approved for good, for whoever has its role or for a lesser one."""
         ...
 
     async def limit_rules(self) -> Mapping[Limited, LimitRule]:

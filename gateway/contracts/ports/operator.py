@@ -32,6 +32,15 @@ class QueueFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueMoment:
+    """How much waited at one moment of the last QUEUE_PAST_S."""
+
+    at_ms: int
+    queued: int
+    oldest_wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetter:
     """Something that was given up. `message` is None for what is no inbound message, or cannot be read."""
 
@@ -84,6 +93,14 @@ class LaneDepth(Protocol):
 
 class OperatorBus(LaneDepth, Protocol):
     async def figures(self) -> QueueFigures: ...
+
+    async def note_queue(self, figures: QueueFigures) -> None:
+        """Keep how much waits now, unless another process has kept it just before."""
+        ...
+
+    async def queue_past(self) -> Sequence[QueueMoment]:
+        """What `note_queue` kept, oldest first."""
+        ...
 
     async def stop(self, key: SessionKey) -> None:
         """End the running turn of a lane and drop what waits in it, as /stop does; nobody is told. It returns at once:

@@ -17,18 +17,18 @@ const letters = new Places(element("letters").tBodies[0]);
 const deliveries = new Places(element("deliveries").tBodies[0]);
 const hops = new Places(element("hops").tBodies[0]);
 const looks = new Looks(look);
-let seen = []; // [{ at, queued, age }] of the last minutes, for as long as the page is open
 
 async function look() {
   showReadiness(await (await fetch("/readyz", { cache: "no-store" })).json()); // 503 says why
-  const [queue, dead, newest] = await Promise.all([
+  const [queue, past, dead, newest] = await Promise.all([
     fetched("/api/queue"),
+    fetched("/api/queue/past"),
     fetched(`/api/dead-letters?limit=${LETTERS}`),
     fetched(`/api/deliveries?limit=${DELIVERIES}`),
   ]);
   showFigures(queue);
   showChannels(queue.channels, queue.replies_unsent);
-  showPast(queue);
+  showPast([...past, queue]);
   list("letters", letters, dead, letter => new DeadLetter(letter.id, () => looks.again()));
   list("deliveries", deliveries, newest, () => new Delivery());
 }
@@ -69,17 +69,19 @@ function showChannels(channels, unsent) {
   element("no-channels").hidden = items.length > 0;
 }
 
-function showPast(queue) {
-  const at = Date.now();
-  seen = [...seen.filter(each => each.at > at - SPAN_MS), { at, queued: queue.messages, age: queue.oldest_wait_ms / 1000 }];
+// `moments`: oldest first, the last is now, all by the server's clock.
+function showPast(moments) {
+  const now = Date.parse(moments.at(-1).at);
   const line = (id, of, least, say) => {
-    const points = seen.map(each => ({ at: each.at, value: of(each) }));
+    const points = moments
+      .map(each => ({ at: Math.min(Date.parse(each.at), now), value: of(each) }))
+      .filter(({ at }) => at > now - SPAN_MS);
     drawLine(element(id), points, { span_ms: SPAN_MS, say, least });
     const most = Math.max(...points.map(({ value }) => value));
-    write(document, `#${id}-words`, `now ${say(points.at(-1).value)}, at most ${say(most)} in ${duration(at - seen[0].at)}`);
+    write(document, `#${id}-words`, `now ${say(points.at(-1).value)}, at most ${say(most)} in ${duration(now - points[0].at)}`);
   };
-  line("depth-plot", each => each.queued, 4, number);
-  line("age-plot", each => each.age, 10, seconds => duration(seconds * 1000));
+  line("depth-plot", each => each.messages, 4, number);
+  line("age-plot", each => each.oldest_wait_ms / 1000, 10, seconds => duration(seconds * 1000));
 }
 
 function list(id, places, found, make) {

@@ -15,7 +15,7 @@ export class Row {
 
   constructor(element) {
     this.element = element;
-    const names = () => ({ user: "Asked", assistant: this.#task.type, tool: "Tool" });
+    const names = () => ({ user: "Asked", assistant: this.#task.type, tool: "Tool", gateway: "Note" });
     this.#talk = new Talk(this.#part(".talk ol"), document.querySelector(".said-template"), names);
     this.#part(".label").addEventListener("click", () => this.#toggle());
     this.#part(".talk").addEventListener("toggle", () => this.#fillTalk());

@@ -9,7 +9,7 @@ import { STATES, cost, moment, number, tokens, write } from "./words.js";
 const PAGE = 50;
 const THE_END = 2 ** 53; // before it is everything
 const LEVELS = 3; // that are indented: deeper ones there are none
-const NAMES = { user: "User", assistant: "Agent", tool: "Tool" };
+const NAMES = { user: "User", assistant: "Agent", tool: "Tool", gateway: "Note" };
 
 const id = new URLSearchParams(location.search).get("id") ?? "";
 const path = `/api/sessions/${encodeURIComponent(id)}`;

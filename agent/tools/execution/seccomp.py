@@ -1,4 +1,7 @@
-"""seccomp: a process gives up starting processes, opening sockets and touching what is others', for good.
+"""seccomp: a process gives up what it does not need of the kernel, for good. Two filters, of one table of numbers.
+
+A sub-agent gives up starting processes, opening sockets and touching what is others'. A command keeps processes and
+the sockets of an empty network, and gives up the rest of it.
 
 A filter of the kernel's (seccomp(2)): what is refused fails with EPERM, and a thread, which clone makes, too, is still
 one. Numbers are from <asm/unistd.h> of the two architectures that Trivet is run on; elsewhere nothing is given up. What
@@ -12,12 +15,12 @@ import errno
 import os
 import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from agent.subagents.cage.landlock import never_gain_rights
+from agent.tools.execution.landlock import never_gain_rights
 
 _POINTER_BYTES: Final = 8  # a 32-bit program on a 64-bit kernel has other numbers
 _STEP_BYTES: Final = 8
@@ -30,15 +33,22 @@ _REFUSE: Final = 0x00050000
 _NUMBER_AT, _ARCHITECTURE_AT = 0, 4  # in seccomp_data
 _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT, _THIRD_ARGUMENT_AT = 16, 24, 32  # their low halves
 _IS_THREAD: Final = 0x10000  # CLONE_THREAD
+_IS_ON_SAME_FILES: Final = 0x400  # CLONE_FILES
+_NAMESPACES: Final = 0x7E020000  # CLONE_NEWUSER and its like
+_FAMILIES: Final = (1, 2, 10, 16)
+"""AF_UNIX, AF_INET, AF_INET6, AF_NETLINK: of these a network namespace of one's own holds all. A virtual machine's way
+to its host (AF_VSOCK) is in no namespace."""
 _NEWER: Final = 424
 """From this number on: pidfds, io_uring, clone3, new mounts, changing attributes by path, and what will come."""
 _OF_FCNTL: Final = (8, 10, 15, 1024, 1026, 1031)
 """F_SETOWN, F_SETSIG, F_SETOWN_EX let the kernel send somebody a signal; a lease makes others wait who open the file;
 F_NOTIFY watches a folder; F_SETPIPE_SZ takes of what all pipes of a user may hold together."""
-_OF_IOCTL: Final = (0x8901, 0x8902)
-"""FIOSETOWN and SIOCSPGRP let the kernel send somebody a signal, too."""
+_OF_IOCTL: Final = (0x8901, 0x8902, 0x5412)
+"""FIOSETOWN and SIOCSPGRP let the kernel send somebody a signal, too; TIOCSTI types on somebody's terminal."""
 _OF_PRCTL: Final = (1,)
 """PR_SET_PDEATHSIG: who takes it back outlives its parent."""
+_OF_PRCTL_BY_COMMANDS: Final = (4,)
+"""PR_SET_DUMPABLE: what a command holds open is counted by whoever may look."""
 _CUTTING: Final = 0x200  # O_TRUNC
 _WAYS: Final = 3  # the bits by which a file is opened to be read (0), written (1), both (2) or neither (3)
 _SECOND_FACE: Final = 0x40000000  # the numbers of x32 on x86_64
@@ -50,12 +60,14 @@ class _Machine:
 
     opening       open openat, each with where its flags stand
     on_itself     kill tgkill rt_sigqueueinfo rt_tgsigqueueinfo prlimit64
-    sockets       socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg recvfrom recvmsg recvmmsg
-                  shutdown setsockopt getsockopt getsockname getpeername: the pipes to its parent may be sockets, which
-                  carry more than bytes
+    opens_socket  socket socketpair
+    sockets       what is done with them: connect bind listen accept accept4 sendto sendmsg sendmmsg recvfrom recvmsg
+                  recvmmsg shutdown setsockopt getsockopt getsockname getpeername: the pipes to its parent may be
+                  sockets, which carry more than bytes
     starts        fork vfork execve execveat
-    others        ptrace process_vm_readv process_vm_writev tkill perf_event_open kcmp, setpriority sched_setparam
-                  sched_setscheduler sched_setaffinity sched_setattr ioprio_set migrate_pages move_pages
+    looks_into    others: ptrace process_vm_readv process_vm_writev perf_event_open kcmp migrate_pages move_pages
+    others        tkill, setpriority sched_setparam sched_setscheduler sched_setaffinity sched_setattr ioprio_set: in a
+                  process namespace others are its own
     lasting       what stays when the process is gone, or is counted as nobody's memory: shmget shmat shmctl semget
                   semop semtimedop semctl msgget msgsnd msgrcv msgctl mq_open mq_unlink add_key request_key keyctl
                   memfd_create; or of which a user, or the whole machine, has a number only: inotify_init inotify_init1
@@ -72,13 +84,16 @@ class _Machine:
 
     audited_as: int
     clone: int
+    fallocate: int
     fcntl: int
     ioctl: int
     prctl: int
     opening: tuple[tuple[int, int], ...]
     on_itself: tuple[int, ...]
+    opens_socket: tuple[int, ...]
     sockets: tuple[int, ...]
     starts: tuple[int, ...]
+    looks_into: tuple[int, ...]
     others: tuple[int, ...]
     lasting: tuple[int, ...]
     system: tuple[int, ...]
@@ -86,8 +101,13 @@ class _Machine:
 
     @property
     def refused(self) -> tuple[int, ...]:
-        """What never works."""
-        return (*self.sockets, *self.starts, *self.others, *self.lasting, *self.system, *self.attributes)
+        """What works for nobody."""
+        return (*self.looks_into, *self.lasting, *self.system)
+
+    @property
+    def refused_to_children(self) -> tuple[int, ...]:
+        """What works for commands alone."""
+        return (*self.opens_socket, *self.sockets, *self.starts, *self.others, *self.attributes)
 
 
 _MACHINES: Final[Mapping[str, _Machine]] = MappingProxyType(
@@ -95,14 +115,17 @@ _MACHINES: Final[Mapping[str, _Machine]] = MappingProxyType(
         "x86_64": _Machine(
             audited_as=0xC000003E,
             clone=56,
+            fallocate=285,
             fcntl=72,
             ioctl=16,
             prctl=157,
             opening=((2, _SECOND_ARGUMENT_AT), (257, _THIRD_ARGUMENT_AT)),
             on_itself=(62, 234, 129, 297, 302),
-            sockets=(41, 53, 42, 49, 50, 43, 288, 44, 46, 307, 45, 47, 299, 48, 54, 55, 51, 52),
+            opens_socket=(41, 53),
+            sockets=(42, 49, 50, 43, 288, 44, 46, 307, 45, 47, 299, 48, 54, 55, 51, 52),
             starts=(57, 58, 59, 322),
-            others=(101, 310, 311, 200, 298, 312, 141, 142, 144, 203, 314, 251, 256, 279),
+            looks_into=(101, 310, 311, 298, 312, 256, 279),
+            others=(200, 141, 142, 144, 203, 314, 251),
             lasting=(29, 30, 31, 64, 65, 220, 66, 68, 69, 70, 71, 240, 241, 248, 249, 250, 319, 253, 294, 206),
             system=(
                 *(165, 166, 155, 161, 272, 308, 321, 323, 303, 304, 300, 179, 167, 168, 163, 169, 103, 135, 170, 171),
@@ -116,14 +139,17 @@ _MACHINES: Final[Mapping[str, _Machine]] = MappingProxyType(
         "aarch64": _Machine(
             audited_as=0xC00000B7,
             clone=220,
+            fallocate=47,
             fcntl=25,
             ioctl=29,
             prctl=167,
             opening=((56, _THIRD_ARGUMENT_AT),),
             on_itself=(129, 131, 138, 240, 261),
-            sockets=(198, 199, 203, 200, 201, 202, 242, 206, 211, 269, 207, 212, 243, 210, 208, 209, 204, 205),
+            opens_socket=(198, 199),
+            sockets=(203, 200, 201, 202, 242, 206, 211, 269, 207, 212, 243, 210, 208, 209, 204, 205),
             starts=(221, 281),
-            others=(117, 270, 271, 130, 241, 272, 140, 118, 119, 122, 274, 30, 238, 239),
+            looks_into=(117, 270, 271, 241, 272, 238, 239),
+            others=(130, 140, 118, 119, 122, 274, 30),
             lasting=(194, 196, 195, 190, 193, 192, 191, 186, 189, 188, 187, 180, 181, 217, 218, 219, 279, 26, 0),
             system=(
                 *(40, 39, 41, 51, 97, 268, 280, 282, 264, 265, 262, 60, 224, 225, 89, 142, 116, 92, 161, 162),
@@ -153,7 +179,7 @@ def give_up_processes_and_sockets() -> bool:
     """
     if not is_known_here():
         return False
-    steps = b"".join(struct.pack("=HBBI", *step) for step in _steps(_MACHINES[os.uname().machine], os.getpid()))
+    steps = _packed(_for_a_child(_MACHINES[os.uname().machine], os.getpid()))
     try:
         never_gain_rights()
     except OSError:
@@ -162,50 +188,92 @@ def give_up_processes_and_sockets() -> bool:
     return bool(_LIBC.prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.byref(program), 0, 0) == 0)
 
 
-def _steps(machine: _Machine, own_pid: int) -> Iterator[tuple[int, int, int, int]]:
-    """The filter: operation, how far to jump if it holds and if not, operand."""
-    refuse = (_RETURN, 0, 0, _REFUSE | errno.EPERM)
+def filter_for_commands() -> bytes:
+    """Build what bubblewrap is to load for a command, where `is_known_here`."""
+    return _packed(_for_a_command(_MACHINES[os.uname().machine]))
+
+
+_Step = tuple[int, int, int, int]
+"""Operation, how far to jump if it holds and if not, operand."""
+
+_ALLOWED: Final[_Step] = (_RETURN, 0, 0, _ALLOW)
+_REFUSED: Final[_Step] = (_RETURN, 0, 0, _REFUSE | errno.EPERM)
+
+
+def _packed(steps: Iterator[_Step]) -> bytes:
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def _for_a_child(machine: _Machine, own_pid: int) -> Iterator[_Step]:
+    yield from _for_everybody(machine)
+    for number in machine.refused_to_children:
+        yield from _when(number, [_REFUSED])
+    started: list[_Step] = [(_LOAD, 0, 0, _FIRST_ARGUMENT_AT), (_IF_ANY_BIT, 0, 1, _IS_THREAD), _ALLOWED, _REFUSED]
+    yield from _when(machine.clone, started)
+    for number in machine.on_itself:
+        yield from _when(number, _unless_one_of(_FIRST_ARGUMENT_AT, (0, own_pid)))
+    for number, flags_at in machine.opening:  # who cuts a file has to say that he writes, or Landlock might not hear it
+        asked: list[_Step] = [
+            (_LOAD, 0, 0, flags_at),
+            *((_IF_ANY_BIT, 0, 4, _CUTTING), (_AND, 0, 0, _WAYS), (_IF_EQUAL, 1, 0, 0), (_IF_EQUAL, 0, 1, _WAYS)),
+            *(_REFUSED, _ALLOWED),
+        ]
+        yield from _when(number, asked)
+    yield from _when(machine.prctl, _if_one_of(_FIRST_ARGUMENT_AT, _OF_PRCTL))
+    yield _ALLOWED
+
+
+def _for_a_command(machine: _Machine) -> Iterator[_Step]:
+    """Its processes are in a namespace, and counted from outside: so none may be in another namespace, and no thread
+    may have files that are not its process's. Room beyond a file's end nobody would count."""
+    yield from _for_everybody(machine)
+    started: list[_Step] = [
+        (_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        *((_IF_ANY_BIT, 3, 0, _NAMESPACES), (_IF_ANY_BIT, 0, 1, _IS_THREAD), (_IF_ANY_BIT, 0, 1, _IS_ON_SAME_FILES)),
+        *(_ALLOWED, _REFUSED),
+    ]
+    yield from _when(machine.clone, started)
+    for number in machine.opens_socket:
+        yield from _when(number, _unless_one_of(_FIRST_ARGUMENT_AT, _FAMILIES))
+    yield from _when(machine.fallocate, _unless_one_of(_SECOND_ARGUMENT_AT, (0,)))
+    yield from _when(machine.prctl, _if_one_of(_FIRST_ARGUMENT_AT, _OF_PRCTL_BY_COMMANDS))
+    yield _ALLOWED
+
+
+def _for_everybody(machine: _Machine) -> Iterator[_Step]:
+    """What stands first in every filter."""
     yield (_LOAD, 0, 0, _ARCHITECTURE_AT)
     yield (_IF_EQUAL, 1, 0, machine.audited_as)
-    yield refuse
+    yield _REFUSED
     yield (_LOAD, 0, 0, _NUMBER_AT)
     yield (_IF_AT_LEAST, 0, 1, _SECOND_FACE)
-    yield refuse
+    yield _REFUSED
     yield (_IF_AT_LEAST, 0, 1, _NEWER)
     yield (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
     for number in machine.refused:
-        yield (_IF_EQUAL, 0, 1, number)
-        yield refuse
-    yield (_IF_EQUAL, 0, 4, machine.clone)
-    yield (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)
-    yield (_IF_ANY_BIT, 0, 1, _IS_THREAD)
-    yield (_RETURN, 0, 0, _ALLOW)
-    yield refuse
-    for number in machine.on_itself:
-        yield (_IF_EQUAL, 0, 5, number)
-        yield (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)
-        yield (_IF_EQUAL, 1, 0, 0)
-        yield (_IF_EQUAL, 0, 1, own_pid)
-        yield (_RETURN, 0, 0, _ALLOW)
-        yield refuse
-    for number, flags_at in machine.opening:  # who cuts a file has to say that he writes, or Landlock might not hear it
-        yield (_IF_EQUAL, 0, 7, number)
-        yield (_LOAD, 0, 0, flags_at)
-        yield (_IF_ANY_BIT, 0, 4, _CUTTING)
-        yield (_AND, 0, 0, _WAYS)
-        yield (_IF_EQUAL, 1, 0, 0)
-        yield (_IF_EQUAL, 0, 1, _WAYS)
-        yield refuse
-        yield (_RETURN, 0, 0, _ALLOW)
-    for number, argument_at, asked in (
-        (machine.fcntl, _SECOND_ARGUMENT_AT, _OF_FCNTL),
-        (machine.ioctl, _SECOND_ARGUMENT_AT, _OF_IOCTL),
-        (machine.prctl, _FIRST_ARGUMENT_AT, _OF_PRCTL),
-    ):
-        yield (_IF_EQUAL, 0, 2 + 2 * len(asked), number)
-        yield (_LOAD, 0, 0, argument_at)
-        for each in asked:
-            yield (_IF_EQUAL, 0, 1, each)
-            yield refuse
-        yield (_RETURN, 0, 0, _ALLOW)
-    yield (_RETURN, 0, 0, _ALLOW)
+        yield from _when(number, [_REFUSED])
+    for number, asked in ((machine.fcntl, _OF_FCNTL), (machine.ioctl, _OF_IOCTL)):
+        yield from _when(number, _if_one_of(_SECOND_ARGUMENT_AT, asked))
+
+
+def _when(number: int, steps: Sequence[_Step]) -> Iterator[_Step]:
+    """For this call those steps, of which the last ones are an answer."""
+    yield (_IF_EQUAL, 0, len(steps), number)
+    yield from steps
+
+
+def _if_one_of(argument_at: int, values: Sequence[int]) -> list[_Step]:
+    """Refuse these values of an argument."""
+    return [*_looking_for(argument_at, values), _ALLOWED, _REFUSED]
+
+
+def _unless_one_of(argument_at: int, values: Sequence[int]) -> list[_Step]:
+    """Refuse all other values of an argument."""
+    return [*_looking_for(argument_at, values), _REFUSED, _ALLOWED]
+
+
+def _looking_for(argument_at: int, values: Sequence[int]) -> Iterator[_Step]:
+    """Go on behind the next step if the argument is one of these."""
+    yield (_LOAD, 0, 0, argument_at)
+    for left, value in zip(range(len(values), 0, -1), values, strict=True):
+        yield (_IF_EQUAL, left, 0, value)
