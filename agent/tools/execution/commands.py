@@ -83,6 +83,7 @@ def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
     )
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        context.reading.is_foreign = True  # it may print a file that others wrote
         return _told(
             await sandbox.run(
                 ["bash", "-c", _without_nul(arguments["command"])],
@@ -111,6 +112,7 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
     )
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        context.reading.is_foreign = True  # it may print a file that others wrote
         return _told(
             await sandbox.run(
                 languages[arguments["language"]],
