@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, masked_url
+from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, masked_url, webhook_host
 from gateway.config.providers import provider_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
@@ -174,10 +174,10 @@ def file_system_of(path: PurePath, mounts: str) -> str:
 async def check_ports(settings: Settings) -> list[Finding]:
     """Is each port free, or is it Trivet itself that uses it?"""
     http = settings.http
-    wanted = [("http.port", http.port)]
+    wanted = [(http.host, http.port, "http.port")]
     if any(settings.channels.called()):
-        wanted.append(("http.webhook_port", http.webhook_port))
-    return [await _check_port(http.host, port, key) for key, port in wanted]
+        wanted.append((webhook_host(settings), http.webhook_port, "http.webhook_port"))
+    return [await _check_port(*each) for each in wanted]
 
 
 async def _check_port(host: str, port: int, key: str) -> Finding:

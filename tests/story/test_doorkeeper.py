@@ -41,6 +41,7 @@ async def api(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.Asyn
         clock=SystemClock(),
         channels=(),
         version="1",
+        hosts=("admin",),
     )
     transport = httpx.ASGITransport(create_app(parts, "token"))
     headers = {"Authorization": "Bearer token"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from channels.registry import chosen
-from gateway.config import hook_path, hook_url, load_settings, settings_secrets, table_of
+from gateway.config import hook_path, hook_url, load_settings, own_hosts, settings_secrets, table_of, webhook_host
 from gateway.config.access import Access
 from gateway.config.show import as_table
 from gateway.contracts.access import TERMINAL, Admittance, PlacePolicy, StrangerRule, admit
@@ -143,6 +144,33 @@ def test_each_account_has_a_place_where_it_is_called() -> None:
     assert (hook_path("telegram"), table_of("telegram")) == ("/webhooks/telegram", "channels.telegram")
     assert hook_url(settings, "telegram.support") == "https://bot.example/webhooks/telegram/support"
     assert table_of("telegram.support") == "channels.telegram.accounts.support"
+
+
+@pytest.mark.parametrize(
+    ("http", "listens", "hosts"),
+    [
+        ({}, "127.0.0.1", {"127.0.0.1"}),
+        ({"HOST": "0.0.0.0"}, "0.0.0.0", {"0.0.0.0"}),
+        (
+            {"HOST": "Office.lan", "WEBHOOK_HOST": "::", "PUBLIC_URL": "https://Bot.example:8443/hooks"},
+            "::",
+            {"office.lan", "::", "bot.example"},
+        ),
+        ({"HOSTS": '["Trivet.example.org", "admin"]'}, "127.0.0.1", {"127.0.0.1", "trivet.example.org", "admin"}),
+    ],
+)
+def test_both_ports_answer_to_the_names_that_the_configuration_has(
+    http: dict[str, str], listens: str, hosts: set[str]
+) -> None:
+    settings = load_settings(None, {f"TRIVET_HTTP__{name}": value for name, value in http.items()}).settings
+    assert webhook_host(settings) == listens
+    assert own_hosts(settings) == hosts
+
+
+@pytest.mark.parametrize("name", ["https://trivet.example.org", "trivet.example.org:443", "*.example.org", "", "a b"])
+def test_a_name_is_no_address_and_no_pattern(name: str) -> None:
+    with pytest.raises(ConfigError, match="names without scheme and port"):
+        load_settings(None, {"TRIVET_HTTP__HOSTS": json.dumps([name])})
 
 
 @pytest.mark.parametrize("rule", StrangerRule)

@@ -74,6 +74,15 @@ async def test_a_port_in_use_is_wrong_and_a_free_one_is_not() -> None:
     assert [finding.state for finding in await check_ports(settings_of(environ))] == [State.OK]
 
 
+async def test_the_webhooks_have_an_address_of_their_own() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = str(server.getsockname()[1])
+        environ = TELEGRAM | CALLED | {"TRIVET_HTTP__WEBHOOK_PORT": port}
+        for host, state in (("", State.OK), ("127.0.0.2", State.WRONG)):
+            found = await check_ports(settings_of(environ | {"TRIVET_HTTP__WEBHOOK_HOST": host}))
+            assert {finding.name: finding.state for finding in found}["http.webhook_port"] is state
+
+
 @pytest.mark.parametrize(
     ("environ", "state"),
     [
