@@ -17,6 +17,7 @@ from agent.afterwards.yielding import waking_waiters
 from agent.allowances import Allowances
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
+from agent.attachments.gallery import WorkspaceGallery
 from agent.attachments.inbox import Inbox
 from agent.attachments.receiving import Receiving
 from agent.attachments.senses import Ears, Eyes
@@ -47,7 +48,7 @@ from agent.engines.claude import ClaudeEngine, is_claude
 from agent.limits import LAST_WORDS_S
 from agent.memory.embedder import ChargedEmbedder
 from agent.memory.knowledge import Memory
-from agent.model.client import ModelClient
+from agent.model.client import Gallery, ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
@@ -337,6 +338,7 @@ class _Parts:
             tools,
             self._scrubber,
             self._clock,
+            WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES)),
         )
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
@@ -432,6 +434,7 @@ def _engine(
     tools: ToolRegistry,
     scrubber: Scrubber,
     clock: Clock,
+    gallery: Gallery,
 ) -> Engine:
     steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
     if settings.engine == "litellm":
@@ -449,6 +452,7 @@ def _engine(
         otherwise=steps,
         gate=gate,
         health=health,
+        gallery=gallery,
         rounds_max=settings.tool_rounds_max,
         fallbacks=settings.fallback_models,
         endpoint_of=endpoint_of,

@@ -220,6 +220,7 @@ IMAGES_SHOWN_MAX: Final = 10  # in one prompt: an album; each is some 1,500 toke
 IMAGES_KEPT: Final = (
     4  # of earlier turns, when a newer one would be too many: then the prompt changes, and not again soon
 )
+CLAUDE_IMAGES_BYTES_MAX: Final = 15_000_000  # of one prompt: base64 makes 20 MB of it, and Anthropic takes 32 in all
 IMAGE_TOKENS: Final = 1_600  # what the dearest providers count for one that fills their eye
 IMAGE_BYTES_MAX: Final = 3_750_000  # base64 makes five megabytes of it, which is what Anthropic takes
 IMAGE_SIDE_MAX: Final = 8_000  # pixels, likewise
