@@ -42,6 +42,7 @@ from gateway.store.auditing import USER, has_changed
 from gateway.store.board import changed
 from gateway.store.ends import ends_of
 from gateway.store.engine import Database
+from gateway.store.link_tables import link_codes
 from gateway.store.search_sqlite import TIDY
 from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
 from gateway.store.tables import consumed, entries, grants, lanes, loans, metadata, sessions, turns
@@ -66,7 +67,7 @@ _OPERATORS: Final = frozenset(
 """What belongs to the house, and to no person in it."""
 
 _INTERNAL: Final = frozenset(
-    {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token"}
+    {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token", "entered_by"}
 )
 """Columns that say nothing to their owner; bytes do not either."""
 
@@ -121,6 +122,7 @@ _ERASE: Final = {table.name: delete(table).where(condition) for table, condition
 _UNNAME: Final = (
     update(entries).where(entries.c.author == _OWNER).values(author=""),  # from then on a guest, as all unknown are
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
+    update(link_codes).where(link_codes.c.entered_by == _OWNER).values(entered_by=ERASED),  # worth nothing to others
     update(place_approvals).where(place_approvals.c.approved_by == _OWNER).values(approved_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
     update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
