@@ -30,6 +30,7 @@ CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each 
 BUTTON_TOKEN_CHARS: Final = 27  # of thirty letters: 132 bits, and with `/press ` half of Telegram's 64 bytes
 BUTTON_TTL_S: Final = 86_400  # what was offered a day ago is out of sight
 BUTTON_LABEL_CHARS_MAX: Final = 64  # what a phone shows of it in one line, and then some; every platform takes it
+LINK_NAME_CHARS_MAX: Final = 64  # of a name that a stranger chose; what counts is the account behind it
 BUTTONS_MAX: Final = 24  # a row and a page more: Discord and Slack take 25 under a message
 SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit on a phone
 

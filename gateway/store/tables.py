@@ -39,10 +39,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0005"
+SCHEMA_REVISION: Final = "0006"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005"})
+KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006"})
 """Every migration up to ours: anything else was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
