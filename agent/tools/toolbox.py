@@ -35,14 +35,13 @@ from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber, SpanSink
-from gateway.contracts.workspaces import WORKSPACES
 
 
 @asynccontextmanager
 async def open_toolbox(
     settings: Tools,
     *,
-    data_dir: Path,
+    workspaces: Workspaces,
     own: Sequence[Tool],
     databases: ForeignDatabases,
     scrubber: Scrubber,
@@ -54,7 +53,7 @@ async def open_toolbox(
 ) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
-    workspaces, has_vault = Workspaces(data_dir / WORKSPACES), lender is not None
+    has_vault = lender is not None
     await databases.check()
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession(exempt=lender.addresses if lender else ()))
@@ -64,7 +63,9 @@ async def open_toolbox(
         if engine is not None:
             stack.push_async_callback(engine.close)
         offered = [
-            execution_tools(await find_sandbox(hidden=[data_dir, Path.home()]), workspaces, has_vault=has_vault),
+            execution_tools(
+                await find_sandbox(hidden=[workspaces.root.parent, Path.home()]), workspaces, has_vault=has_vault
+            ),
             web_tools(web, engine, has_vault=has_vault),
             database_tools(databases),
             browser_tools(await _browser(settings.browser, clock, stack), workspaces, files),
