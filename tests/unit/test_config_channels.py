@@ -11,6 +11,7 @@ from gateway.config import hook_path, hook_url, load_settings, settings_secrets,
 from gateway.config.access import Access
 from gateway.config.show import as_table
 from gateway.contracts.access import TERMINAL, Admittance, PlacePolicy, StrangerRule, admit
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.supervisor.environment import for_agent
@@ -148,9 +149,9 @@ def test_each_account_has_a_place_where_it_is_called() -> None:
 @pytest.mark.parametrize("rule", StrangerRule)
 def test_whoever_sits_at_the_terminal_is_let_in_whatever_strangers_may(rule: StrangerRule) -> None:
     """The terminal's own door decides; an agent that took him for a stranger would end what works for him, and wake
-    him never. He is no more than a guest by it."""
+    him never. He is a member: the limits of guests are for people whom nobody knows."""
     policy = Access(default=rule).policy
     assert admit(TERMINAL, None, policy, PlacePolicy()) is Admittance.ADMITTED
-    assert policy.role_of(TERMINAL, None) is None
+    assert policy.role_of(TERMINAL, None) is GrantRole.MEMBER
     stranger = admit(SessionKey.parse("telegram:1"), None, policy, PlacePolicy())
     assert (stranger is Admittance.ADMITTED) is (rule is StrangerRule.OPEN)
