@@ -12,6 +12,7 @@ from gateway.doctor.machine import (
     check_configuration,
     check_confinement,
     check_data_dir,
+    check_disk,
     check_limits,
     check_memory,
     check_model,
@@ -37,6 +38,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
     return [
         *check_configuration(loaded),
         check_data_dir(settings),
+        check_disk(settings),
         *await check_redis(settings),
         await check_database(settings),
         *await check_foreign(settings),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping
@@ -138,6 +139,18 @@ def check_memory() -> Finding:
     if is_closed_to_others():
         return ok(name, "nobody but root looks into our processes")
     return warning(name, "every program of this user can read them", "run Trivet as a user of its own")
+
+
+def check_disk(settings: Settings) -> Finding:
+    """Is more free on the disk than has to stay so, and what may files take?"""
+    disk, name = settings.limits.disk, "limits.disk"
+    existing = next(folder for folder in (settings.data_dir, *settings.data_dir.parents) if folder.exists())
+    free_mb = shutil.disk_usage(existing).free // 1024**2
+    if free_mb < disk.free_mb:
+        seen = f"{free_mb} MB are free, {disk.free_mb} have to stay so: no file is fetched or written"
+        return wrong(name, seen, "make room on the disk of data_dir, or lower limits.disk.free_mb")
+    most = (f"{number} MB" if number else "no limit" for number in (disk.owner_mb, disk.all_mb, disk.free_mb))
+    return ok(name, "files of one user: {}, of all: {}, kept free: {}; free now: {} MB".format(*most, free_mb))
 
 
 def check_limits(settings: Settings) -> Iterator[Finding]:

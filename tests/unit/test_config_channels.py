@@ -12,6 +12,7 @@ from gateway.config import hook_path, hook_url, load_settings, own_hosts, settin
 from gateway.config.access import Access
 from gateway.config.show import as_table
 from gateway.contracts.access import TERMINAL, Admittance, PlacePolicy, StrangerRule, admit
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.supervisor.environment import for_agent
@@ -176,9 +177,9 @@ def test_a_name_is_no_address_and_no_pattern(name: str) -> None:
 @pytest.mark.parametrize("rule", StrangerRule)
 def test_whoever_sits_at_the_terminal_is_let_in_whatever_strangers_may(rule: StrangerRule) -> None:
     """The terminal's own door decides; an agent that took him for a stranger would end what works for him, and wake
-    him never. He is no more than a guest by it."""
+    him never. He is a member: the limits of guests are for people whom nobody knows."""
     policy = Access(default=rule).policy
     assert admit(TERMINAL, None, policy, PlacePolicy()) is Admittance.ADMITTED
-    assert policy.role_of(TERMINAL, None) is None
+    assert policy.role_of(TERMINAL, None) is GrantRole.MEMBER
     stranger = admit(SessionKey.parse("telegram:1"), None, policy, PlacePolicy())
     assert (stranger is Admittance.ADMITTED) is (rule is StrangerRule.OPEN)

@@ -16,11 +16,12 @@ import pytest
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
 from gateway.config.kept import REDIS_PASSWORD_FILE, redis_password
-from gateway.config.limits import GUEST_TOKENS, GUEST_USD, POT_TOKENS
+from gateway.config.limits import GUEST_TOKENS, GUEST_USD, OWNER_DISK_MB, POT_TOKENS
 from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
 from gateway.doctor.machine import (
     check_confinement,
     check_data_dir,
+    check_disk,
     check_limits,
     check_model,
     check_models,
@@ -129,6 +130,18 @@ async def test_the_password_of_our_own_valkey_is_told_with_who_may_read_it(tmp_p
     (open_to_others,) = await check_redis(settings)
     assert open_to_others.state is State.WARNING
     assert open_to_others.remedy.startswith("run `chmod 600 ")
+
+
+def test_what_files_may_take_is_told_and_too_little_free_space_is_wrong(tmp_path: Path) -> None:
+    data = {"TRIVET_DATA_DIR": str(tmp_path / "new"), "TRIVET_LIMITS__DISK__ALL_MB": "0"}
+    found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": "1"}))
+    assert found.state is State.OK
+    assert found.seen.startswith(
+        f"files of one user: {OWNER_DISK_MB} MB, of all: no limit, kept free: 1 MB; free now: "
+    )
+    found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": str(10**9)}))
+    assert found.state is State.WRONG
+    assert "limits.disk.free_mb" in found.remedy
 
 
 def test_what_a_day_may_cost_is_told() -> None:
