@@ -18,6 +18,8 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ports import Store
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
@@ -43,7 +45,7 @@ async def _serve(loaded: Loaded) -> None:
     guard_streams()
     clock, stopping = SystemClock(), asyncio.Event()
     with _listener(settings) as listener:
-        async with _bus(settings) as bus, _store(settings, clock) as store:
+        async with _store(settings, clock) as store, _bus(settings, store) as bus:
             keeper = Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
             parts = Parts(
                 store=store,
@@ -59,7 +61,7 @@ async def _serve(loaded: Loaded) -> None:
                 workspaces=settings.data_dir / WORKSPACES,
                 stopping=stopping,
             )
-            taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)
+            taking = take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
             await _until_stopped(create_app(parts, token), listener, stopping, beside=taking)
 
 
@@ -95,8 +97,12 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _bus(settings: Settings) -> AsyncIterator[RedisBus]:
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
+    """The database's own bus. While no database answers, which `/readyz` tells, any that says whose it is."""
+    installation: str | None = None
+    with contextlib.suppress(StoreError):
+        installation = await store.installation()
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
     try:
         yield bus
     finally:

@@ -82,11 +82,7 @@ class GroupReader:
         self._handed_out.discard(entry_id)
 
     async def _make_group(self) -> None:
-        try:
-            await self._line.call("XGROUP CREATE", self._stream, self._group, "0", "MKSTREAM")
-        except Refused as error:
-            if error.code != "BUSYGROUP":
-                raise
+        await self._line.run(script("make_group"), (self._stream,), (self._group,))
         self._has_group = True
 
     async def _adopt(self) -> None:

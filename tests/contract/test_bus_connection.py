@@ -15,6 +15,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.ports import AccessBus, DeliveryBus, IntakeBus, LaneBus, OperatorBus, Verdict
 from tests.parts.bus_samples import message
+from tests.parts.databases import INSTALLATION
 from tests.parts.ports import free_port
 
 PASSWORD = "correct-horse"
@@ -71,7 +72,7 @@ async def test_a_bad_url_is_refused_with_the_remedy(url: str, sentence: str) -> 
 
 
 async def test_a_password_opens_the_bus(guarded_port: int) -> None:
-    bus = await open_bus(f"redis://:{PASSWORD}@127.0.0.1:{guarded_port}/0")
+    bus = await open_bus(f"redis://:{PASSWORD}@127.0.0.1:{guarded_port}/0", installation=INSTALLATION)
     assert (await bus.intake.enqueue(message(1))).verdict is Verdict.ACCEPTED
     await bus.close()
 
@@ -85,7 +86,7 @@ async def test_a_wrong_password_is_told_without_telling_it(guarded_port: int, lo
 
 
 @pytest.mark.parametrize("login", ["", ":wrong-secret@"])
-async def test_a_wrong_password_is_told_on_a_unix_socket_too(guarded_port: int, valkey_url: str, login: str) -> None:
+async def test_a_wrong_password_is_told_on_a_unix_socket_too(valkey_url: str, guarded_port: int, login: str) -> None:
     """There the client library calls it a lost connection, for which one would wait in vain."""
     with pytest.raises(ConfigError, match="check user, password") as caught:
         await open_bus(valkey_url.replace("unix://", f"unix://{login}"))
