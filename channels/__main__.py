@@ -95,7 +95,7 @@ class Lines:
         self._names = names
         self._stopping = stopping
         self._rooms = Rooms.of(bus, scrubber, clock, keeping_for(settings, bus.vault, scrubber, clock))
-        self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
+        self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, bus.names.named(socket.gethostname()))
         self._rejections: list[str] = []
 
     async def run(self) -> None:

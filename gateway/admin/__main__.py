@@ -18,6 +18,8 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load, own_hosts
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ports import Store
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
@@ -44,7 +46,7 @@ async def _serve(loaded: Loaded) -> None:
     guard_streams()
     clock, stopping = SystemClock(), asyncio.Event()
     with listen(settings.http.host, settings.http.port, "http.port") as listener:
-        async with _bus(settings) as bus, _store(settings, clock) as store:
+        async with _store(settings, clock) as store, _bus(settings, store) as bus:
             keeper = Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
             parts = Parts(
                 store=store,
@@ -61,7 +63,7 @@ async def _serve(loaded: Loaded) -> None:
                 stopping=stopping,
                 hosts=own_hosts(settings),
             )
-            taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)
+            taking = take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
             noting = note_queue(bus.operator)
             await _until_stopped(create_app(parts, token), listener, stopping, beside=(taking, noting))
 
@@ -82,8 +84,12 @@ async def _until_stopped(
 
 
 @contextlib.asynccontextmanager
-async def _bus(settings: Settings) -> AsyncIterator[RedisBus]:
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
+    """The database's own bus. While no database answers, which `/readyz` tells, any that says whose it is."""
+    installation: str | None = None
+    with contextlib.suppress(StoreError):
+        installation = await store.installation()
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
     try:
         yield bus
     finally:

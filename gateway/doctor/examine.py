@@ -22,7 +22,7 @@ from gateway.doctor.machine import (
     check_telemetry,
 )
 from gateway.doctor.platforms import check_platforms
-from gateway.doctor.servers import check_database, check_foreign, check_redis
+from gateway.doctor.servers import check_database, check_foreign, check_installation, check_redis
 
 
 async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: bool = False) -> list[Finding]:
@@ -41,6 +41,7 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         check_disk(settings),
         *await check_redis(settings),
         await check_database(settings),
+        *await check_installation(settings),
         *await check_foreign(settings),
         *await check_ports(settings),
         check_model(settings, environ),

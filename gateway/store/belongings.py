@@ -49,7 +49,7 @@ from gateway.store.engine import Database
 from gateway.store.link_tables import link_codes
 from gateway.store.search_sqlite import TIDY
 from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
-from gateway.store.tables import consumed, entries, grants, lanes, loans, metadata, sessions, turns
+from gateway.store.tables import consumed, entries, grants, installation, lanes, loans, metadata, sessions, turns
 
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
@@ -66,7 +66,7 @@ _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
 _OPERATORS: Final = frozenset(
-    {access_revision, audit, board, place_realms, place_rules, sub_type_changes, task_workers}
+    {access_revision, audit, board, installation, place_realms, place_rules, sub_type_changes, task_workers}
 )
 """What belongs to the house, and to no person in it."""
 

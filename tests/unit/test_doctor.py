@@ -29,7 +29,9 @@ from gateway.doctor.machine import (
     file_system_of,
 )
 from gateway.doctor.platforms import check_platforms
-from gateway.doctor.servers import check_database, check_redis
+from gateway.doctor.servers import check_database, check_installation, check_redis
+from gateway.store import open_store
+from tests.parts.databases import INSTALLATION
 from tests.parts.model_server import Failure, serve_model
 from tests.parts.redis_sets import ClusterSet, SentinelSet
 
@@ -194,6 +196,35 @@ async def test_a_database_is_looked_at_but_never_made(tmp_path: Path, sqlite_url
     (tmp_path / "strange.db").write_bytes(b"")
     strange = f"sqlite+aiosqlite:///{tmp_path}/strange.db"
     assert (await check_database(settings_of({"TRIVET_DATABASE__URL": strange}))).state is State.WRONG
+
+
+async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_url: str, valkey_url: str) -> None:
+    """Nobody is named by looking; who was named and by whom is told, and what to do where they differ."""
+
+    async def found(database: str, redis: str) -> Finding:
+        (finding,) = await check_installation(
+            settings_of(
+                {
+                    "TRIVET_DATA_DIR": str(tmp_path),
+                    "TRIVET_DATABASE__URL": database,
+                    "TRIVET_REDIS__URL": redis,
+                }
+            )
+        )
+        return finding
+
+    assert await found(sqlite_url, valkey_url) == ok("installation", INSTALLATION)
+    absent = f"sqlite+aiosqlite:///{tmp_path}/absent.db"
+    assert (await found(absent, f"{valkey_url}?db=1")).state is State.OK
+    unnamed = await found(sqlite_url, f"{valkey_url}?db=1")
+    assert (unnamed.state, unnamed.seen.partition(",")[0]) == (State.OK, INSTALLATION)
+    store = open_store(sqlite_url)
+    renewed = await store.renew_installation()
+    await store.close()
+    differing = await found(sqlite_url, valkey_url)
+    assert differing.state is State.WRONG
+    assert (INSTALLATION in differing.seen, renewed in differing.seen) == (True, True)
+    assert "--take-bus" in differing.remedy
 
 
 async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> None:
