@@ -57,11 +57,11 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()
-        bus = await _open_bus(settings)
+        bus = await _open_bus(settings, await store.installation())
         stack.push_async_callback(bus.close)
         keeper = doorkeeper(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
         await keeper.project()
-        worker_id = f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}"
+        worker_id = bus.names.named(f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}")
         worker = await stack.enter_async_context(
             assembled(
                 worker_id,
@@ -78,7 +78,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
             beside = [
                 group.create_task(Relay(worker_id, bus.lanes, store, clock, spans, clients.health.tally).run()),
                 group.create_task(Porter(bus.lanes, store).run()),
-                group.create_task(showing_access(keeper)),
+                group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
@@ -93,7 +93,7 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
     async with contextlib.AsyncExitStack() as stack:
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
-        bus = await _open_bus(settings)
+        bus = await _open_bus(settings, await store.installation())
         stack.push_async_callback(bus.close)
         async with asyncio.TaskGroup() as group:
             group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run())
@@ -101,9 +101,10 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
             group.create_task(lane.run())
 
 
-async def _open_bus(settings: Settings) -> RedisBus:
+async def _open_bus(settings: Settings, installation: str) -> RedisBus:
     return await open_bus(
         settings.redis.url or embedded_url(settings.data_dir),
+        installation=installation,
         user_turns_max=settings.queue.user_turns_max,
         turns_max=settings.queue.turns_max,
     )

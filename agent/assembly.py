@@ -17,6 +17,7 @@ from agent.afterwards.yielding import waking_waiters
 from agent.allowances import Allowances
 from agent.attachments.attending import Attending
 from agent.attachments.documents import Documents
+from agent.attachments.gallery import WorkspaceGallery
 from agent.attachments.inbox import Inbox
 from agent.attachments.receiving import Receiving
 from agent.attachments.senses import Ears, Eyes
@@ -50,7 +51,7 @@ from agent.features.schedules.tool import schedule_tools
 from agent.limits import LAST_WORDS_S
 from agent.memory.embedder import ChargedEmbedder
 from agent.memory.knowledge import Memory
-from agent.model.client import ModelClient
+from agent.model.client import Gallery, ModelClient
 from agent.model.embedding import Embedder, EmbeddingModel
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
@@ -81,6 +82,7 @@ from agent.subagents.tools.delegating import answers_of
 from agent.subagents.wakes.waking import Waking
 from agent.titles.titler import Titler
 from agent.tools.asking import AskingPeople
+from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
 from agent.tools.memory import memory_tools
@@ -96,6 +98,7 @@ from agent.working.dead_letters import DeadLetters
 from agent.working.runs import RunPorts
 from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings, auto_consolidate
+from gateway.config.limits import Disk
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, SpanSink, Store
@@ -216,6 +219,7 @@ class _Parts:
             clock,
         )
         self._skills = SkillLayers(settings.data_dir, scrubber)
+        self._workspaces = Workspaces(settings.data_dir / WORKSPACES, disk=_disk_limits(settings.limits.disk))
         self.beside = Background()
         self._approvals = AskingPeople(
             bus.questions,
@@ -252,7 +256,7 @@ class _Parts:
         remembers = self._settings.memory.enabled
         return open_toolbox(
             self._settings.tools,
-            data_dir=self._settings.data_dir,
+            workspaces=self._workspaces,
             approvals=self._approvals,
             lender=_lender(self._settings, self._bus, self._store, self._clock),
             own=[
@@ -274,7 +278,7 @@ class _Parts:
             worker_id,
             self._settings.subagents,
             Means(self.client, tools, self._scrubber, self._clock),
-            workspaces=self._settings.data_dir / WORKSPACES,
+            workspaces=self._workspaces,
             models=self.models,
             people=self.people,
             store=self._store,
@@ -290,7 +294,6 @@ class _Parts:
     def _attending(self) -> Attending:
         """What takes in the files of a turn."""
         settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
-        workspaces = Workspaces(settings.data_dir / WORKSPACES)
         ears = eyes = None
         if self._transcriptions is not None and settings.agent.transcription_model:
             metered = MeteredTranscriptions(self._transcriptions, self.meter, self.client.facts)
@@ -298,9 +301,9 @@ class _Parts:
         if settings.agent.vision_model:
             eyes = Eyes(self.client, settings.agent.vision_model, store, scrubber, clock)
         receiving = Receiving(
-            Inbox(self._bus.attachments, workspaces, settings.attachments, scrubber, clock),
+            Inbox(self._bus.attachments, self._workspaces, settings.attachments, scrubber, clock),
             Documents(hidden=[settings.data_dir, Path.home()]),
-            workspaces,
+            self._workspaces,
             scrubber,
             timeout_s=settings.attachments.timeout_s,
             text_tokens_max=settings.attachments.text_tokens_max,
@@ -339,6 +342,7 @@ class _Parts:
             tools,
             self._scrubber,
             self._clock,
+            WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES)),
         )
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
@@ -434,6 +438,7 @@ def _engine(
     tools: ToolRegistry,
     scrubber: Scrubber,
     clock: Clock,
+    gallery: Gallery,
 ) -> Engine:
     steps = Steps(client, tools, scrubber, clock, rounds_max=settings.tool_rounds_max)
     if settings.engine == "litellm":
@@ -451,7 +456,13 @@ def _engine(
         otherwise=steps,
         gate=gate,
         health=health,
+        gallery=gallery,
         rounds_max=settings.tool_rounds_max,
         fallbacks=settings.fallback_models,
         endpoint_of=endpoint_of,
     )
+
+
+def _disk_limits(disk: Disk) -> DiskLimits:
+    """The same in bytes."""
+    return DiskLimits(*(number * 1024**2 for number in (disk.owner_mb, disk.all_mb, disk.free_mb)))

@@ -30,6 +30,7 @@ CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each 
 BUTTON_TOKEN_CHARS: Final = 27  # of thirty letters: 132 bits, and with `/press ` half of Telegram's 64 bytes
 BUTTON_TTL_S: Final = 86_400  # what was offered a day ago is out of sight
 BUTTON_LABEL_CHARS_MAX: Final = 64  # what a phone shows of it in one line, and then some; every platform takes it
+LINK_NAME_CHARS_MAX: Final = 64  # of a name that a stranger chose; what counts is the account behind it
 BUTTONS_MAX: Final = 24  # a row and a page more: Discord and Slack take 25 under a message
 SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit on a phone
 
@@ -220,6 +221,7 @@ IMAGES_SHOWN_MAX: Final = 10  # in one prompt: an album; each is some 1,500 toke
 IMAGES_KEPT: Final = (
     4  # of earlier turns, when a newer one would be too many: then the prompt changes, and not again soon
 )
+CLAUDE_IMAGES_BYTES_MAX: Final = 15_000_000  # of one prompt: base64 makes 20 MB of it, and Anthropic takes 32 in all
 IMAGE_TOKENS: Final = 1_600  # what the dearest providers count for one that fills their eye
 IMAGE_BYTES_MAX: Final = 3_750_000  # base64 makes five megabytes of it, which is what Anthropic takes
 IMAGE_SIDE_MAX: Final = 8_000  # pixels, likewise
@@ -246,6 +248,11 @@ SANDBOX_THREADS_MAX: Final = 512  # also the kernel's bound, but for root; on ol
 SANDBOX_DESCRIPTORS_MAX: Final = 256
 SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
 SANDBOX_WATCH_EVERY_S: Final = 0.1
+OWNER_MEASURED_EVERY_S: Final = 60.0  # all folders of one owner; what other processes write there is as old as that
+OWNER_REFUSED_AFTER_S: Final = 5.0  # who is refused by an older look is looked at again: he may have deleted something
+ALL_MEASURED_EVERY_S: Final = 600.0  # everybody's folders: some seconds of work on a thread of its own
+ALL_REFUSED_AFTER_S: Final = 60.0  # between two such looks while nobody may write
+ALL_MEASURED_SHARE: Final = 0.05  # of that thread's time at most, however long a look takes
 SANDBOX_QUOTA_EVERY_S: Final = 1.0  # a disk takes a few hundred megabytes in between
 SANDBOX_PROBE_S: Final = 10.0
 LENT_KNOWN_S: Final = 1_800.0  # how long a secret that was lent is looked for in its lane: longer than any turn

@@ -81,8 +81,8 @@ class Models:
         return utility_model(self._settings, self.of_session(session))
 
     def sees(self, model: str) -> bool:
-        """Whether images are shown to a model; the other engine is told its history in words."""
-        return self._client.facts(model).sees and self._settings.agent.engine == "litellm"
+        """Whether images are shown to a model."""
+        return self._client.facts(model).sees
 
     def learns_of_images(self, model: str) -> bool:
         """Whether a model sees images, or another describes them to it."""

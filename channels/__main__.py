@@ -24,7 +24,16 @@ from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import QueueMode, Settings, TelegramAccount, hook_path, house_language, load
+from gateway.config import (
+    QueueMode,
+    Settings,
+    TelegramAccount,
+    hook_path,
+    house_language,
+    load,
+    own_hosts,
+    webhook_host,
+)
 from gateway.config.channels import PlaceholderUse
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.exits import run_to_exit
@@ -86,7 +95,7 @@ class Lines:
         self._names = names
         self._stopping = stopping
         self._rooms = Rooms.of(bus, scrubber, clock, keeping_for(settings, bus.vault, scrubber, clock))
-        self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, socket.gethostname())
+        self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, bus.names.named(socket.gethostname()))
         self._rejections: list[str] = []
 
     async def run(self) -> None:
@@ -115,8 +124,8 @@ class Lines:
         if not hooks:
             yield
             return
-        http = self._settings.http
-        async with Webhooks(hooks).served(http.host, http.webhook_port):
+        webhooks = Webhooks(hooks, hosts=own_hosts(self._settings))
+        async with webhooks.served(webhook_host(self._settings), self._settings.http.webhook_port):
             yield
 
     async def _keep(self, line: Line) -> None:

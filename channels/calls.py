@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, runtime_checkable
 
@@ -11,10 +11,14 @@ COME_AGAIN_S: Final = 1  # Telegram would double its pauses up to a minute, and 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. Names of headers are lower case; the body is as it came, since signatures cover its bytes."""
+    """One request. Names of headers are lower case.
+
+    `body` is as it came, since signatures cover its bytes. It is read when it is asked for: whoever sees by the headers
+    that a call is not the platform's asks for none, so that strangers fill no memory.
+    """
 
     headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
+    body: Callable[[], Awaitable[bytes]] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class SupportsCalls(Protocol):
 
     @property
     def call_timeout_s(self) -> float:
-        """How long it waits for an answer; a little less than that."""
+        """How long it waits for an answer, from the end of its body on; a little less than that."""
         ...
 
     async def called(self, call: Call) -> CallAnswer:

@@ -29,6 +29,7 @@ for command in (
     upkeep.demo,
     upkeep.doctor,
     upkeep.migrate,
+    upkeep.installation,
     access.pair,
     upkeep.export,
     upkeep.backup,

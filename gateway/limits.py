@@ -34,6 +34,8 @@ DISCOVERY_TIMEOUT_S: Final = 1.0  # a Sentinel, or a node asked who owns what, i
 BUS_RETRY_FOR_S: Final = 2.0  # an embedded server is back after 0.1 s; a caller hangs no longer than this
 REPLICA_WAIT_S: Final = 0.1  # a healthy replica has a write within a millisecond or two
 BUS_WAIT_MAX_S: Final = 5.0  # longest blocking read, so that a half-open connection is noticed
+INSTALLATION_CHARS: Final = 12  # of 30 letters: by chance no two Trivets on one server have the same name
+INSTALLATION_WAIT_S: Final = 30.0  # roles start together; an agent, which tells the others whose the bus is, slowest
 BELL_SAFETY_S: Final = 1.0  # a ring that nobody heard costs so long
 SHARD_PATIENCE_S: Final = 0.5  # who asks shard after shard waits for one no longer
 BUS_BATCH_MAX: Final = 512  # commands that travel in one write
@@ -119,6 +121,20 @@ FOREIGN_CELL_CHARS_MAX: Final = 2_000
 FOREIGN_STATEMENT_CHARS_MAX: Final = 20_000
 FOREIGN_MEMORY_BYTES: Final = 512 * 1024 * 1024  # of the process that reads a SQLite file: sorting takes most
 FOREIGN_PATTERN_BYTES_MAX: Final = 200  # of LIKE or GLOB: SQLite looks at no deadline while it compares one text
+
+# --- HTTP: the operator's port, and the one that platforms call
+HTTP_CONNECTIONS_MAX: Final = 256  # of one port: operators, proxies and platforms keep dozens, a process may have 1,024
+HTTP_BACKLOG: Final = 128  # what waits is accepted at once, before any of it can make room for another
+HTTP_HEAD_BYTES_MAX: Final = 16 * 1024
+HTTP_HEAD_S: Final = 10.0  # a head is one packet; whoever takes longer holds a connection for nothing
+HTTP_BODY_S: Final = 10.0  # likewise for a body to come in whole
+HTTP_BODIES_BYTES_MAX: Final = 16 * 1024 * 1024  # of one port: a platform's calls have some kilobytes each
+HTTP_UNREAD_S: Final = 2.0  # for a caller to hear that nobody reads his body, and why
+HTTP_UNREAD_BYTES_MAX: Final = 1024 * 1024  # thrown away meanwhile, since most clients listen when they have said all
+HTTP_WRITE_S: Final = 30.0  # for an answer that its caller does not fetch
+HTTP_KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs (nginx: 60 s): none sends into a closing one
+ADMIN_BODY_BYTES_MAX: Final = 1024 * 1024  # the longest that an operator sends is the prompt of a sub-agent
+WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of more than 512 KiB; others stay far below
 
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message

@@ -28,19 +28,30 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def check_port_free(host: str, port: int, key: str) -> None:
     """Raises `ConfigError` when `host:port`, the value of setting `key`, cannot be listened on."""
+    with listen(host, port, key):
+        return
+
+
+def listen(host: str, port: int, key: str, *, is_shared: bool = False) -> socket.socket:
+    """Listen on `host:port`, the value of setting `key`; several processes of ours may where `is_shared`, if the system
+    lets them. Raises `ConfigError` when somebody else does."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        with socket.create_server((host, port), family=family):
-            return
+        listener = socket.create_server(
+            (host, port), family=family, reuse_port=is_shared and hasattr(socket, "SO_REUSEPORT")
+        )
     except OSError as error:
-        raise cannot_listen(host, port, key, error) from error
+        raise ConfigError(
+            f"cannot listen on {at(host, port)} ({_why(error)}): stop what uses it or set {key} to another port"
+        ) from error
+    # Connections have it from their listener: else the second part of an answer is held back for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
-def cannot_listen(host: str, port: int, key: str, error: OSError) -> ConfigError:
-    """The sentence for a port, the value of setting `key`, that could not be had."""
-    return ConfigError(
-        f"cannot listen on {host}:{port} ({_why(error)}): stop what uses it or set {key} to another port"
-    )
+def at(host: str, port: int) -> str:
+    """A host and a port as they stand in an address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def redis_addresses(url: str) -> list[tuple[str, int] | str]:
@@ -87,7 +98,7 @@ async def http_get(host: str, port: int, path: str, *, timeout_s: float = CONNEC
 async def _get(host: str, port: int, path: str) -> Answer:
     reader, writer = await asyncio.open_connection(host, port)
     try:
-        writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+        writer.write(f"GET {path} HTTP/1.0\r\nHost: {at(host, port)}\r\nConnection: close\r\n\r\n".encode())
         await writer.drain()
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     finally:

@@ -82,6 +82,7 @@ class Inbox:
         path = scrubber.scrub(f"{FOLDER}/{_mark(message, attachment)}-{name}")
         content = await asyncio.to_thread(_found, workspace, path, bytes_max)
         if content is None:
+            await asyncio.to_thread(_check_room, workspace, attachment.size_bytes or 0)
             content = (await self._fetched(message, attachment, bytes_max)).content
             if not content:
                 raise FileRefused(EMPTY)
@@ -127,6 +128,14 @@ def _found(workspace: Workspace, path: str, bytes_max: int) -> bytes | None:
         return workspace.read_if_there(path, bytes_max=bytes_max)
     except ToolError:
         return None  # something else stands in its place by now: that is for `_keep` to say
+
+
+def _check_room(workspace: Workspace, size_bytes: int) -> None:
+    """What could not be kept is not fetched."""
+    try:
+        workspace.check_room(size_bytes)
+    except ToolError as error:
+        raise FileRefused(no_room(str(error))) from error
 
 
 def _keep(workspace: Workspace, path: str, content: bytes, bytes_max: int) -> None:

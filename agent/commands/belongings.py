@@ -1,4 +1,5 @@
-"""/export: everything that is kept of a person, into his own hands."""
+"""/export: everything that is kept of a person, into his own hands; where several share a conversation, what whoever
+asks said there and was answered."""
 
 from __future__ import annotations
 
@@ -12,9 +13,16 @@ from agent.limits import EXPORT_PLAIN_BYTES_MAX, SENT_FILE_BYTES_MAX
 from agent.tools.enclosures import Enclosed
 from gateway.contracts.messages import own_words
 from gateway.contracts.ports import PeopleStore, Scrubber
+from gateway.words import sentence
 
 _PLAIN: Final = own_words("trivet-export.json")
 _PACKED: Final = own_words("trivet-export.zip")
+_EVERYTHING: Final = sentence("Here is everything I keep of you.")
+_OWN: Final = sentence("Here is what you said in this place, and what I answered. What others said is left out.")
+_LEFT_OUT: Final = sentence(
+    "This holds what one person said in a shared place and was answered. What others said there is left out, with what "
+    "was quoted or sent along, and what cannot be told to be of anybody."
+)
 
 
 def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[CommandRow, ...]:
@@ -22,15 +30,19 @@ def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[Comman
 
     async def export(asked: Asked) -> Done:
         owner, words = asked.session.key.owner, asked.words
-        is_owners = asked.message.is_private or not owner.user
-        if not is_owners or asked.session.key != owner:
+        if not owner.user:  # what is a shared place's is everybody's who speaks there
+            told, left_out, person = words.say(_OWN), words.say(_LEFT_OUT), asked.message.author
+            document = await people.export_own(asked.session.key, person, left_out=left_out, clean=scrubber.scrub)
+        elif asked.message.is_private and asked.session.key == owner:
+            told, document = words.say(_EVERYTHING), await people.export(owner, clean=scrubber.scrub)
+        else:
             return Done(words.say("Write /export to me in a direct message: the file holds what you said there, too."))
-        file = await asyncio.to_thread(_enclosed, await people.export(owner, clean=scrubber.scrub))
+        file = await asyncio.to_thread(_enclosed, document)
         if len(file.content) > SENT_FILE_BYTES_MAX:
             return Done(
                 words.say("What I keep of you is too large to be sent here. The operator can export it for you.")
             )
-        return Done(words.say("Here is everything I keep of you."), files=(file,))
+        return Done(told, files=(file,))
 
     return (CommandRow("export", export),)
 

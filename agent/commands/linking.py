@@ -1,8 +1,10 @@
 """/link and /unlink: accounts on several platforms become one person, and several again.
 
 Both ends are proven: a code is given out in a direct message of one account and entered in a direct message of the
-other, by somebody who is let in at both. The account that asked for the code is told who used it, and how to undo it;
-that is committed together with the link. `gateway.contracts.links` says what the two have in common from then on.
+other, by somebody who is let in at both. Whoever enters it is shown whose it is and what would be one, and joins the
+two only then, by a button or in words; both name the other account, so that no late press joins another one. The
+account that asked for the code is told who used it, and how to undo it; that is committed together with the link.
+`gateway.contracts.links` says what the two have in common from then on.
 """
 
 from __future__ import annotations
@@ -12,11 +14,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
+from agent.limits import LINK_NAME_CHARS_MAX
+from agent.offering import Offer
 from agent.questions import plain_name
 from agent.running.insisting import insist
+from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
-from gateway.contracts.messages import Reply, ReplyKind
+from gateway.contracts.messages import Reply, ReplyKind, clipped
 from gateway.contracts.ports import Clock, LinkBook, Scrubber
 from gateway.limits import LINK_CODE_TTL_S, PAIRING_CODE_CHARS
 from gateway.words import Words, sentence, words_for
@@ -58,36 +63,63 @@ class _Commands:
 
     async def link(self, asked: Asked) -> Done:
         words, code = asked.words, asked.argument.strip()
+        answer, _, whose = code.partition(" ")
         if not _is_alone(asked):
-            if not code:
+            if not code or whose:
                 return Done(words.say(_PRIVATELY))
             await insist(lambda: self._links.withdraw(code))
             return Done(words.say(_SAID_ALOUD))
-        return Done(await self._redeemed(asked, code) if code else await self._offered(asked))
+        match answer.casefold():
+            case "":
+                return Done(await self._offered(asked))
+            case "join" | "no" if whose:
+                return Done(await self._decided(asked, whose.strip(), is_wanted=answer.casefold() == "join"))
+        return await self._entered(asked, code)
 
     async def _offered(self, asked: Asked) -> str:
         code, address = self._clock.code(PAIRING_CODE_CHARS), asked.message.address
         expires_at_ms = self._clock.now_ms() + LINK_CODE_TTL_S * 1000
-        offer = LinkOffer(asked.session.key.owner, address, asked.words.language.value, expires_at_ms)
+        name = clipped(asked.message.author_name, LINK_NAME_CHARS_MAX)
+        offer = LinkOffer(asked.session.key.owner, name, address, asked.words.language.value, expires_at_ms)
         await insist(lambda: self._links.offer(offer, code))
         return asked.words.say(
             "Write `/link {code}` to me in a direct message, from your account on the other platform, within {minutes} "
-            "minutes. Then I know both as one person: what I remember of you, and what you may use in a day, is one. "
-            "Do not show the code to anybody.",
+            "minutes. There I ask whether to join them; then I know both as one person: what I remember of you, and "
+            "what you may use in a day, is one. Do not show the code to anybody.",
             code=code,
             minutes=LINK_CODE_TTL_S // _MINUTE_S,
         )
 
-    async def _redeemed(self, asked: Asked, code: str) -> str:
+    async def _entered(self, asked: Asked, code: str) -> Done:
+        words, owner = asked.words, asked.session.key.owner
+        found = await insist(lambda: self._links.enter(owner, code, now_ms=self._clock.now_ms()))
+        if found.verdict is not LinkVerdict.PROPOSED or found.other is None:
+            return Done(_verdict_text(found, words))
+        offers = (
+            Offer(words.say("Join"), f"/link join {found.other}"),
+            Offer(words.say("Do not join"), f"/link no {found.other}"),
+        )
+        own = [end for end in await insist(lambda: self._links.ends_of(owner)) if end != owner]
+        return Done(_proposal_text(found, found.other, own, words), offers=offers)
+
+    async def _decided(self, asked: Asked, whose: str, *, is_wanted: bool) -> str:
+        try:
+            other = SessionKey.parse(whose).owner
+        except BadSessionKey:
+            return _verdict_text(Redeemed(LinkVerdict.GONE), asked.words)
+        if is_wanted:
+            return await self._joined(asked, other)
+        await insist(lambda: self._links.decline(asked.session.key.owner, other))
+        return asked.words.say("Then nothing is joined, and that code is worth nothing any more.")
+
+    async def _joined(self, asked: Asked, other: SessionKey) -> str:
         owner, told = asked.session.key.owner, list[Reply]()
 
         def notice(offer: LinkOffer) -> Reply:
             told.append(_notice(asked, offer, self._scrubber, now_ms=self._clock.now_ms()))
             return told[-1]
 
-        found = await insist(
-            lambda: self._links.redeem(owner, code, taker=asked.turn_id, now_ms=self._clock.now_ms(), notice=notice)
-        )
+        found = await insist(lambda: self._links.join(owner, other, now_ms=self._clock.now_ms(), notice=notice))
         if found.verdict is LinkVerdict.LINKED:
             await insist(self._changed)
             if told:
@@ -133,6 +165,38 @@ def _ends_text(owner: SessionKey, ends: Sequence[SessionKey], words: Words) -> s
     return "\n".join((head, "", *lines, "", hint))
 
 
+def _proposal_text(found: Redeemed, other: SessionKey, own: Sequence[SessionKey], words: Words) -> str:
+    """What whoever entered a code reads before anything is joined."""
+    said = [
+        words.say(
+            "This is the code of **{name}** on {platform}: `{account}`. Nothing is joined yet.",
+            name=plain_name(found.name, words),
+            platform=other.platform.capitalize(),
+            account=str(other),
+        )
+    ]
+    if found.along:
+        said.append(words.say("With it comes: {accounts}.", accounts=_listed(found.along)))
+    if own:
+        said.append(words.say("With this account comes: {accounts}.", accounts=_listed(own)))
+    shared = words.say(
+        "Whoever uses them would be one person to me: what I remember of direct messages, what may be used in a day, "
+        "`/usage`, `/export`, `/forget all`, erasure, a block. Conversations, files, reminders and rights stay with "
+        "each account."
+    )
+    warned = words.say("**Join only what is yours.** A code that somebody sent you would show them what I know of you.")
+    answers = words.say(
+        "`/link join {account}` joins them, `/link no {account}` does not; within {minutes} minutes.",
+        account=str(other),
+        minutes=LINK_CODE_TTL_S // _MINUTE_S,
+    )
+    return "\n\n".join((" ".join(said), shared, warned, answers))
+
+
+def _listed(accounts: Sequence[SessionKey]) -> str:
+    return ", ".join(f"`{account}`" for account in accounts)
+
+
 def _notice(asked: Asked, offer: LinkOffer, scrubber: Scrubber, *, now_ms: int) -> Reply:
     """What the account that asked for the code is told, in its language."""
     words = words_for(offer.language)
@@ -168,6 +232,11 @@ def _verdict_text(found: Redeemed, words: Words) -> str:
             )
         case LinkVerdict.FULL:
             return words.say("These are too many accounts for one person: part some with `/unlink` first.")
+        case LinkVerdict.GONE:
+            return words.say(
+                "There is nothing to join with that account any more: ask there for a new code with `/link`, and enter "
+                "it here."
+            )
         case LinkVerdict.LOCKED:
             minutes = max(1, math.ceil(found.wait_s / _MINUTE_S))
             return words.say("Too many wrong codes: I look at the next one in {minutes} minutes.", minutes=minutes)

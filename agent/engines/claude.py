@@ -15,29 +15,40 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 
 from agent.engine import Engine, Hold, Room, StepsTaken
 from agent.engines.hearing import TOOL_PREFIX, Hearing
-from agent.engines.history import as_text
-from agent.limits import CUT_GRACE_S, MODEL_BACKOFF_S, ROUND_TIMEOUT_S, TURN_TIMEOUT_S, WRAP_UP_ROUNDS
-from agent.model.client import ModelClient, PromptMessage, RequestedCall
+from agent.engines.history import as_text, with_images
+from agent.limits import (
+    CLAUDE_IMAGES_BYTES_MAX,
+    CUT_GRACE_S,
+    MODEL_BACKOFF_S,
+    ROUND_TIMEOUT_S,
+    TURN_TIMEOUT_S,
+    WRAP_UP_ROUNDS,
+)
+from agent.model.client import Gallery, ModelClient, PromptMessage, RequestedCall
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Gate, cost_of, planned
 from agent.model.observed import ModelHealth
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
-from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelTooSlow
+from gateway.contracts.alongside import Image
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelTooSlow
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock, Scrubber
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, SdkMcpTool, Transport
+
+Content: TypeAlias = str | list[dict[str, Any]]
+"""What is said: a text, or blocks of Anthropic's API."""
 
 _log = structlog.get_logger(__name__)
 _FAMILY: Final = ("anthropic/", "claude-")
@@ -85,6 +96,7 @@ class ClaudeEngine:
         otherwise: Engine,
         gate: Gate,
         health: ModelHealth,
+        gallery: Gallery,
         rounds_max: int,
         fallbacks: Sequence[str] = (),
         endpoint_of: Callable[[str], Endpoint] = Endpoint,
@@ -100,6 +112,7 @@ class ClaudeEngine:
         self._otherwise = otherwise
         self._gate = gate
         self._health = health
+        self._gallery = gallery
         self._rounds_max = rounds_max
         self._endpoint_of = endpoint_of
         self._fallbacks = tuple(other for other in map(endpoint_of, fallbacks) if is_claude(other.model))
@@ -123,14 +136,14 @@ class ClaudeEngine:
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:
-            await self._attempt(taken, context, model, system, prompt)
+            await self._answer(taken, context, model, system, prompt)
         except ContextTooLong:
             anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
-            await self._attempt(taken, context, model, system, anew)
+            await self._answer(taken, context, model, system, anew)
 
-    async def _attempt(
+    async def _answer(
         self,
         taken: StepsTaken,
         context: ToolContext,
@@ -138,15 +151,57 @@ class ClaudeEngine:
         system: CleanText,
         prompt: Sequence[PromptMessage],
     ) -> None:
+        """Show the images of the prompt, too, to a model that sees. If they are refused it is asked once more without
+        them, and told so: they stand in every prompt that follows."""
+        said = as_text(prompt)
+        images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
+        if not images or not self._client.facts(model).sees:
+            await self._attempt(taken, context, model, system, said, said, images=0)
+            return
+        shown = await self._shown(context, images)
+        entries = len(taken.entries)
+        try:
+            content = await asyncio.to_thread(with_images, said, images, shown)
+            await self._attempt(taken, context, model, system, said, content, images=len(shown))
+        except ModelRejected as error:
+            if not shown or error.needs_operator or len(taken.entries) > entries:
+                raise
+            _log.warning("model.images_refused", model=model, reason=str(error))
+            await self._attempt(taken, context, model, system, said, with_images(said, images, {}), images=0)
+
+    async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
+        """Those that are still there: as many of the newest as fit into one request."""
+        shown: dict[Image, bytes] = {}
+        room = CLAUDE_IMAGES_BYTES_MAX
+        for image in reversed(images):
+            content = await self._gallery.bytes_of(context.key, image.path)
+            if content is not None and len(content) <= room:
+                shown[image] = content
+                room -= len(content)
+        return shown
+
+    async def _attempt(
+        self,
+        taken: StepsTaken,
+        context: ToolContext,
+        model: str,
+        system: CleanText,
+        said: str,
+        content: Content,
+        *,
+        images: int,
+    ) -> None:
+        """Ask once: `said` is the text of `content`, which also has so many `images`."""
         await context.permit()
-        prices_usd, told = self._client.facts(model).prices_usd, as_text(prompt)
+        prices_usd = self._client.facts(model).prices_usd
         ticket = await self._gate.admit(
-            context.key.owner, lambda: planned(model, system + told, prices_usd, TURN_TIMEOUT_S, context.turn_id)
+            context.key.owner,
+            lambda: planned(model, system + said, images, prices_usd, TURN_TIMEOUT_S, context.turn_id),
         )
         charged = len(taken.usage)
         hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
         with self._health.watching(model):
-            working = asyncio.create_task(self._converse(hearing, context, model, system, told))
+            working = asyncio.create_task(self._converse(hearing, context, model, system, content))
             self._working.add(working)
             working.add_done_callback(self._ended)
             try:
@@ -165,7 +220,9 @@ class ClaudeEngine:
         if not working.cancelled():
             working.exception()  # or asyncio would complain that nobody looked
 
-    async def _converse(self, hearing: Hearing, context: ToolContext, model: str, system: CleanText, said: str) -> None:
+    async def _converse(
+        self, hearing: Hearing, context: ToolContext, model: str, system: CleanText, content: Content
+    ) -> None:
         transport = self._transport() if self._transport is not None else None
         try:
             with TemporaryDirectory(prefix="trivet-claude-") as folder:
@@ -173,7 +230,7 @@ class ClaudeEngine:
                     hands = _Hands(self._sdk, self._tools, context, hearing, deadline, rounds_max=self._rounds_max)
                     options = self._options(hands.offered(), model, system, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
-                        await self._listen(client, said, hearing, deadline)
+                        await self._listen(client, content, hearing, deadline)
         except TimeoutError:
             raise ModelTooSlow(ROUND_TIMEOUT_S) from None
         except self._sdk.ResultError:
@@ -181,10 +238,12 @@ class ClaudeEngine:
         except self._sdk.ClaudeSDKError as error:  # its text may hold the prompt
             raise ModelError(f"the Claude CLI failed: {type(error).__name__}") from None
 
-    async def _listen(self, client: ClaudeSDKClient, said: str, hearing: Hearing, deadline: asyncio.Timeout) -> None:
-        """Say `said` and hear all that follows. Who stops listening has the model's call hung up."""
+    async def _listen(
+        self, client: ClaudeSDKClient, content: Content, hearing: Hearing, deadline: asyncio.Timeout
+    ) -> None:
+        """Say `content` and hear all that follows. Who stops listening has the model's call hung up."""
         try:
-            await client.query(said)
+            await client.query(_message(content))
             async for message in client.receive_response():
                 _begin_again(deadline)
                 hearing.hear(message)
@@ -218,6 +277,11 @@ class ClaudeEngine:
             stderr=lambda line: _log.debug("claude.said", line=line),
         )
         return options
+
+
+async def _message(content: Content) -> AsyncIterator[dict[str, Any]]:
+    """One message of a user, as the SDK takes such with more than a text in them."""
+    yield {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None}
 
 
 def _access(endpoint: Endpoint) -> dict[str, str]:

@@ -234,9 +234,11 @@ class _Call:
         return self._lost + Paid(prompt_tokens, self._heard_tokens, usd)
 
 
-def planned(model: str, prompt: str, prices_usd: Mapping[str, float], for_s: float, turn_id: str) -> Planned:
+def planned(
+    model: str, prompt: str, images: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str
+) -> Planned:
     """The plan of an engine that makes the calls of a turn by itself: its first one stands for all of them."""
-    most = _amounts(estimate_tokens(prompt), RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
+    most = _amounts(estimate_tokens(prompt) + IMAGE_TOKENS * images, RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
     return Planned(model, most, any(prices_usd.values()), for_s, turn_id=turn_id, begins_turn=True)
 
 

@@ -61,7 +61,7 @@ async def open_subagents(
     settings: Subagents,
     means: Means,
     *,
-    workspaces: Path,
+    workspaces: Workspaces,
     models: Models,
     people: People,
     store: Store,
@@ -69,12 +69,12 @@ async def open_subagents(
     ring: Callable[[], None],
 ) -> AsyncIterator[Delegation]:
     """As long as the block lasts; then all that still live are ended. `means` are the parent's, which a child has not;
-    `workspaces` is the folder of the file tools, of which a child sees one conversation's; `ring` is called when one
+    `workspaces` are those of the file tools, of which a child sees one conversation's; `ring` is called when one
     ends that nobody waits for. Raises `ConfigError`."""
     if not settings.enabled:
         yield _nobody()
         return
-    cage = await find_confinement(settings.confinement, hidden=[workspaces.parent, Path.home()])
+    cage = await find_confinement(settings.confinement, hidden=[workspaces.root.parent, Path.home()])
     tools, scrubber, clock, book = means.tools, means.scrubber, means.clock, store.tasks
     catalog = Catalog(store.sub_types, clock, rows=settings.rows(scrubber.scrub), known_tools=lambda: tools.names)
     rights = Rights(people).hold
@@ -83,7 +83,7 @@ async def open_subagents(
     agents = SubAgents(
         lives,
         Recruiting(catalog, lives, thinking, book, scrubber, clock, rights=rights, limit_s=limit_s),
-        Hosting(means, Supervisor(cage, scrubber, clock), Workspaces(workspaces)),
+        Hosting(means, Supervisor(cage, scrubber, clock), workspaces),
         defaultdict(lambda: Slots(settings.live_max)),
         book,
         scrubber,

@@ -35,14 +35,13 @@ from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber, SpanSink
-from gateway.contracts.workspaces import WORKSPACES
 
 
 @asynccontextmanager
 async def open_toolbox(
     settings: Tools,
     *,
-    data_dir: Path,
+    workspaces: Workspaces,
     own: Sequence[Tool],
     databases: ForeignDatabases,
     scrubber: Scrubber,
@@ -54,7 +53,6 @@ async def open_toolbox(
 ) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
-    workspaces = Workspaces(data_dir / WORKSPACES)
     await databases.check()
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession())
@@ -66,7 +64,9 @@ async def open_toolbox(
             stack.push_async_callback(engine.close)
         offered = [
             execution_tools(
-                await find_sandbox(hidden=[data_dir, Path.home()]), workspaces, has_vault=lender is not None
+                await find_sandbox(hidden=[workspaces.root.parent, Path.home()]),
+                workspaces,
+                has_vault=lender is not None,
             ),
             web_tools(web, engine, lent=lent),
             database_tools(databases),

@@ -16,13 +16,10 @@ from discord.ui import View
 from channels.discord import limits
 from channels.discord.address import DiscordTarget
 from channels.discord.buttons import view_of
-from channels.discord.hooks import hook_of
+from channels.discord.hooks import ORIGINAL, change, hook_of
 from channels.discord.links import Links
 from channels.discord.render import DiscordFile, DiscordPart
 from channels.outbound.page import AGAIN
-
-ORIGINAL: Final = "@original"
-"""Takes the place of the id of the first message, wherever the API asks for one."""
 
 _NO_REPLY: Final = "stopped"  # has the link in the place of a reply
 
@@ -48,7 +45,7 @@ class Asides:
         view = view_of(chunk.choices)
         try:
             if is_first and (shown := await _filled(hook, text, view, chunk)) is not None:
-                return (str(shown.id),)
+                return (shown,)
             if not target.is_aside:
                 return None
             return (str((await _followed(hook, text, view, chunk)).id),)
@@ -80,12 +77,8 @@ class Asides:
         if not token:
             return False
         try:
-            await hook_of(client, token).edit_message(
-                int(message_id),
-                content=chunk.plain if plain else chunk.content,
-                view=view_of(chunk.choices),
-                allowed_mentions=discord.AllowedMentions.none(),
-            )
+            text = chunk.plain if plain else chunk.content
+            await change(hook_of(client, token), message_id, text, view_of(chunk.choices))
         except discord.HTTPException as error:
             if _is_dead(error):
                 return False
@@ -98,18 +91,10 @@ def goes_by_link(target: DiscordTarget, send_id: str) -> bool:
     return target.link is not None and (target.is_aside or _parted(send_id)[1])
 
 
-async def _filled(
-    hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart
-) -> discord.WebhookMessage | None:
+async def _filled(hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart) -> str | None:
     """None: the one who asked has put the message away."""
     try:
-        return await hook.edit_message(
-            cast(int, ORIGINAL),
-            content=text,
-            attachments=_files(chunk),
-            view=view,
-            allowed_mentions=discord.AllowedMentions.none(),
-        )
+        return await change(hook, ORIGINAL, text, view, files=_files(chunk))
     except discord.NotFound as error:
         if error.code != limits.UNKNOWN_MESSAGE:
             raise
@@ -121,6 +106,7 @@ async def _followed(hook: discord.Webhook, text: str, view: View | None, chunk: 
         text,
         wait=True,
         ephemeral=True,
+        suppress_embeds=True,
         files=_files(chunk),
         view=cast(View, view or discord.utils.MISSING),
         allowed_mentions=discord.AllowedMentions.none(),

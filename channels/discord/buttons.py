@@ -16,6 +16,7 @@ from discord.ui import Button, View
 from channels import notices
 from channels.adapter import Door
 from channels.discord import limits
+from channels.discord.hooks import ORIGINAL, change, hook_of
 from channels.discord.links import Links
 from channels.discord.normalize import DiscordIdentity
 from channels.discord.presses import DiscordPress, normalize_press
@@ -63,7 +64,9 @@ class Presses:
                     await self._links.keep(str(interaction.id), interaction.token, is_open=False)
                 word = await self._door.press(press)
         except (BusUnavailable, TimeoutError):
-            await interaction.response.send_message(words_for(press.language).say(notices.NOT_NOW), ephemeral=True)
+            await interaction.response.send_message(
+                words_for(press.language).say(notices.NOT_NOW), ephemeral=True, suppress_embeds=True
+            )
             return
         if press.is_aside and word is None:
             await self._await_answer(interaction, press)
@@ -77,14 +80,14 @@ class Presses:
         await self._links.keep(str(interaction.id), interaction.token, is_open=True)
         if word := await self._door.told(press):
             first, *_ = render(word)
-            await interaction.edit_original_response(
-                content=first.content, allowed_mentions=discord.AllowedMentions.none()
-            )
+            await change(hook_of(interaction.client, interaction.token), ORIGINAL, first.content, None)
 
 
 async def _whisper(interaction: discord.Interaction, word: CleanText) -> None:
     for chunk in render(word):
-        await interaction.followup.send(chunk.content, ephemeral=True, allowed_mentions=discord.AllowedMentions.none())
+        await interaction.followup.send(
+            chunk.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
+        )
 
 
 def _lifted(interaction: discord.Interaction) -> DiscordPress:

@@ -20,7 +20,7 @@ from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 from channels.calls import Call, CallAnswer, come_again
 from channels.discord import limits
 from channels.discord.payloads import whole
-from channels.discord.signature import is_genuine
+from channels.discord.signature import is_genuine, is_worth_reading
 from channels.raw import Raw, mapping
 from gateway.contracts.ports import Clock
 
@@ -74,16 +74,16 @@ class Interactions:
 
     async def called(self, call: Call) -> CallAnswer:
         """As `SupportsCalls` has it. Discord tries wrong signatures, too, and lets no endpoint pass that takes them."""
-        if not is_genuine(
-            self._public_key,
-            timestamp=call.headers.get("x-signature-timestamp", ""),
-            signature=call.headers.get("x-signature-ed25519", ""),
-            body=call.body,
-            now_s=self._clock.now_ms() // 1000,
-        ):
+        timestamp = call.headers.get("x-signature-timestamp", "")
+        signature = call.headers.get("x-signature-ed25519", "")
+        now_s = self._clock.now_ms() // 1000
+        if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
+            return CallAnswer(401)
+        body = await call.body()
+        if not is_genuine(self._public_key, timestamp=timestamp, signature=signature, body=body, now_s=now_s):
             return CallAnswer(401)
         try:
-            payload = mapping(json.loads(call.body))
+            payload = mapping(json.loads(body))
         except (ValueError, RecursionError):
             return CallAnswer(400)
         if payload.get("type") == _PING:

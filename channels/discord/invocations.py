@@ -88,7 +88,7 @@ async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
 async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
     first, *_ = render(word)
     await interaction.response.send_message(
-        first.content, ephemeral=True, allowed_mentions=discord.AllowedMentions.none()
+        first.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
     )
 
 

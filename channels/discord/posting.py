@@ -42,7 +42,8 @@ async def _posted(
     send_id: str,
     plain: bool,
 ) -> tuple[str, ...]:
-    """None stands for nothing to the SDK, too, though its overloads do not say so."""
+    """None stands for nothing to the SDK, too, though its overloads do not say so. A message keeps what it was told of
+    embeds, whatever becomes of its words."""
     sent = await client.get_partial_messageable(int(target.channel_id)).send(
         chunk.plain if plain else chunk.content,
         nonce=nonce_of(send_id),
@@ -50,6 +51,7 @@ async def _posted(
         reference=cast(discord.MessageReference, reference),
         view=cast(View, view_of(chunk.choices)),
         file=cast(discord.File, _attachment(chunk)),
+        suppress_embeds=True,
         silent=is_silent(chunk),
     )
     return (str(sent.id),)

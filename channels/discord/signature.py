@@ -14,12 +14,16 @@ _SECONDS: Final = re.compile(r"[0-9]{1,12}")
 _SIGNATURE: Final = re.compile(r"[0-9a-fA-F]{128}")
 
 
+def is_worth_reading(*, timestamp: str, signature: str, now_s: int) -> bool:
+    """True when a request is less than five minutes old and signed, whoever did it: its body tells. Never raises."""
+    is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
+    return is_fresh and bool(_SIGNATURE.fullmatch(signature))
+
+
 def is_genuine(public_key: str, *, timestamp: str, signature: str, body: bytes, now_s: int) -> bool:
     """True for a body that Discord signed less than five minutes ago, by its clock or ours. Never raises for anything
     that a request may hold; `public_key` is the application's, in hexadecimal."""
-    if not _SECONDS.fullmatch(timestamp) or abs(now_s - int(timestamp)) > REPLAY_WINDOW_S:
-        return False
-    if not _SIGNATURE.fullmatch(signature):
+    if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
         return False
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))

@@ -27,7 +27,7 @@ from channels.raw import Raw, text
 from channels.slack import limits
 from channels.slack.bolt import legible
 from channels.slack.errors import or_rejected
-from channels.slack.signature import is_genuine
+from channels.slack.signature import is_genuine, is_worth_reading
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
@@ -70,16 +70,16 @@ class Events:
 
     async def called(self, call: Call) -> CallAnswer:
         """As `SupportsCalls` has it."""
-        if not is_genuine(
-            self._secret,
-            timestamp=call.headers.get("x-slack-request-timestamp", ""),
-            signature=call.headers.get("x-slack-signature", ""),
-            body=call.body,
-            now_s=self._clock.now_ms() // 1000,
-        ):
+        timestamp = call.headers.get("x-slack-request-timestamp", "")
+        signature = call.headers.get("x-slack-signature", "")
+        now_s = self._clock.now_ms() // 1000
+        if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
+            return CallAnswer(401)
+        body = await call.body()
+        if not is_genuine(self._secret, timestamp=timestamp, signature=signature, body=body, now_s=now_s):
             return CallAnswer(401)
         try:
-            fields = _fields(call.body.decode(), call.headers.get("content-type", ""))
+            fields = _fields(body.decode(), call.headers.get("content-type", ""))
         except (ValueError, RecursionError):
             return CallAnswer(400)
         if fields.get("type") == "url_verification":

@@ -85,6 +85,8 @@ async def respond(url: str, chunk: SlackChunk, *, plain: bool, proxy: str = "") 
             blocks=blocks_of(chunk, plain=plain) or None,
             response_type="ephemeral",
             replace_original=False,
+            unfurl_links=False,
+            unfurl_media=False,
         )
     except Exception as error:
         raise delivery_error(error) from error

@@ -1,8 +1,11 @@
 """An answer that is seen while it grows: a stream of Slack's own in a thread, elsewhere a post that is changed.
 
-    begin ── in a thread ────────── stream ──┐ appended to, until it is old, or Slack will not have it
+    begin ── in a thread ────────── stream ──┐ appended to, until it is old, leads away, or Slack will not have it
       └───── at the top level ───── post ────┴─ changed as a whole, as often as the workspace allows
     end ───── a stream is stopped; from then on both are messages like any other
+
+A stream cannot be told to fetch nothing from where its links lead, as a post can, and a change fetches nothing. So a
+stream ends before the first link.
 
 At the top level of a direct message nothing is streamed into a thread: people look for the answer below their words,
 and a thread of its own would be another conversation.
@@ -22,7 +25,7 @@ from channels.adapter import Cadence
 from channels.slack import limits
 from channels.slack.address import SlackTarget
 from channels.slack.errors import NEVER_STREAMS, api_word, delivery_error, is_about_streams
-from channels.slack.growing import continuation, settled
+from channels.slack.growing import continuation, leads_away, settled
 from channels.slack.posting import change, post, stop_stream, take_back, ts_of
 from channels.slack.render import SlackChunk
 from gateway.contracts.ports import Clock
@@ -68,7 +71,7 @@ class Streams:
 
     async def begin(self, target: SlackTarget, chunk: SlackChunk, *, send_id: str) -> str:
         """The `ts` of the message that grows from now on. Raises the `DeliveryError` tree."""
-        ts = await self._started(target, chunk) if chunk.source and self._may_stream(target) else None
+        ts = await self._started(target, chunk) if _may_grow(chunk) and self._may_stream(target) else None
         appended = None if ts is None else settled(chunk.source)
         if ts is None:
             ts = await post(self._client(), target, chunk, send_id=send_id, plain=False)
@@ -81,7 +84,7 @@ class Streams:
     async def go_on(self, target: SlackTarget, chunk: SlackChunk, *, ts: str, send_id: str) -> bool:
         """Show more. False: the message is gone. Raises the `DeliveryError` tree."""
         live = self._live.get((target.channel, ts)) or self._adopted(target, ts, send_id)
-        more = continuation(live.appended, chunk.source) if live.appended is not None and chunk.source else None
+        more = continuation(live.appended, chunk.source) if live.appended is not None and _may_grow(chunk) else None
         if more is not None and not self._is_old(live) and (not more or await self._appended(live, more)):
             return True
         if live.appended is not None:
@@ -159,3 +162,8 @@ class Streams:
 
     def _change_every_s(self) -> float:
         return limits.CHANGE_SHARE_S * len({live.target.lane for live in self._live.values() if live.appended is None})
+
+
+def _may_grow(chunk: SlackChunk) -> bool:
+    """Whether it may be shown by a stream."""
+    return bool(chunk.source) and not leads_away(chunk.source)

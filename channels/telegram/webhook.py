@@ -78,7 +78,7 @@ class Webhook:
         if self._inside is None:
             return come_again()
         try:
-            update = json.loads(call.body)
+            update = json.loads(await call.body())
         except (ValueError, RecursionError):
             return CallAnswer(400)
         await self._take(update, *self._inside)

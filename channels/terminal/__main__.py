@@ -53,7 +53,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
             asyncio.get_running_loop().add_signal_handler(number, adapter.finished.set)
         warning = asyncio.create_task(_warn_when_alone(bus.operator))
         try:
-            await _run(Line(adapter, rooms, rules, consumer=socket.gethostname()), adapter)
+            await _run(Line(adapter, rooms, rules, consumer=bus.names.named(socket.gethostname())), adapter)
         finally:
             warning.cancel()
     finally:

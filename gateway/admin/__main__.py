@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from importlib.metadata import version
 
-import uvicorn
 from fastapi import FastAPI
 
 from gateway.admin.app import Parts, create_app
@@ -18,11 +17,14 @@ from gateway.admin.operator_channel import take_replies
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, admin_token, database_url, load
+from gateway.config import Loaded, Settings, admin_token, database_url, load, own_hosts
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ports import Store
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
-from gateway.preflight import cannot_listen
+from gateway.guard import http_served
+from gateway.preflight import listen
 from gateway.secrecy import scrubber_of
 from gateway.store import SqlStore, open_store
 from gateway.telemetry.crashes import guard_streams
@@ -43,8 +45,8 @@ async def _serve(loaded: Loaded) -> None:
     configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
     guard_streams()
     clock, stopping = SystemClock(), asyncio.Event()
-    with _listener(settings) as listener:
-        async with _bus(settings) as bus, _store(settings, clock) as store:
+    with listen(settings.http.host, settings.http.port, "http.port") as listener:
+        async with _store(settings, clock) as store, _bus(settings, store) as bus:
             keeper = Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
             parts = Parts(
                 store=store,
@@ -59,8 +61,9 @@ async def _serve(loaded: Loaded) -> None:
                 sub_types=settings.subagents.rows(scrubber.scrub),
                 workspaces=settings.data_dir / WORKSPACES,
                 stopping=stopping,
+                hosts=own_hosts(settings),
             )
-            taking = take_replies(bus.deliveries, consumer=clock.new_id(), clock=clock)
+            taking = take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
             noting = note_queue(bus.operator)
             await _until_stopped(create_app(parts, token), listener, stopping, beside=(taking, noting))
 
@@ -68,38 +71,25 @@ async def _serve(loaded: Loaded) -> None:
 async def _until_stopped(
     app: FastAPI, listener: socket.socket, stopping: asyncio.Event, *, beside: Sequence[Coroutine[None, None, None]]
 ) -> None:
-    """Serve until SIGTERM or SIGINT, which set `stopping`. What is `beside` runs along; if it fails, the role does."""
-    config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=_GRACE_S)
-    server = _Server(config, stopping)
+    """Serve until SIGTERM or SIGINT, which set `stopping`: streams would never be finished, so they end by it. What is
+    `beside` runs along; if it fails, the role does."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, server.leave)
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(each) for each in beside]
-        await server.serve(sockets=[listener])
+        async with http_served(app, listener, grace_s=_GRACE_S):
+            await stopping.wait()
         for task in running:
             task.cancel()
 
 
-class _Server(uvicorn.Server):
-    """uvicorn, but the signals are ours: it would end the process before bus and store are closed."""
-
-    def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
-        super().__init__(config)
-        self._stopping = stopping
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    def leave(self) -> None:
-        """Finish what is being answered, then return from `serve`. Streams would never be finished: they are told."""
-        self._stopping.set()
-        self.should_exit = True
-
-
 @contextlib.asynccontextmanager
-async def _bus(settings: Settings) -> AsyncIterator[RedisBus]:
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
+    """The database's own bus. While no database answers, which `/readyz` tells, any that says whose it is."""
+    installation: str | None = None
+    with contextlib.suppress(StoreError):
+        installation = await store.installation()
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
     try:
         yield bus
     finally:
@@ -113,16 +103,6 @@ async def _store(settings: Settings, clock: SystemClock) -> AsyncIterator[SqlSto
         yield store
     finally:
         await store.close()
-
-
-def _listener(settings: Settings) -> socket.socket:
-    """The listening socket. Raises `ConfigError` when somebody else has the port."""
-    http = settings.http
-    family = socket.AF_INET6 if ":" in http.host else socket.AF_INET
-    try:
-        return socket.create_server((http.host, http.port), family=family)
-    except OSError as error:
-        raise cannot_listen(http.host, http.port, "http.port", error) from error
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,8 @@ from gateway.contracts.ports import (
 from gateway.contracts.spending import day_begins_ms, day_of
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.doorkeeper import Doorkeeper
+from gateway.guard import Guard
+from gateway.limits import ADMIN_BODY_BYTES_MAX
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.tally import tally_families
 from gateway.telemetry.usage import Sums, usage_families
@@ -59,7 +61,7 @@ _TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
 class Parts:
     """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
     they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
-    `stopping` is set."""
+    `stopping` is set. `hosts` are our names, beside localhost and addresses."""
 
     store: Store
     figures: OperatorBus
@@ -73,6 +75,7 @@ class Parts:
     sub_types: SubTypeRows = field(default_factory=lambda: SUB_TYPE_ROWS)
     workspaces: Path | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    hosts: Collection[str] = ()
 
 
 def create_app(parts: Parts, token: str) -> FastAPI:
@@ -88,8 +91,9 @@ def create_app(parts: Parts, token: str) -> FastAPI:
         separate_input_output_schemas=False,
         default_response_class=answer,
         dependencies=[Depends(no_nul)],
-        responses={422: {"model": Malformed}},
+        responses={422: {"model": Malformed}, **refusals(408, 413, 421)},
     )
+    app.add_middleware(Guard, hosts=parts.hosts, body_bytes_max=ADMIN_BODY_BYTES_MAX, check=admin.require_before_body)
     refuse_in(app, answer)
     app.include_router(_health(parts))
     for router in _for_operators(parts):

@@ -55,6 +55,11 @@ class AdminToken:
         is_ours = _FROM_OUR_SCRIPT in request.headers and _is_from_our_page(request)
         self._require_or_password(request, takes_password=is_ours)
 
+    def require_before_body(self, request: Request) -> None:
+        """What any request that may bring a body needs before a byte of it is read; its route may ask for more."""
+        if request.method not in _READING:
+            self.require_to_act(request)
+
     def require_from_browser(self, request: Request) -> None:
         """Dependency of pages that only show: also takes the password a browser asks for.
 

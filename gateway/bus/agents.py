@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from gateway.bus import subscriptions
 from gateway.bus.control import ControlLane
 from gateway.bus.holdings import Holdings
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.lanes import Lanes
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.leases import Leases
@@ -25,14 +25,24 @@ from gateway.contracts.ports import Cancel, Claim, ClaimBatch, WantedFile
 class AgentBus:
     """`gateway.contracts.ports.LaneBus`; each promise is kept in the room its method leads to."""
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, scripts: LaneScripts, *, turns_max: int) -> None:
+    def __init__(
+        self,
+        line: Line,
+        pool: Pool,
+        keys: ShardKeys,
+        names: InstallationNames,
+        scripts: LaneScripts,
+        *,
+        turns_max: int,
+    ) -> None:
         self._line = line
         self._pool = pool
-        self._keys = keys
+        self._names = names
+        self._cancels = names.news(keys.cancels(""))
         self._holdings = Holdings()
         self._lanes = Lanes(line, pool, keys, scripts, self._holdings, turns_max=turns_max)
-        self._control = ControlLane(line, pool, keys)
-        self._publisher = Publisher(line, keys)
+        self._control = ControlLane(line, pool, keys, names)
+        self._publisher = Publisher(line, keys, names)
         self._lending = Lending(pool, keys)
         self.leases = Leases(line, keys, scripts, self._holdings)
 
@@ -79,9 +89,13 @@ class AgentBus:
         """What a word on the worker's cancel channel means to it."""
         return self._holdings.cancelled(worker, [word.decode()])
 
+    def cancel_channel(self, worker: str) -> str:
+        """The pub/sub channel of these words."""
+        return self._cancels + worker
+
     async def cancellations(self, worker: str) -> AsyncIterator[Cancel]:
         """Running turns to end, each once, whether this or the beat hears of it first."""
-        async for heard in subscriptions.messages(self._pool, self._keys.cancel_channel(worker)):
+        async for heard in subscriptions.messages(self._pool, self.cancel_channel(worker)):
             for cancel in self.heard_cancel(worker, heard.data):
                 yield cancel
 
@@ -89,10 +103,10 @@ class AgentBus:
         await self._publisher.publish(replies)
 
     async def show_activity(self, activity: Activity) -> None:
-        await self._line.call("PUBLISH", self._keys.activity_channel(activity.address.channel), encode(activity))
+        await self._line.call("PUBLISH", self._names.activity(activity.address.channel), encode(activity))
 
     async def show_draft(self, draft: Draft) -> None:
-        await self._line.call("PUBLISH", self._keys.draft_channel(draft.address.channel), bounded(draft))
+        await self._line.call("PUBLISH", self._names.draft(draft.address.channel), bounded(draft))
 
     def held(self, worker: str) -> tuple[str, ...]:
         """The lanes that `worker` has claimed and not given back, as far as this process knows."""

@@ -2,7 +2,7 @@
 
 On one server a reader blocks on the key itself. No command of a Cluster blocks on keys of several hash
 slots, and a blocked connection for each of them is a high price for an idle process: here the scripts
-say by pub/sub which key got something, and one subscription hears it for all shards. A message that
+say by pub/sub that a key got something, and one subscription hears it for all shards. A message that
 nobody heard costs `BELL_SAFETY_S`, for every so often every shard is looked at anyway.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.pool import Pool
 from gateway.bus.subscriptions import hear
 from gateway.limits import BELL_SAFETY_S
@@ -22,11 +22,11 @@ _NEVER: Final = float("-inf")
 
 
 class Bell:
-    """One kind of key over all shards, for one reader."""
+    """One kind of key over all shards, for one reader. `news` are the pub/sub channels of these keys, by shard."""
 
-    def __init__(self, pool: Pool, keys: Sequence[str]) -> None:
+    def __init__(self, pool: Pool, news: Sequence[str]) -> None:
         self._pool = pool
-        self._shards = {key: shard for shard, key in enumerate(keys)}
+        self._shards = {channel: shard for shard, channel in enumerate(news)}
         self._rung: set[int] = set()
         self._stirred = asyncio.Event()
         self._looked_at_all_s = _NEVER
@@ -83,14 +83,15 @@ class Bell:
 class Bells:
     """Makes the bells of one role and takes them down together."""
 
-    def __init__(self, pool: Pool, shards: int) -> None:
+    def __init__(self, pool: Pool, names: InstallationNames, shards: int) -> None:
         self._pool = pool
+        self._names = names
         self._keys = [ShardKeys(number) for number in range(shards)]
         self._hung: list[Bell] = []
 
     def hang(self, key_of: Callable[[ShardKeys], str]) -> Bell:
         """A bell for the key that `key_of` names in each shard."""
-        bell = Bell(self._pool, [key_of(keys) for keys in self._keys])
+        bell = Bell(self._pool, [self._names.news(key_of(keys)) for keys in self._keys])
         self._hung.append(bell)
         return bell
 

@@ -16,9 +16,10 @@ from redis.exceptions import RedisError
 from gateway.bus.bell import Bells
 from gateway.bus.caps import Caps
 from gateway.bus.cluster import AnyWay, Cluster, NodeClients, ShardWay
-from gateway.bus.connection import check_server, close_client, translated
+from gateway.bus.connection import INSTALLATION_FIELD, check_server, close_client, refuse_foreign, translated
 from gateway.bus.heartbeat import Beating, Heartbeat
-from gateway.bus.keys import CLUSTER_SHARDS
+from gateway.bus.keys import CLUSTER_SHARDS, InstallationNames, ShardKeys
+from gateway.bus.line import Line
 from gateway.bus.outages import Outages
 from gateway.bus.pool import Pool
 from gateway.bus.processes import ProcessName
@@ -52,6 +53,7 @@ Pulse: TypeAlias = Heartbeat | SpreadPulse
 async def open_bus(
     url: str,
     *,
+    installation: str | None = None,
     lane_messages_max: int = LANE_MESSAGES_MAX,
     queue_messages_max: int = QUEUE_MESSAGES_MAX,
     user_turns_max: int = USER_TURNS_MAX,
@@ -61,27 +63,31 @@ async def open_bus(
 ) -> RedisBus:
     """Connect to the Redis at `url` and see that it can serve us.
 
-    Raises `ConfigError` for a wrong URL, password, server version or layout, `BusUnavailable` when nobody
-    answers. `user_turns_max` is how many lanes of one user run or are next, the others are parked;
-    `turns_max` how many turns run at a time over all processes, 0 for any number. On how many
+    Raises `ConfigError` for a wrong URL, password, server version or layout, or a bus of another installation,
+    `BusUnavailable` when nobody answers. `installation` is that of the database; whoever has none takes the one that
+    the bus names, and waits until it names one. `user_turns_max` is how many lanes of one user run or are next, the
+    others are parked; `turns_max` how many turns run at a time over all processes, 0 for any number. On how many
     replicas a message must be before it counts as received, `wait_replicas` says. `process` is whose name
     the leases carry, by default this one.
     """
     server = Server.at(url)
     caps = Caps(lane_messages_max, queue_messages_max, user_turns_max, turns_max)
-    terms = Terms(caps, process or ProcessName.of_this_process(), wait_replicas)
+
+    def terms_of(found: str) -> Terms:
+        return Terms(caps, InstallationNames(found), process or ProcessName.of_this_process(), wait_replicas)
+
     if server.is_cluster:
-        return await _open_cluster(server, terms)
+        return await _open_cluster(server, installation, terms_of)
     client = server.pool_client()
     try:
-        await check_server(client, server.where, shards=1)
+        found = await check_server(client, server.where, shards=1, installation=installation)
     except (RedisError, OSError) as error:
         await close_client(client)
         raise translated(error, server.where) from None
     except BaseException:
         await close_client(client)
         raise
-    return _of_one_shard(server, client, terms)
+    return _of_one_shard(server, client, terms_of(found))
 
 
 class PulseMaker(Protocol):
@@ -94,8 +100,12 @@ class PulseMaker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RedisBus:
-    """The rooms of the bus, one per port."""
+    """The rooms of the bus, one per port. `names` are those of the installation that it belongs to, `line` leads to
+    where that is written."""
 
+    where: str
+    names: InstallationNames
+    line: Line
     intake: IntakeBus
     access: AccessBus
     lanes: LaneBus
@@ -120,6 +130,17 @@ class RedisBus:
         """The pulse of a registered worker, for `async with`."""
         return self.pulses(worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)
 
+    async def keep_named(self) -> None:
+        """Say again whose the bus is, if Redis has forgotten it. Raises `ConfigError` when it is another's by now."""
+        meta, ours = ShardKeys(0).meta, self.names.installation
+        commands = ("HSETNX", meta, INSTALLATION_FIELD, ours), ("HGET", meta, INSTALLATION_FIELD)
+        _, present = await self.line.call_all(commands)
+        refuse_foreign(present.decode() if present else ours, self.where, ours)
+
+    async def give_to(self, installation: str) -> None:
+        """Let the bus belong to `installation`. Whoever is at work on it is to be started again."""
+        await self.line.call("HSET", ShardKeys(0).meta, INSTALLATION_FIELD, installation)
+
     async def close(self) -> None:
         """Finish what was sent, hang up."""
         for close in self.closing:
@@ -137,6 +158,9 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
         return Heartbeat(server.heartbeat_client, leases, worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)
 
     return RedisBus(
+        server.where,
+        terms.names,
+        shard.line,
         shard.intake,
         shard.access,
         shard.lanes,
@@ -152,13 +176,13 @@ def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
     )
 
 
-async def _open_cluster(server: Server, terms: Terms) -> RedisBus:
+async def _open_cluster(server: Server, installation: str | None, terms_of: Callable[[str], Terms]) -> RedisBus:
     count = CLUSTER_SHARDS
     cluster = Cluster(server, shards=count)
     waiting = NodeClients(server.pool_client)
     first = ShardWay(cluster, 0, waiting)
     try:
-        await check_server(await first.client(), server.where, shards=count)
+        found = await check_server(await first.client(), server.where, shards=count, installation=installation)
     except (RedisError, OSError) as error:
         await waiting.close()
         raise translated(error, server.where) from None
@@ -167,6 +191,7 @@ async def _open_cluster(server: Server, terms: Terms) -> RedisBus:
         raise
     # A shard has one pipeline under way at a time in each line, so that many connections are never needed.
     intake, lines = (NodeClients(lambda node: server.line_client(node, connections_max=count)) for _ in range(2))
+    terms = terms_of(found)
     terms = replace(terms, caps=terms.caps.of_each(count))
     shards = [
         Shard(
@@ -181,15 +206,19 @@ async def _open_cluster(server: Server, terms: Terms) -> RedisBus:
         )
         for number in range(count)
     ]
-    return _of_many_shards(server, cluster, shards, (intake, lines, waiting))
+    return _of_many_shards(server, cluster, shards, terms.names, (intake, lines, waiting))
 
 
 def _of_many_shards(
-    server: Server, cluster: Cluster, shards: Sequence[Shard], clients: Sequence[NodeClients]
+    server: Server,
+    cluster: Cluster,
+    shards: Sequence[Shard],
+    names: InstallationNames,
+    clients: Sequence[NodeClients],
 ) -> RedisBus:
     *_, waiting = clients
     pool = Pool(AnyWay(cluster, waiting), server.where)
-    bells = Bells(pool, len(shards))
+    bells = Bells(pool, names, len(shards))
     outages = Outages([shard.line for shard in shards])
     lanes = SpreadLanes(shards, pool, bells, outages)
 
@@ -199,10 +228,13 @@ def _of_many_shards(
         return SpreadPulse(server, cluster, shards, worker, on_cancel=on_cancel, beating=beating)
 
     return RedisBus(
+        server.where,
+        names,
+        shards[0].line,
         SpreadIntake(shards),
         SpreadAccess(shards),
         lanes,
-        SpreadDeliveries(shards, pool, bells, outages),
+        SpreadDeliveries(shards, names, pool, bells, outages),
         SpreadPlaces(shards),
         SpreadQuestions(shards),
         shards[0].suggestions,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import asyncio
+from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
@@ -26,8 +27,12 @@ from redis.exceptions import (
 
 from gateway.bus.keys import ShardKeys
 from gateway.contracts.errors import BusError, BusUnavailable, ConfigError
+from gateway.limits import INSTALLATION_WAIT_S
 
 LAYOUT_VERSION: Final = 1
+INSTALLATION_FIELD: Final = "installation"
+"""Of `meta`: whose the bus is."""
+_LOOK_EVERY_S: Final = 0.1
 OLDEST_SERVER: Final = (6, 2)
 _PASSING: Final = ("MISCONF", "BUSY ", "NOREPLICAS")
 """First words of a server that will serve us again without anybody changing our configuration, where redis-py
@@ -94,12 +99,14 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
-async def check_server(client: Redis, where: str, *, shards: int) -> None:
-    """Raises `ConfigError` for a server too old, or laid out for another number of shards."""
+async def check_server(client: Redis, where: str, *, shards: int, installation: str | None) -> str:
+    """The installation that the bus belongs to; raises as `settle_installation` does, and `ConfigError` for a server
+    too old, or laid out for another number of shards."""
     version = str((await client.info("server")).get("redis_version", "0"))
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
         raise ConfigError(f"Redis at {where} is version {version}; Trivet needs Redis 6.2 or newer, or Valkey")
     await check_layout(client, where, shards=shards)
+    return await settle_installation(client, where, installation)
 
 
 async def check_layout(client: Redis, where: str, *, shards: int) -> None:
@@ -114,6 +121,36 @@ async def check_layout(client: Redis, where: str, *, shards: int) -> None:
                 f"Redis at {where} holds a bus with {field} = {present}, this Trivet works with {number}: "
                 "use the version that made it, or another database number in redis.url"
             )
+
+
+async def settle_installation(client: Redis, where: str, wanted: str | None) -> str:
+    """The installation that the bus belongs to. The first that has a database tells it (`wanted`); those without one
+    take what the bus says, and wait until it does.
+
+    Raises `ConfigError` when it belongs to another, `BusUnavailable` when nobody has told it INSTALLATION_WAIT_S later.
+    """
+    meta = ShardKeys(0).meta
+    if wanted is not None:
+        await client.hsetnx(meta, INSTALLATION_FIELD, wanted)
+    give_up_at = asyncio.get_running_loop().time() + INSTALLATION_WAIT_S
+    while True:
+        present: Any = await client.hget(meta, INSTALLATION_FIELD)
+        if present is not None:
+            refuse_foreign(present.decode(), where, wanted)
+            return str(present.decode())
+        if asyncio.get_running_loop().time() > give_up_at:
+            raise BusUnavailable(f"Redis at {where} does not say yet whose it is: start `trivet agent`, which tells it")
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def refuse_foreign(present: str, where: str, wanted: str | None) -> None:
+    """Raises `ConfigError` when the bus at `where` belongs to `present` and not to `wanted`."""
+    if wanted not in (None, present):
+        raise ConfigError(
+            f"Redis at {where} belongs to the installation {present}, the database to {wanted}: give this Trivet a "
+            "server or a database number of its own in redis.url; or, if both are its own, stop it and run "
+            "`trivet installation --take-bus`"
+        )
 
 
 async def close_client(client: Redis) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from gateway.bus.groups import GroupReader, StreamEntry
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.line import Line
 from gateway.bus.outbound import reply_arguments
 from gateway.bus.pool import Pool
@@ -18,7 +18,6 @@ from gateway.contracts.envelope import decode
 from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
 from gateway.contracts.messages import ControlRequest, InboundMessage, Receipt, Reply
 
-AGENT_GROUP: Final = "agents"
 CONTROL_BATCH: Final = 16
 CONTROL_WAIT_S: Final = 1.0  # also how often a dead worker's commands are looked for
 _PAUSE_S: Final = 0.2
@@ -29,10 +28,11 @@ T = TypeVar("T", ControlRequest, Receipt)
 class ControlLane:
     """Two streams with one consumer per worker; what a dead worker left goes to the living."""
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, names: InstallationNames) -> None:
         self._line = line
         self._pool = pool
         self._keys = keys
+        self._names = names
         self._commands: dict[str, GroupReader] = {}
         self._receipts: dict[str, GroupReader] = {}
 
@@ -67,7 +67,7 @@ class ControlLane:
         await self._line.run(
             script("finish_control"),
             (self._keys.control, self._keys.outbound(reply.address.channel), self._keys.outbound_channels),
-            (AGENT_GROUP, receipt, channel, self._keys.published(""), identity, envelope),
+            (self._names.agents, receipt, channel, self._keys.published(""), identity, envelope, self._names.news("")),
         )
         for reader in self._commands.values():
             reader.finished(receipt)
@@ -77,7 +77,7 @@ class ControlLane:
         await self._line.run(
             script("finish_press"),
             (self._keys.control, self._keys.told(press.id)),
-            (AGENT_GROUP, receipt, bounded(answer)),
+            (self._names.agents, receipt, bounded(answer)),
         )
         for reader in self._commands.values():
             reader.finished(receipt)
@@ -93,7 +93,7 @@ class ControlLane:
         """The receipts are in SQL."""
         if not ids:
             return
-        await self._line.run(script("drop_entries"), (self._keys.receipts,), (AGENT_GROUP, *ids))
+        await self._line.run(script("drop_entries"), (self._keys.receipts,), (self._names.agents, *ids))
         for reader in self._receipts.values():
             for entry_id in ids:
                 reader.finished(entry_id)
@@ -131,7 +131,7 @@ class ControlLane:
         await self._line.run(
             script("bury_entry"),
             (stream, self._keys.dead_letters),
-            (AGENT_GROUP, entry.id, entry.fields[b"e"], str(error)),
+            (self._names.agents, entry.id, entry.fields[b"e"], str(error)),
         )
         reader.finished(entry.id)
 
@@ -140,7 +140,7 @@ class ControlLane:
             self._line,
             self._pool,
             stream=stream,
-            group=AGENT_GROUP,
+            group=self._names.agents,
             consumer=worker,
             left_behind=self._dead_workers,
         )

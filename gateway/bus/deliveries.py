@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from gateway.bus import ledger, subscriptions
 from gateway.bus.groups import GroupReader, StreamEntry
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.lending import Lending
 from gateway.bus.line import Line
-from gateway.bus.outbound import CHANNEL_GROUP, Publisher
+from gateway.bus.outbound import Publisher
 from gateway.bus.pacing import Buckets, Holds
 from gateway.bus.pool import Pool
 from gateway.bus.previews import Previews
@@ -43,14 +43,15 @@ class Deliveries:
     its successor owns the entries by then.
     """
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, process: ProcessName) -> None:
+    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, names: InstallationNames, process: ProcessName) -> None:
         self._line = line
         self._pool = pool
         self._keys = keys
+        self._names = names
         self._process = process
         self._holds = Holds(line, keys, process)
         self._buckets = Buckets(line, keys)
-        self._publisher = Publisher(line, keys)
+        self._publisher = Publisher(line, keys, names)
         self._lending = Lending(pool, keys)
         self._previews = Previews(line, keys)
         self._channels: dict[str, _Channel] = {}
@@ -90,7 +91,7 @@ class Deliveries:
         is_ours = await self._line.run(
             script("write_ledger"),
             (self._keys.outbound(channel), self._keys.ledger(record.reply_id)),
-            (CHANNEL_GROUP, entry_id, known.consumer if known else "", *ledger.to_fields(record)),
+            (self._names.channels, entry_id, known.consumer if known else "", *ledger.to_fields(record)),
         )
         if not is_ours and known is not None:
             known.reader.finished(entry_id)
@@ -110,14 +111,14 @@ class Deliveries:
         await self._line.run(
             script("finish_delivery"),
             (keys.outbound(channel), keys.ledger(receipt.record.reply_id), keys.receipts),
-            (CHANNEL_GROUP, entry_id, bounded(receipt), *ledger.to_fields(receipt.record)),
+            (self._names.channels, entry_id, bounded(receipt), self._names.news(""), *ledger.to_fields(receipt.record)),
         )
         if channel in self._channels:
             self._channels[channel].reader.finished(entry_id)
 
     def drafts(self, channel: str) -> AsyncIterator[Draft]:
         """Silent while Redis is away."""
-        return heard_in(self._pool, self._keys.draft_channel(channel), Draft)
+        return heard_in(self._pool, self._names.draft(channel), Draft)
 
     async def note_preview(self, channel: str, preview: Preview) -> bool:
         return await self._previews.note(channel, preview)
@@ -133,7 +134,7 @@ class Deliveries:
 
     def activities(self, channel: str) -> AsyncIterator[Activity]:
         """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
-        return heard_in(self._pool, self._keys.activity_channel(channel), Activity)
+        return heard_in(self._pool, self._names.activity(channel), Activity)
 
     async def publish_notice(self, reply: Reply) -> None:
         """A reply that no turn made; deduplicated by its id."""
@@ -161,7 +162,7 @@ class Deliveries:
                 self._line,
                 self._pool,
                 stream=self._keys.outbound(channel),
-                group=CHANNEL_GROUP,
+                group=self._names.channels,
                 consumer=signed,
                 left_behind=_all_of_them,
             )
@@ -178,7 +179,7 @@ class Deliveries:
             await self._line.run(
                 script("bury_entry"),
                 (self._keys.outbound(channel), self._keys.dead_letters),
-                (CHANNEL_GROUP, entry.id, envelope, str(error)),
+                (self._names.channels, entry.id, envelope, str(error)),
             )
             reader.finished(entry.id)
             return None

@@ -10,8 +10,8 @@ from redis.exceptions import RedisError
 
 from gateway.bus.address import Arrangement
 from gateway.bus.cluster import Cluster
-from gateway.bus.connection import close_client, translated
-from gateway.bus.keys import CLUSTER_SHARDS
+from gateway.bus.connection import INSTALLATION_FIELD, close_client, translated
+from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys
 from gateway.bus.server import Server
 
 _KEEPS_ALL: Final = "noeviction"
@@ -42,11 +42,12 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class BusFacts:
-    """What a URL leads to: the servers that hold keys. `needs_full_coverage`: one lost primary of the Cluster
-    stops all of it."""
+    """What a URL leads to: the servers that hold keys. `installation`: whose the bus is, empty when nobody has told it.
+    `needs_full_coverage`: one lost primary of the Cluster stops all of it."""
 
     arrangement: Arrangement
     servers: tuple[ServerFacts, ...]
+    installation: str
     needs_full_coverage: bool = False
 
 
@@ -56,8 +57,9 @@ async def inspect_bus(url: str) -> BusFacts:
     try:
         if server.is_cluster:
             return await _inspect_cluster(server)
+        installation = await _installation(server.pool_client())
         facts, _ = await _inspect(server.pool_client(), server.where)
-        return BusFacts(server.address.arrangement, (facts,))
+        return BusFacts(server.address.arrangement, (facts,), installation)
     except (RedisError, OSError) as error:
         raise translated(error, server.where) from None
 
@@ -65,12 +67,21 @@ async def inspect_bus(url: str) -> BusFacts:
 async def _inspect_cluster(server: Server) -> BusFacts:
     cluster = Cluster(server, shards=CLUSTER_SHARDS)
     owners = dict.fromkeys([await cluster.owner(shard) for shard in range(CLUSTER_SHARDS)])
+    installation = await _installation(server.pool_client(await cluster.owner(0)))
     found = [await _inspect(server.pool_client(node), str(node)) for node in owners]
     return BusFacts(
         server.address.arrangement,
         tuple(facts for facts, _ in found),
+        installation,
         needs_full_coverage=any(config.get("cluster-require-full-coverage") == "yes" for _, config in found),
     )
+
+
+async def _installation(client: Redis) -> str:
+    try:
+        return _text(await client.hget(ShardKeys(0).meta, INSTALLATION_FIELD) or "")
+    finally:
+        await close_client(client)
 
 
 async def _inspect(client: Redis, where: str) -> tuple[ServerFacts, dict[str, str]]:

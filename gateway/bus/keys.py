@@ -285,16 +285,39 @@ class ShardKeys:
     def meta(self) -> str:
         return self._named("meta")
 
-    # --- pub/sub: names of channels, not of keys
 
-    def cancel_channel(self, worker: str) -> str:
-        return self._named(f"cancel:{worker}")
+@dataclass(frozen=True, slots=True)
+class InstallationNames:
+    """The names that carry an installation. Pub/sub knows no databases: two Trivets on one server would hear each other
+    if they called a channel the same, whereas keys are apart in databases of their own."""
 
-    def activity_channel(self, channel: str) -> str:
-        return self._named(f"activity:{channel}")
+    installation: str
 
-    def draft_channel(self, channel: str) -> str:
-        return self._named(f"draft:{channel}")
+    def named(self, name: str) -> str:
+        """`name` as that of this installation: a worker, a holder of leases."""
+        return f"{self.installation}:{name}"
+
+    # --- consumer groups
+
+    @property
+    def agents(self) -> str:
+        return self.named("agents")
+
+    @property
+    def channels(self) -> str:
+        return self.named("channels")
+
+    # --- pub/sub
+
+    def news(self, key: str) -> str:
+        """Where a key is told of that got something; of no key, how all these begin."""
+        return self.named(key)
+
+    def activity(self, channel: str) -> str:
+        return self.named(f"activity:{channel}")
+
+    def draft(self, channel: str) -> str:
+        return self.named(f"draft:{channel}")
 
 
 class Lifetime(StrEnum):
@@ -338,10 +361,16 @@ DECLARED: Final = (
     KeyKind("wk", "zset", _DRAINS, "leases", "worker -> end of its lease in ms"),
     KeyKind("wl:.+", "zset", _DRAINS, "leases", "handles of the lanes a worker owns, by fence"),
     KeyKind("ctl:.+", "set", _DRAINS, "control", "kind, lane and fence of turns to cancel, until a beat has heard"),
-    KeyKind("control", "stream", _PERMANENT, "control", "control requests, group `agents`"),
-    KeyKind("rcpt", "stream", _PERMANENT, "deliveries", "ends of deliveries, group `agents`"),
+    KeyKind("control", "stream", _PERMANENT, "control", "control requests, read by the group of the agents"),
+    KeyKind("rcpt", "stream", _PERMANENT, "deliveries", "ends of deliveries, read by the same group"),
     KeyKind("outs", "set", _PERMANENT, "deliveries", "channels that ever had a reply"),
-    KeyKind("out:.+", "stream", _PERMANENT, "deliveries", "replies to send, group `channel`, emptied by finish"),
+    KeyKind(
+        "out:.+",
+        "stream",
+        _PERMANENT,
+        "deliveries",
+        "replies to send, read by the group of the channels, emptied by finish",
+    ),
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
     KeyKind("prv:.+", "hash", _EXPIRES, "previews", "reply id -> the messages that show its draft, LEDGER_TTL_S"),
@@ -387,7 +416,9 @@ DECLARED: Final = (
     KeyKind("models", "hash", _EXPIRES, "figures", "model -> why it does not answer, MODEL_TROUBLES_TTL_S"),
     KeyKind("tally", "hash", _PERMANENT, "figures", "metric, labels -> how often; as many as models are configured"),
     KeyKind("queued", "stream", _EXPIRES, "figures", "how much waited, each QUEUE_NOTED_EVERY_S for QUEUE_PAST_S"),
-    KeyKind("meta", "hash", _PERMANENT, "connection", "number of shards, version of the layout, a mark to copy"),
+    KeyKind(
+        "meta", "hash", _PERMANENT, "connection", "whose the bus is, shards, version of the layout, a mark to copy"
+    ),
 )
 
 _TAGGED: Final = re.compile(r"\{q\d+\}:(.+)", re.DOTALL)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.line import Line, Word
 from gateway.bus.scripts import Script, script
 
@@ -26,7 +26,7 @@ class ScriptCall:
 class LaneScripts:
     """The lane scripts of one shard. `user_turns_max`: places of one user among the ready and running lanes."""
 
-    def __init__(self, line: Line, keys: ShardKeys, *, user_turns_max: int) -> None:
+    def __init__(self, line: Line, keys: ShardKeys, names: InstallationNames, *, user_turns_max: int) -> None:
         self._line = line
         self._keys = (keys.ready, keys.delay, keys.own, keys.past, keys.user_counts, keys.total, keys.wake)
         self._arguments = (
@@ -34,7 +34,7 @@ class LaneScripts:
             keys.parked(""),
             keys.worker_lanes(""),
             keys.cancels(""),
-            keys.cancel_channel(""),
+            names.news(""),
             user_turns_max,
         )
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.line import Command, Line, Word
 from gateway.bus.scripts import digest, script
 from gateway.bus.wire import bounded
 from gateway.contracts.messages import Reply
-
-CHANNEL_GROUP: Final = "channel"
-"""The consumer group that reads a channel's outbound stream."""
 
 
 def reply_arguments(reply: Reply) -> tuple[Word, ...]:
@@ -23,9 +19,10 @@ def reply_arguments(reply: Reply) -> tuple[Word, ...]:
 class Publisher:
     """Publishes replies that no commit carries."""
 
-    def __init__(self, line: Line, keys: ShardKeys) -> None:
+    def __init__(self, line: Line, keys: ShardKeys, names: InstallationNames) -> None:
         self._line = line
         self._keys = keys
+        self._news = names.news("")
 
     async def publish(self, replies: Sequence[Reply]) -> None:
         """Put each reply on its channel's stream, unless its id is known or its delivery has begun."""
@@ -38,4 +35,5 @@ class Publisher:
             self._keys.ledger(reply.id),
         )
         channel, identity, envelope = reply_arguments(reply)
-        return self._line.command(script("publish"), keys, (channel, self._keys.published(""), identity, envelope))
+        arguments = (channel, self._keys.published(""), identity, envelope, self._news)
+        return self._line.command(script("publish"), keys, arguments)

@@ -11,7 +11,7 @@ from gateway.bus.caps import Caps
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.figures import Operator
 from gateway.bus.intake import Intake
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.lanescripts import LaneScripts
 from gateway.bus.line import Copies, Line
 from gateway.bus.places import Places
@@ -38,6 +38,7 @@ class Terms:
     """What every shard of a bus has in common. `replicas_min`: copies before a message counts as received."""
 
     caps: Caps
+    names: InstallationNames
     process: ProcessName
     replicas_min: int
 
@@ -54,14 +55,14 @@ class Shard:
         self.intake = Intake(
             self._intake_line,
             keys,
-            LaneScripts(self._intake_line, keys, user_turns_max=terms.caps.user_turns_max),
+            LaneScripts(self._intake_line, keys, terms.names, user_turns_max=terms.caps.user_turns_max),
             lane_messages_max=terms.caps.lane_messages_max,
             queue_messages_max=terms.caps.queue_messages_max,
         )
-        scripts = LaneScripts(line, keys, user_turns_max=terms.caps.user_turns_max)
-        self.lanes = AgentBus(line, pool, keys, scripts, turns_max=terms.caps.turns_max)
+        scripts = LaneScripts(line, keys, terms.names, user_turns_max=terms.caps.user_turns_max)
+        self.lanes = AgentBus(line, pool, keys, terms.names, scripts, turns_max=terms.caps.turns_max)
         self.access = Access(line, pool, keys)
-        self.deliveries = Deliveries(line, pool, keys, terms.process)
+        self.deliveries = Deliveries(line, pool, keys, terms.names, terms.process)
         self.places = Places(line, keys)
         self.questions = Questions(line, pool, keys)
         self.suggestions = Suggestions(line, pool, keys)

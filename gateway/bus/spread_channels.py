@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from gateway.bus.bell import Bell, Bells
 from gateway.bus.deliveries import heard_in
-from gateway.bus.keys import ShardKeys
+from gateway.bus.keys import InstallationNames
 from gateway.bus.outages import Outages
 from gateway.bus.places import Places
 from gateway.bus.placing import Placing
@@ -72,8 +72,11 @@ class SpreadIntake:
 class SpreadDeliveries:
     """`gateway.contracts.ports.DeliveryBus`: a reply is in the shard of its lane, in order with the others of it."""
 
-    def __init__(self, shards: Sequence[Shard], pool: Pool, bells: Bells, outages: Outages) -> None:
+    def __init__(
+        self, shards: Sequence[Shard], names: InstallationNames, pool: Pool, bells: Bells, outages: Outages
+    ) -> None:
         self._shards = shards
+        self._names = names
         self._rooms = Placing([shard.deliveries for shard in shards])
         self._pool = pool
         self._bells = bells
@@ -116,7 +119,7 @@ class SpreadDeliveries:
         self._shard_of.pop(receipt.record.reply_id, None)
 
     def drafts(self, channel: str) -> AsyncIterator[Draft]:
-        return heard_in(self._pool, ShardKeys(0).draft_channel(channel), Draft)
+        return heard_in(self._pool, self._names.draft(channel), Draft)
 
     async def note_preview(self, channel: str, preview: Preview) -> bool:
         return await self._rooms.of(preview.key).note_preview(channel, preview)
@@ -132,7 +135,7 @@ class SpreadDeliveries:
         await self._rooms.of(preview.key).drop_preview(channel, preview)
 
     def activities(self, channel: str) -> AsyncIterator[Activity]:
-        return heard_in(self._pool, ShardKeys(0).activity_channel(channel), Activity)
+        return heard_in(self._pool, self._names.activity(channel), Activity)
 
     async def publish_notice(self, reply: Reply) -> None:
         await self._rooms.of(reply.key).publish_notice(reply)

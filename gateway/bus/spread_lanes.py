@@ -10,14 +10,11 @@ from gateway.bus import subscriptions
 from gateway.bus.bell import Bells
 from gateway.bus.claims import Claims, Wish
 from gateway.bus.control import CONTROL_BATCH, CONTROL_WAIT_S
-from gateway.bus.keys import ShardKeys
 from gateway.bus.outages import Outages
 from gateway.bus.placing import Placing
 from gateway.bus.pool import Pool
 from gateway.bus.rounds import read_rung
 from gateway.bus.shard import Shard
-from gateway.bus.wire import bounded
-from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Activity, ControlRequest, Draft, InboundMessage, Receipt, Reply
@@ -88,7 +85,7 @@ class SpreadLanes:
         return tuple(cancels)
 
     async def cancellations(self, worker: str) -> AsyncIterator[Cancel]:
-        rooms = {shard.keys.cancel_channel(worker): shard.lanes for shard in self._shards}
+        rooms = {shard.lanes.cancel_channel(worker): shard.lanes for shard in self._shards}
         async for heard in subscriptions.messages(self._pool, *rooms):
             for cancel in rooms[heard.channel].heard_cancel(worker, heard.data):
                 yield cancel
@@ -112,13 +109,11 @@ class SpreadLanes:
 
     async def show_activity(self, activity: Activity) -> None:
         """Any server passes it on to all the others, so the one that serves the lane is as good as any."""
-        line = Placing([shard.line for shard in self._shards]).named(activity.address.lane)
-        await line.call("PUBLISH", ShardKeys(0).activity_channel(activity.address.channel), encode(activity))
+        await self._rooms.named(activity.address.lane).show_activity(activity)
 
     async def show_draft(self, draft: Draft) -> None:
         """As an activity."""
-        line = Placing([shard.line for shard in self._shards]).named(draft.address.lane)
-        await line.call("PUBLISH", ShardKeys(0).draft_channel(draft.address.channel), bounded(draft))
+        await self._rooms.named(draft.address.lane).show_draft(draft)
 
     async def control_requests(self, worker: str) -> AsyncIterator[tuple[str, ControlRequest]]:
         for shard in self._shards:

@@ -49,7 +49,8 @@ async def doorkeeper(loaded: Loaded) -> AsyncIterator[Doorkeeper]:
     clean = Scrubber(loaded.secrets).scrub
     async with checked_store(settings) as store:
         try:
-            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+            installation = await store.installation()
+            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
         except BusUnavailable as error:
             raise BusUnavailable(f"{error}; who is let in is told to the bus, so `trivet up` has to run") from error
         try:

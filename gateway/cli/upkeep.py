@@ -1,18 +1,22 @@
-"""`trivet migrate|doctor|export|demo`: what an operator runs once in a while."""
+"""`trivet migrate|installation|doctor|export|backup|demo`: what an operator runs once in a while."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gateway.cli.doors import checked_store
 from gateway.cli.options import ConfigOption, become, loaded_and_warned, private_file, say
 from gateway.clock import SystemClock
-from gateway.config import Loaded, database_url, masked_url, process_environment
+from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
+from gateway.contracts.errors import AlreadyRunning, BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.exits import EXIT_FAILED
 from gateway.scrub import Scrubber
@@ -22,13 +26,32 @@ def migrate(
     config: ConfigOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when all is well.")] = False,
 ) -> None:
-    """Bring the database up to date. Safe to run again, and while Trivet runs."""
+    """Bring the database up to date, and tell a bus that answers whose it is. Safe to run again, and while Trivet
+    runs."""
     from gateway.store.migrations import migrate as migrated  # noqa: PLC0415 - start-up: only this needs Alembic
 
-    url = database_url(loaded_and_warned(config).settings)
+    settings = loaded_and_warned(config).settings
+    url = database_url(settings)
     applied = asyncio.run(migrated(url))
+    asyncio.run(_tell_bus(settings))
     if not quiet:
         say(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
+
+
+def installation(
+    config: ConfigOption = None,
+    new: Annotated[bool, typer.Option("--new", help="Name the database anew: a copy beside its original.")] = False,
+    take_bus: Annotated[
+        bool, typer.Option("--take-bus", help="The bus is the database's own, whatever it says; end its roles first.")
+    ] = False,
+) -> None:
+    """Show which installation database and bus belong to; two of them share neither. The exit code is 1 where they
+    differ."""
+    settings = loaded_and_warned(config).settings
+    own, named = asyncio.run(_installation(settings, is_new=new, takes_bus=take_bus))
+    say(f"database: {own}\nbus: {named or 'nobody has told it yet'}")
+    if named not in ("", own):
+        raise typer.Exit(EXIT_FAILED)
 
 
 def doctor(
@@ -95,11 +118,50 @@ def demo(
 
 
 async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
-    from gateway.store import open_store  # noqa: PLC0415 - start-up
-
-    store = open_store(database_url(loaded.settings), SystemClock())
-    try:
-        await store.check_schema()
+    async with checked_store(loaded.settings) as store:
         return await store.people.export(owner, clean=Scrubber(loaded.secrets).scrub)
+
+
+async def _tell_bus(settings: Settings) -> None:
+    """Tell the bus whose it is, before any role that has no database of its own begins. Raises `ConfigError` when it is
+    another's. One that does not answer is told by the first agent."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+
+    async with checked_store(settings) as store:
+        own = await store.installation()
+    with contextlib.suppress(BusUnavailable):
+        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=own)
+        await bus.close()
+
+
+async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) -> tuple[str, str]:
+    """The names that database and bus have in the end; empty for a bus that has none."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.inspection import inspect_bus  # noqa: PLC0415 - start-up
+
+    async with checked_store(settings) as store, _served_bus(settings) as url:
+        own = await (store.renew_installation() if is_new else store.installation())
+        named = (await inspect_bus(url)).installation
+        if takes_bus:
+            bus = await open_bus(url, installation=named or own)
+            await bus.give_to(own)
+            await bus.close()
+        return own, own if takes_bus else named
+
+
+@contextlib.asynccontextmanager
+async def _served_bus(settings: Settings) -> AsyncIterator[str]:
+    """Where the bus is; Trivet's own server is started for as long as it is needed, unless it runs."""
+    from gateway.bus.embedded import EmbeddedValkey  # noqa: PLC0415 - start-up
+
+    if settings.redis.url:
+        yield settings.redis.url
+        return
+    server = EmbeddedValkey(settings.data_dir)
+    with contextlib.suppress(AlreadyRunning):
+        await server.start()
+    try:
+        yield server.url
     finally:
-        await store.close()
+        await server.stop()

@@ -9,7 +9,9 @@ from gateway.config.derived import (
     hook_path,
     hook_url,
     house_language,
+    own_hosts,
     utility_model,
+    webhook_host,
 )
 from gateway.config.kept import admin_token, placeholder_key, vault_key
 from gateway.config.loading import Loaded, load, load_settings, process_environment
@@ -39,10 +41,12 @@ __all__ = [
     "load",
     "load_settings",
     "masked_url",
+    "own_hosts",
     "placeholder_key",
     "process_environment",
     "settings_secrets",
     "table_of",
     "utility_model",
     "vault_key",
+    "webhook_host",
 ]

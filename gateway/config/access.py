@@ -196,7 +196,7 @@ class Access(Section):
             frozenset(self.admins),
             {
                 **{name: channel.policy for name, channel in self.each().items()},
-                TERMINAL.channel: ChannelPolicy(StrangerRule.OPEN),
+                TERMINAL.channel: ChannelPolicy(users=frozenset({TERMINAL.user})),
             },
             {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},
         )

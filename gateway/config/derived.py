@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from gateway.config.providers import cheapest_sibling, family_of, provider_of
 from gateway.config.settings import SCRIPTED_MODEL, Settings
@@ -22,6 +23,18 @@ def hook_path(channel: str) -> str:
 def hook_url(settings: Settings, channel: str) -> str:
     """The same as the platform sees it; empty while nobody said how we are reached."""
     return settings.http.public_url + hook_path(channel) if settings.http.public_url else ""
+
+
+def webhook_host(settings: Settings) -> str:
+    """The address that webhooks are listened for on."""
+    return settings.http.webhook_host or settings.http.host
+
+
+def own_hosts(settings: Settings) -> frozenset[str]:
+    """The names under which our HTTP ports may be asked, beside localhost and addresses."""
+    http = settings.http
+    public = urlsplit(http.public_url).hostname or ""
+    return frozenset({*http.hosts, public, http.host.lower(), webhook_host(settings).lower()} - {""})
 
 
 def utility_model(settings: Settings, of: str = "") -> str:

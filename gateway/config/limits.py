@@ -20,6 +20,9 @@ GUEST_TURNS: Final = 50  # a long day of somebody who tries it out
 GUEST_TOKENS: Final = 2_000_000  # of them, with some rounds of tools; also where a model's price is not known
 GUEST_USD: Final = 2.0
 POT_TOKENS: Final = 100_000_000  # some ten thousand turns
+OWNER_DISK_MB: Final = 2_048  # four full workspaces
+ALL_DISK_MB: Final = 20_480  # ten people who fill theirs; operators with more of them have larger disks
+FREE_DISK_MB: Final = 1_024  # the database, the bus and logs go on for a while when files may not
 POT_USD: Final = 25.0  # what an operator can bear who looks once a day
 
 
@@ -121,8 +124,30 @@ class PotAllowance(Allowance):
     )
 
 
+class Disk(Section):
+    """What files of conversations may take: what people send, what tools, programs and sub-agents write."""
+
+    owner_mb: int = Field(
+        default=OWNER_DISK_MB,
+        ge=0,
+        description="Megabytes that all conversations of one user may hold together, each at most 512. 0: no limit.",
+    )
+    all_mb: int = Field(
+        default=ALL_DISK_MB,
+        ge=0,
+        description="Megabytes that the conversations of all users may hold together. 0: no limit.",
+    )
+    free_mb: int = Field(
+        default=FREE_DISK_MB,
+        ge=0,
+        description="Megabytes that stay free on the disk of data_dir: below, no file is fetched or written for "
+        "anybody. 0: no limit.",
+    )
+
+
 class Limits(Section):
-    """What a day may cost, and how fast people may write. By default a day of guests and of all together is limited."""
+    """What a day may cost, how fast people may write, what files may take. By default a day of guests and of all
+    together is limited."""
 
     messages_per_minute: PerMinute = Field(
         default=20,
@@ -152,6 +177,7 @@ class Limits(Section):
     member: RoleAllowance = RoleAllowance()
     admin: RoleAllowance = RoleAllowance()
     pot: PotAllowance = PotAllowance()
+    disk: Disk = Disk()
 
     def caps_of(self, role: GrantRole) -> Caps:
         """For each user of `role`; whoever is blocked gets no more than a guest."""

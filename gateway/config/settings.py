@@ -6,6 +6,7 @@ it is `TRIVET_HTTP__PORT`. All values are frozen. What follows from several of t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -52,6 +53,7 @@ SCRIPTED_MODEL: Final = "demo/scripted"
 REPLICAS_MAX: Final = 5  # more copies of a message than any set of servers is run with
 PROCESSES_MAX: Final = 64  # more than one machine can feed; a typing mistake starts no thousand processes
 CONCURRENCY_MAX: Final = 1024  # turns of one process; beyond it the event loop is the bottleneck
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,253}")
 SETTLE_MS_MAX: Final = 10_000  # longer, and a person takes the bot for dead
 
 
@@ -76,7 +78,14 @@ def _long_enough(token: SecretStr | None) -> SecretStr | None:
     return token
 
 
+def _host_name(name: str) -> str:
+    if not _HOST_NAME.fullmatch(name):
+        raise ValueError("not such a name")
+    return name.lower()
+
+
 Port = Annotated[int, Field(ge=1, le=65_535)]
+HostName = Annotated[str, AfterValidator(_host_name)]
 
 
 class Redis(Section):
@@ -118,6 +127,9 @@ class Http(Section):
         default="127.0.0.1", min_length=1, description="Address that the API, the dashboard and metrics listen on."
     )
     port: Port = Field(default=8420, description="Port of the API, the dashboard and metrics.")
+    webhook_host: str = Field(
+        default="", description="Address that webhooks are listened for on. Empty: the same as http.host."
+    )
     webhook_port: Port = Field(
         default=8421, description="Port the channels role listens on when a channel's mode needs webhooks."
     )
@@ -125,6 +137,12 @@ class Http(Section):
         default="",
         description="How the platforms reach the webhook port from the internet; needed by webhook modes.",
         json_schema_extra=expecting("empty or an http(s) URL"),
+    )
+    hosts: tuple[HostName, ...] = Field(
+        default=(),
+        description="Names under which both ports may be asked, beside those of public_url, host and webhook_host. "
+        "localhost and addresses always may.",
+        json_schema_extra=expecting('a list of names without scheme and port, such as ["trivet.example.org"]'),
     )
     admin_token: Annotated[Secret, AfterValidator(_long_enough)] = Field(
         default=None,

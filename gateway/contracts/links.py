@@ -20,6 +20,7 @@ from gateway.contracts.access import AccessPolicy
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.limit_rules import Limited, LimitRule, strictest
+from gateway.contracts.messages import CleanText
 
 Ends = frozenset[SessionKey]
 """All ends of one person."""
@@ -27,17 +28,21 @@ Ends = frozenset[SessionKey]
 
 @dataclass(frozen=True, slots=True)
 class LinkOffer:
-    """A code that was given out: to whom, and where and in which language he is told that it was used."""
+    """A code that was given out: to whom, what that account calls itself, and where and in which language it is told
+    that the code was used."""
 
     owner: SessionKey
+    name: CleanText
     address: ReplyAddress
     language: str
     expires_at_ms: int
 
 
 class LinkVerdict(StrEnum):
-    """What became of a code that somebody entered."""
+    """What became of a code that somebody entered, or of the answer whether to join."""
 
+    PROPOSED = "proposed"
+    """It is the code of `other`; nobody but who entered it can use it any more, and nothing is joined yet."""
     LINKED = "linked"
     UNKNOWN = "unknown"
     """Never given out, too old, used, or replaced by a newer one."""
@@ -45,14 +50,19 @@ class LinkVerdict(StrEnum):
     """Entered by the account that asked for it, or by one that is linked with it already."""
     FULL = "full"
     LOCKED = "locked"
+    GONE = "gone"
+    """No code of that account was entered here, or it is too old by now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Redeemed:
-    """A verdict, and what belongs to it. `other` is the account that had asked for the code."""
+    """A verdict, and what belongs to it. `other` is the account that had asked for the code, `name` what it calls
+    itself, `along` are the accounts that are one person with it already."""
 
     verdict: LinkVerdict
     other: SessionKey | None = None
+    name: str = ""
+    along: tuple[SessionKey, ...] = ()
     tries_left: int = 0
     wait_s: float = 0.0
 

@@ -80,6 +80,7 @@ async def demo_rig(extra: Mapping[str, str], *, tries: Sequence[str] = ()) -> As
                 "TRIVET_HTTP__WEBHOOK_PORT": str(webhook_port),
                 "TRIVET_HTTP__PUBLIC_URL": f"http://{_HOST}:{webhook_port}",
                 "TRIVET_ACCESS__DEFAULT": "open",
+                "TRIVET_LIMITS__GUEST__TURNS": "0",  # all people of the playground are whoever sits in front of it
                 **_channel_settings(platforms),
                 **extra,
             }

@@ -12,6 +12,7 @@ from gateway.doctor.machine import (
     check_configuration,
     check_confinement,
     check_data_dir,
+    check_disk,
     check_limits,
     check_memory,
     check_model,
@@ -21,7 +22,7 @@ from gateway.doctor.machine import (
     check_telemetry,
 )
 from gateway.doctor.platforms import check_platforms
-from gateway.doctor.servers import check_database, check_foreign, check_redis
+from gateway.doctor.servers import check_database, check_foreign, check_installation, check_redis
 
 
 async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: bool = False) -> list[Finding]:
@@ -37,8 +38,10 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
     return [
         *check_configuration(loaded),
         check_data_dir(settings),
+        check_disk(settings),
         *await check_redis(settings),
         await check_database(settings),
+        *await check_installation(settings),
         *await check_foreign(settings),
         *await check_ports(settings),
         check_model(settings, environ),

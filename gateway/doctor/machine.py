@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import Final
 
-from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, masked_url
+from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, masked_url, webhook_host
 from gateway.config.providers import provider_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
@@ -140,6 +141,18 @@ def check_memory() -> Finding:
     return warning(name, "every program of this user can read them", "run Trivet as a user of its own")
 
 
+def check_disk(settings: Settings) -> Finding:
+    """Is more free on the disk than has to stay so, and what may files take?"""
+    disk, name = settings.limits.disk, "limits.disk"
+    existing = next(folder for folder in (settings.data_dir, *settings.data_dir.parents) if folder.exists())
+    free_mb = shutil.disk_usage(existing).free // 1024**2
+    if free_mb < disk.free_mb:
+        seen = f"{free_mb} MB are free, {disk.free_mb} have to stay so: no file is fetched or written"
+        return wrong(name, seen, "make room on the disk of data_dir, or lower limits.disk.free_mb")
+    most = (f"{number} MB" if number else "no limit" for number in (disk.owner_mb, disk.all_mb, disk.free_mb))
+    return ok(name, "files of one user: {}, of all: {}, kept free: {}; free now: {} MB".format(*most, free_mb))
+
+
 def check_limits(settings: Settings) -> Iterator[Finding]:
     """What may a day cost, of one guest and of all together? Admins may have said otherwise of some since."""
     for key, caps in (("guest", settings.limits.caps_of(GrantRole.GUEST)), ("pot", settings.limits.pot.caps)):
@@ -174,10 +187,10 @@ def file_system_of(path: PurePath, mounts: str) -> str:
 async def check_ports(settings: Settings) -> list[Finding]:
     """Is each port free, or is it Trivet itself that uses it?"""
     http = settings.http
-    wanted = [("http.port", http.port)]
+    wanted = [(http.host, http.port, "http.port")]
     if any(settings.channels.called()):
-        wanted.append(("http.webhook_port", http.webhook_port))
-    return [await _check_port(http.host, port, key) for key, port in wanted]
+        wanted.append((webhook_host(settings), http.webhook_port, "http.webhook_port"))
+    return [await _check_port(*each) for each in wanted]
 
 
 async def _check_port(host: str, port: int, key: str) -> Finding:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
-from gateway.bus.embedded import find_server
+from gateway.bus.connection import refuse_foreign
+from gateway.bus.embedded import embedded_url, find_server
 from gateway.bus.inspection import ServerFacts, inspect_bus
 from gateway.config import Settings, database_url, masked_url
 from gateway.config.derived import is_readable_by_others
@@ -100,6 +102,32 @@ async def check_database(settings: Settings) -> Finding:
     except TrivetError as error:
         return wrong("database", str(error), "start it or correct database.url")
     return ok("database", masked_url(url))
+
+
+async def check_installation(settings: Settings) -> list[Finding]:
+    """Do database and bus belong to the same Trivet? Of one that cannot be asked another check tells."""
+    own: str | None = None
+    if _absent_file(database_url(settings)) is None:
+        store = open_store(database_url(settings))
+        try:
+            own = await store.known_installation()
+        except TrivetError:
+            return []
+        finally:
+            await store.close()
+    url, named = settings.redis.url or embedded_url(settings.data_dir), ""
+    with contextlib.suppress(TrivetError):
+        named = (await inspect_bus(url)).installation
+    if not named:
+        return [
+            ok("installation", f"{own}, which Redis is told at the next start" if own else "named at the first start")
+        ]
+    try:
+        refuse_foreign(named, masked_url(url), own or "nobody yet")
+    except ConfigError as error:
+        seen, _, remedy = str(error).partition(": ")
+        return [wrong("installation", seen, remedy)]
+    return [ok("installation", named)]
 
 
 async def check_foreign(settings: Settings) -> list[Finding]:

@@ -8,7 +8,7 @@ shared place used) loses the name only.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     LargeBinary,
+    Row,
     Select,
     Table,
     Text,
@@ -33,7 +34,8 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.entries import GATEWAY, EntryKind
+from gateway.contracts.alongside import words_in
+from gateway.contracts.entries import GATEWAY, EntryKind, Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
@@ -44,9 +46,10 @@ from gateway.store.auditing import USER, has_changed
 from gateway.store.board import changed
 from gateway.store.ends import ends_of
 from gateway.store.engine import Database
+from gateway.store.link_tables import link_codes
 from gateway.store.search_sqlite import TIDY
 from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
-from gateway.store.tables import consumed, entries, grants, lanes, loans, metadata, sessions, turns
+from gateway.store.tables import consumed, entries, grants, installation, lanes, loans, metadata, sessions, turns
 
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
@@ -63,12 +66,12 @@ _DERIVED: Final = frozenset({"passages", "boundaries"})
 """What follows from the rest: erased with it, but nothing to hand out."""
 
 _OPERATORS: Final = frozenset(
-    {access_revision, audit, board, place_realms, place_rules, sub_type_changes, task_workers}
+    {access_revision, audit, board, installation, place_realms, place_rules, sub_type_changes, task_workers}
 )
 """What belongs to the house, and to no person in it."""
 
 _INTERNAL: Final = frozenset(
-    {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token"}
+    {"terms", "vector_model", "fence", "worker_id", "alive_until_ms", "is_told", "digest", "token", "entered_by"}
 )
 """Columns that say nothing to their owner; bytes do not either."""
 
@@ -131,6 +134,7 @@ _ERASE: Final = {table.name: delete(table).where(condition) for table, condition
 _UNNAME: Final = (
     update(entries).where(entries.c.author == _OWNER).values(author=""),  # from then on a guest, as all unknown are
     update(grants).where(grants.c.granted_by == _OWNER).values(granted_by=ERASED),
+    update(link_codes).where(link_codes.c.entered_by == _OWNER).values(entered_by=ERASED),  # worth nothing to others
     update(place_approvals).where(place_approvals.c.approved_by == _OWNER).values(approved_by=ERASED),
     update(loans).where(loans.c.person == _OWNER).values(person=ERASED),
     update(audit).where(audit.c.actor == _OWNER).values(actor=ERASED),
@@ -184,6 +188,70 @@ def written(connection: Connection, owner: SessionKey, *, now_ms: int, clean: Ca
     return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
 
+_SHARED: Final = (
+    select(
+        entries.c.session_id,
+        entries.c.seq,
+        entries.c.role,
+        entries.c.kind,
+        entries.c.text,
+        entries.c.turn_id,
+        entries.c.author,
+        entries.c.created_at_ms,
+        entries.c.is_undone,
+    )
+    .join(sessions, sessions.c.id == entries.c.session_id)
+    .where(sessions.c.key == bindparam("lane"), sessions.c.channel == "", entries.c.kind != EntryKind.COMPACTION.value)
+    .order_by(sessions.c.number, entries.c.seq)
+)
+"""All that was said on a lane, and what its sub-agents brought up; not what they said among themselves."""
+
+
+def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
+    """Pick of what was said on a lane the words of `author`, and the answers to a turn in which some of these stand.
+    What answers nobody anew (/retry) answers the last words before it."""
+    session_id, turn_id, asked = "", "", set[str]()
+    for row in rows:
+        if row.role == Role.USER and (row.kind == EntryKind.MESSAGE or row.author):  # else a note of ours
+            asked = asked if (row.session_id, row.turn_id) == (session_id, turn_id) else set()
+            asked.add(row.author)
+            session_id, turn_id = row.session_id, row.turn_id
+        is_own = row.author == author if row.role == Role.USER else row.role == Role.ASSISTANT and author in asked
+        if is_own and row.session_id == session_id and row.kind == EntryKind.MESSAGE and row.text:
+            yield row
+
+
+def own_words_written(
+    connection: Connection,
+    key: SessionKey,
+    author: SessionKey,
+    *,
+    left_out: str,
+    now_ms: int,
+    clean: Callable[[str], CleanText],
+) -> bytes:
+    """What a person said on a shared lane and was answered, as the JSON document that leaves the house."""
+    found = said_by(connection.execute(_SHARED, {"lane": str(key)}), str(author))
+    document = {
+        "owner": str(author),
+        "place": str(key),
+        "left_out": left_out,
+        "exported_at_ms": now_ms,
+        "entries": [
+            {
+                "session_id": row.session_id,
+                "seq": row.seq,
+                "role": row.role,
+                "text": words_in(CleanText(row.text)),
+                "created_at_ms": row.created_at_ms,
+                "is_undone": row.is_undone,
+            }
+            for row in found
+        ],
+    }
+    return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
+
+
 class SqlPeople:
     """`gateway.contracts.ports.PeopleStore`."""
 
@@ -194,6 +262,14 @@ class SqlPeople:
     async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
         """All that is kept of an owner, as one JSON document of clean texts."""
         return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms(), clean=clean))
+
+    async def export_own(
+        self, key: SessionKey, author: SessionKey, *, left_out: str, clean: Callable[[str], CleanText]
+    ) -> bytes:
+        """What one person said on a shared lane, and was answered."""
+        now_ms = self._clock.now_ms()
+        work = partial(own_words_written, key=key, author=author, left_out=left_out, now_ms=now_ms, clean=clean)
+        return await self._database.read(work)
 
     async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
         """Under which an owner has spoken."""

@@ -39,7 +39,8 @@ link_codes: Final = Table(
     column("address", AnyText, doc="where he asked for it, as JSON"),
     column("language", Text, doc="his language"),
     column("expires_at_ms", BigInteger, doc="from then on it is worth nothing"),
-    column("taken_by", Text, doc="the turn that used it; empty: nobody yet"),
+    column("name", AnyText, doc="what that account calls itself", server_default=""),
+    column("entered_by", Text, doc="the owner who entered it, and may join; empty: nobody yet"),
 )
 """Codes that join two accounts."""
 

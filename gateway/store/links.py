@@ -17,10 +17,10 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import Ends, LinkOffer, LinkVerdict, Redeemed
-from gateway.contracts.messages import Reply
+from gateway.contracts.messages import CleanText, Reply
 from gateway.contracts.ports import Clock
 from gateway.contracts.spending import day_of
-from gateway.limits import LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
+from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import ends, outbox
 from gateway.store.auditing import USER, has_changed, write_down
 from gateway.store.dialects import InsertInto, per_dialect
@@ -32,7 +32,7 @@ from gateway.store.tables import answers, facts, grants, lanes
 @per_dialect
 def _put_offer(insert: InsertInto) -> Executable:
     statement = insert(link_codes)
-    names = ("digest", "address", "language", "expires_at_ms", "taken_by")
+    names = ("digest", "address", "language", "expires_at_ms", "name", "entered_by")
     return statement.on_conflict_do_update(
         index_elements=[link_codes.c.owner], set_={name: statement.excluded[name] for name in names}
     )
@@ -83,20 +83,22 @@ class SqlLinks:
         """A code that was said aloud is worth nothing any more."""
         await self._database.write(partial(_withdraw, digest=_digest(code)))
 
-    async def redeem(
-        self, owner: SessionKey, code: str, *, taker: str, now_ms: int, notice: Callable[[LinkOffer], Reply]
+    async def enter(self, owner: SessionKey, code: str, *, now_ms: int) -> Redeemed:
+        """Say whose code it is, and keep it for whoever entered it."""
+        return await self._database.write(partial(_enter, owner=str(owner), digest=_digest(code), now_ms=now_ms))
+
+    async def join(
+        self, owner: SessionKey, other: SessionKey, *, now_ms: int, notice: Callable[[LinkOffer], Reply]
     ) -> Redeemed:
         """Make two accounts one person, once."""
         work = partial(
-            _redeem,
-            owner=str(owner),
-            digest=_digest(code),
-            taker=taker,
-            now_ms=now_ms,
-            notice=notice,
-            new_id=self._clock.new_id(),
+            _accept, owner=str(owner), other=other, now_ms=now_ms, notice=notice, new_id=self._clock.new_id()
         )
         return await self._database.write(work)
+
+    async def decline(self, owner: SessionKey, other: SessionKey) -> bool:
+        """Make a code that was entered worth nothing."""
+        return await self._database.write(partial(_decline, owner=str(owner), other=str(other)))
 
     async def part(
         self, owner: SessionKey, ends: Collection[SessionKey], *, actor: str, now_ms: int
@@ -116,9 +118,14 @@ def _digest(code: str) -> str:
 # --- codes
 
 _CODE: Final = select(link_codes).where(link_codes.c.digest == bindparam("code_digest"))
-_TAKE: Final = (
-    update(link_codes).where(link_codes.c.digest == bindparam("code_digest")).values(taken_by=bindparam("by"))
+_KEEP: Final = (
+    update(link_codes)
+    .where(link_codes.c.digest == bindparam("code_digest"))
+    .values(entered_by=bindparam("by"), expires_at_ms=bindparam("until_ms"))
 )
+_IS_ENTERED: Final = (link_codes.c.owner == bindparam("whose")) & (link_codes.c.entered_by == bindparam("by"))
+_ENTERED: Final = select(link_codes).where(_IS_ENTERED)
+_USE_UP: Final = delete(link_codes).where(_IS_ENTERED)
 _WITHDRAW: Final = delete(link_codes).where(link_codes.c.digest == bindparam("code_digest"))
 _EXPIRE: Final = delete(link_codes).where(link_codes.c.expires_at_ms <= bindparam("now_ms"))
 _TRIES: Final = select(link_tries).where(link_tries.c.owner == bindparam("whose"))
@@ -135,7 +142,8 @@ def _offer(connection: Connection, offer: LinkOffer, digest: str) -> None:
         "address": address_to_text(offer.address),
         "language": offer.language,
         "expires_at_ms": offer.expires_at_ms,
-        "taken_by": "",
+        "name": offer.name,
+        "entered_by": "",
     }
     connection.execute(_put_offer(connection), row)
 
@@ -144,38 +152,59 @@ def _withdraw(connection: Connection, digest: str) -> None:
     connection.execute(_WITHDRAW, {"code_digest": digest})
 
 
-def _redeem(
-    connection: Connection,
-    owner: str,
-    digest: str,
-    taker: str,
-    now_ms: int,
-    notice: Callable[[LinkOffer], Reply],
-    new_id: str,
-) -> Redeemed:
+def _enter(connection: Connection, owner: str, digest: str, now_ms: int) -> Redeemed:
     has_changed(connection)
     connection.execute(_EXPIRE, {"now_ms": now_ms})
     erred = connection.execute(_TRIES, {"whose": owner}).one_or_none()
     if erred is not None and erred.until_ms > now_ms and erred.tries >= LINK_TRIES_MAX:
         return Redeemed(LinkVerdict.LOCKED, wait_s=(erred.until_ms - now_ms) / 1000)
     row = connection.execute(_CODE, {"code_digest": digest}).one_or_none()
-    if row is not None and row.taken_by == taker:
-        return Redeemed(LinkVerdict.LINKED, SessionKey.parse(row.owner))
-    own, others = ends.ends_of(connection, owner), [] if row is None else ends.ends_of(connection, row.owner)
-    if row is None or row.taken_by or connection.execute(_BLOCKED, {"owners": others}).first() is not None:
+    if row is None or row.entered_by not in ("", owner):
+        return _erred(connection, owner, erred, now_ms)
+    own, others = ends.ends_of(connection, owner), ends.ends_of(connection, row.owner)
+    if connection.execute(_BLOCKED, {"owners": others}).first() is not None:
         return _erred(connection, owner, erred, now_ms)
     if row.owner in own:
         return Redeemed(LinkVerdict.OWN)
     if len(own) + len(others) > LINKED_ENDS_MAX:
         return Redeemed(LinkVerdict.FULL)
-    connection.execute(_TAKE, {"code_digest": digest, "by": taker})
+    if not row.entered_by:  # once: whoever enters it again has no more time to think
+        until_ms = now_ms + LINK_CODE_TTL_S * 1000
+        connection.execute(_KEEP, {"code_digest": digest, "by": owner, "until_ms": until_ms})
+    along = tuple(SessionKey.parse(end) for end in others if end != row.owner)
+    return Redeemed(LinkVerdict.PROPOSED, SessionKey.parse(row.owner), row.name, along)
+
+
+def _accept(
+    connection: Connection,
+    owner: str,
+    other: SessionKey,
+    now_ms: int,
+    notice: Callable[[LinkOffer], Reply],
+    new_id: str,
+) -> Redeemed:
+    has_changed(connection)
+    connection.execute(_EXPIRE, {"now_ms": now_ms})
+    entered = {"whose": str(other), "by": owner}
+    row = connection.execute(_ENTERED, entered).one_or_none()
+    own, others = ends.ends_of(connection, owner), ends.ends_of(connection, other)
+    if str(other) in own and str(other) != owner:
+        return Redeemed(LinkVerdict.LINKED, other)
+    if row is None or connection.execute(_BLOCKED, {"owners": others}).first() is not None:
+        return Redeemed(LinkVerdict.GONE)
+    if len(own) + len(others) > LINKED_ENDS_MAX:
+        return Redeemed(LinkVerdict.FULL)
+    connection.execute(_USE_UP, entered)
     connection.execute(_FORGET_TRIES, {"whose": owner})
     _join(connection, own, others, now_ms, new_id)
-    other = SessionKey.parse(row.owner)
     write_down(connection, owner, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
     write_down(connection, owner, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
     outbox.put(connection, [notice(_to_offer(row))])
     return Redeemed(LinkVerdict.LINKED, other)
+
+
+def _decline(connection: Connection, owner: str, other: str) -> bool:
+    return connection.execute(_USE_UP, {"whose": other, "by": owner}).rowcount > 0
 
 
 def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: int) -> Redeemed:
@@ -187,7 +216,13 @@ def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: 
 
 
 def _to_offer(row: Row[Any]) -> LinkOffer:
-    return LinkOffer(SessionKey.parse(row.owner), address_from_text(row.address), row.language, row.expires_at_ms)
+    return LinkOffer(
+        SessionKey.parse(row.owner),
+        CleanText(row.name),
+        address_from_text(row.address),
+        row.language,
+        row.expires_at_ms,
+    )
 
 
 # --- joining

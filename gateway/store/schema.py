@@ -1,16 +1,24 @@
-"""Whether the database has the schema this code is written for. Alembic is not needed to ask."""
+"""Whether the database has the schema this code is written for, and whose it is. Alembic is not needed to ask."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Connection, column, inspect, select, table
+from sqlalchemy import Connection, Executable, bindparam, column, inspect, select, table, update
 
 from gateway.contracts.errors import SchemaMismatch
+from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.failures import NOT_MIGRATED
-from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE
+from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, installation
 
 _VERSION: Final = select(table(VERSION_TABLE, column("version_num")).c.version_num)
+_INSTALLATION: Final = select(installation.c.id)
+_RENAME: Final = update(installation).values(id=bindparam("new_id"))
+
+
+@per_dialect
+def _name(insert: InsertInto) -> Executable:
+    return insert(installation).values(number=1, id=bindparam("new_id")).on_conflict_do_nothing()
 
 
 def check(connection: Connection) -> None:
@@ -35,3 +43,20 @@ def refuse_newer(found: str | None) -> None:
             f"the database was made by a newer Trivet (schema {found}, this one knows {SCHEMA_REVISION}): "
             "install that version, or restore a backup"
         )
+
+
+def known_installation(connection: Connection) -> str | None:
+    """Whose the database is; None before the first start."""
+    return connection.execute(_INSTALLATION).scalar_one_or_none()
+
+
+def name_installation(connection: Connection, new_id: str) -> str:
+    """The same, and from now on it is `new_id` unless it was named before, by however many at once."""
+    connection.execute(_name(connection), {"new_id": new_id})
+    return str(connection.execute(_INSTALLATION).scalar_one())
+
+
+def rename_installation(connection: Connection, new_id: str) -> None:
+    """Make the database that of another installation."""
+    name_installation(connection, new_id)
+    connection.execute(_RENAME, {"new_id": new_id})

@@ -22,7 +22,7 @@ from gateway.contracts.entries import (
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, Receipt, Reply, TurnTrace, Whereabouts
 from gateway.contracts.ports import Clock
-from gateway.limits import SQLITE_BUSY_TIMEOUT_S
+from gateway.limits import INSTALLATION_CHARS, SQLITE_BUSY_TIMEOUT_S
 from gateway.store import (
     endings,
     files,
@@ -323,6 +323,24 @@ class SqlStore:
     async def check_schema(self) -> None:
         """Raises `SchemaMismatch` unless the schema is exactly ours, `StoreUnavailable` if unreachable."""
         await self._database.read(schema.check)
+
+    async def installation(self) -> str:
+        """Whose the database is: the first to ask names it, for good."""
+        known = await self.known_installation()
+        if known is not None:
+            return known
+        new_id = self._clock.code(INSTALLATION_CHARS)
+        return await self._database.write(partial(schema.name_installation, new_id=new_id))
+
+    async def known_installation(self) -> str | None:
+        """The same, None while nobody has asked."""
+        return await self._database.read(schema.known_installation)
+
+    async def renew_installation(self) -> str:
+        """Give the database a new name, as a copy needs it that works beside the original; that name."""
+        new_id = self._clock.code(INSTALLATION_CHARS)
+        await self._database.write(partial(schema.rename_installation, new_id=new_id))
+        return new_id
 
     async def close(self) -> None:
         """Close all connections."""

@@ -39,10 +39,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0005"
+SCHEMA_REVISION: Final = "0007"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005"})
+KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
 """Every migration up to ours: anything else was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
@@ -453,6 +453,15 @@ loans: Final = Table(
     column("turn_id", Text, doc="the turn"),
 )
 """One row for each use of a secret that was kept for tools."""
+
+installation: Final = Table(
+    "installation",
+    metadata,
+    column("number", Integer, doc="1: there is one", primary_key=True, autoincrement=False),
+    column("id", Text, doc="the name that the bus, pub/sub and leases carry"),
+    CheckConstraint("number = 1", name="only"),
+)
+"""Whose the database is, made at the first start."""
 
 buttons: Final = Table(
     "buttons",

@@ -17,7 +17,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, load, process_environment, table_of
 from gateway.contracts.errors import ConfigError
 from gateway.exits import run_to_exit
-from gateway.preflight import check_port_free, check_redis_answers, http_get
+from gateway.preflight import at, check_port_free, check_redis_answers, http_get
 from gateway.secrecy import scrubber_of
 from gateway.supervisor.plan import plan
 from gateway.supervisor.watch import Watch, keep_server
@@ -97,7 +97,7 @@ async def _bus_address(settings: Settings) -> AsyncIterator[str]:
 async def _announce(settings: Settings) -> None:
     """One line when everything is connected; one line with the reasons if that takes suspiciously long."""
     clock = SystemClock()
-    base = f"http://{settings.http.host}:{settings.http.port}"
+    base = f"http://{at(settings.http.host, settings.http.port)}"
     late_s = clock.monotonic_s() + _PATIENCE_S
     while True:
         answer = await http_get(settings.http.host, settings.http.port, "/readyz")

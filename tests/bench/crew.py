@@ -23,6 +23,7 @@ from tests.bench.desk import Desk
 from tests.bench.processes import BenchFailed, running, tail
 from tests.bench.product import settings
 from tests.bench.watching import until
+from tests.parts.databases import INSTALLATION
 
 HIRE_TIMEOUT_S: Final = 30.0
 PLENTY: Final = 1_000_000
@@ -119,7 +120,7 @@ async def open_crew(kind: str, **agent: Any) -> AsyncIterator[Crew]:
         url = await server.start()
         stack.push_async_callback(server.stop)
         assert server.pid is not None
-        bus = await open_bus(url, queue_messages_max=PLENTY)
+        bus = await open_bus(url, installation=INSTALLATION, queue_messages_max=PLENTY)
         stack.push_async_callback(bus.close)
         floor = Floor(url)
         stack.push_async_callback(floor.close)

@@ -22,6 +22,7 @@ from agent.model.client import ModelRequest, PromptMessage, ToolSpec, ask
 from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
 from agent.prompts.library import PROMPTS
+from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Place
 from agent.tools.tool import ToolContext
 from agent.tools.toolbox import open_toolbox
@@ -30,6 +31,7 @@ from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
 from tests.bench.chats import QUESTION
@@ -61,7 +63,7 @@ async def offered() -> tuple[ToolSpec, ...]:
     with tempfile.TemporaryDirectory() as folder:
         toolbox = open_toolbox(
             Tools(),
-            data_dir=Path(folder),
+            workspaces=Workspaces(Path(folder) / WORKSPACES),
             own=(),
             databases=Foreign({}),
             scrubber=Scrubber(),

@@ -128,7 +128,7 @@ async def test_a_bus_that_worked_hard_forgets_everything_but_its_books(
         "{q0}:rcpt": 0,
         "{q0}:out:telegram": 0,
         "{q0}:outs": 1,
-        "{q0}:meta": 2,
+        "{q0}:meta": 3,
         "{q0}:access": 1,
         "{q0}:fence": 1,
     }

@@ -16,6 +16,7 @@ from gateway.contracts.errors import BusError, ConfigError
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, message, receipt, reply
 from tests.parts.claiming import claim_one
+from tests.parts.databases import INSTALLATION
 from tests.parts.redis_sets import ClusterSet, ValkeyProcess, wait_until
 
 SHARD = ShardKeys(shard_number(ANNA, CLUSTER_SHARDS))
@@ -55,7 +56,7 @@ def test_caps_over_everybody_are_divided_and_those_of_a_user_are_not() -> None:
 
 async def test_a_lane_keeps_its_order_while_its_shard_moves_to_another_server(cluster: ClusterSet) -> None:
     """Key by key, as `redis-cli --cluster reshard` does it, there and back, under load."""
-    bus = await open_bus(cluster.url, lane_messages_max=10_000)
+    bus = await open_bus(cluster.url, installation=INSTALLATION, lane_messages_max=10_000)
     await bus.lanes.register("w1", lease_ttl_s=60)
     source = owner_of(cluster)
     target = next(one for one in cluster.primaries if one is not source)
@@ -95,7 +96,7 @@ def move_slot(cluster: ClusterSet, source: ValkeyProcess, target: ValkeyProcess)
 
 async def test_a_lease_that_one_shard_lost_is_taken_again_there(cluster: ClusterSet) -> None:
     """The turn that ran there is to end; those of the other shards know nothing of it."""
-    bus = await open_bus(cluster.url)
+    bus = await open_bus(cluster.url, installation=INSTALLATION)
     await bus.lanes.register("w1", lease_ttl_s=60)
     await bus.intake.enqueue(message(1, ANNA))
     await claim_one(bus)
@@ -116,7 +117,7 @@ async def test_a_lease_that_one_shard_lost_is_taken_again_there(cluster: Cluster
 
 async def test_a_claim_that_nobody_waited_for_hands_its_lanes_back(cluster: ClusterSet) -> None:
     """Without counting a failed run: the next claim has them as they were."""
-    bus = await open_bus(cluster.url)
+    bus = await open_bus(cluster.url, installation=INSTALLATION)
     await bus.lanes.register("w1", lease_ttl_s=60)
     await bus.intake.enqueue(message(1, ANNA))
     claiming = asyncio.create_task(bus.lanes.claim("w1", lanes_max=9, messages_max=9, attempts_max=9))
@@ -131,7 +132,7 @@ async def test_a_claim_that_nobody_waited_for_hands_its_lanes_back(cluster: Clus
 
 async def test_a_ledger_row_belongs_to_a_reply_in_hand(cluster: ClusterSet) -> None:
     """Which shard it is in, the reply says: nobody writes a row for one that he was not given."""
-    bus = await open_bus(cluster.url)
+    bus = await open_bus(cluster.url, installation=INSTALLATION)
     with pytest.raises(BusError, match="not being delivered"):
         await bus.deliveries.record("telegram", "1-0", receipt(reply(1)).record)
     await bus.close()

@@ -16,6 +16,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.ports import AccessBus, DeliveryBus, IntakeBus, LaneBus, OperatorBus, Verdict
 from tests.parts.bus_samples import message
+from tests.parts.databases import INSTALLATION
 from tests.parts.ports import free_port
 
 PASSWORD = "correct-horse"
@@ -73,7 +74,7 @@ async def test_a_bad_url_is_refused_with_the_remedy(url: str, sentence: str) -> 
 
 
 async def test_a_password_opens_the_bus(guarded_port: int) -> None:
-    bus = await open_bus(f"redis://:{PASSWORD}@127.0.0.1:{guarded_port}/0")
+    bus = await open_bus(f"redis://:{PASSWORD}@127.0.0.1:{guarded_port}/0", installation=INSTALLATION)
     assert (await bus.intake.enqueue(message(1))).verdict is Verdict.ACCEPTED
     await bus.close()
 

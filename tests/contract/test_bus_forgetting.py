@@ -11,6 +11,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ports import Verdict
 from tests.parts.agents import message
+from tests.parts.databases import INSTALLATION
 from tests.parts.waiting import until
 
 WORDS = "what nobody shall ever find again"
@@ -20,7 +21,7 @@ WORDS = "what nobody shall ever find again"
 async def kept(tmp_path: Path) -> AsyncIterator[RedisBus]:
     """A bus on a server that writes everything down."""
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     yield bus
     await bus.close()
     await server.stop()

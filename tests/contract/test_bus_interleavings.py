@@ -22,6 +22,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import control, message, reply
+from tests.parts.databases import INSTALLATION
 from tests.parts.lane_model import Bounds, Lane, LaneModel, State, changed
 
 KEYS = [SessionKey.parse(key) for key in ("telegram:1", "telegram:1/-1", "telegram:1/-2", "telegram:2")]
@@ -49,6 +50,7 @@ class Interleavings(RuleBasedStateMachine):
         self.bus: RedisBus = self.runner.run(
             open_bus(
                 self.url,
+                installation=INSTALLATION,
                 lane_messages_max=self.bounds.lane_messages_max,
                 user_turns_max=self.bounds.user_turns_max,
                 turns_max=self.bounds.turns_max,

@@ -13,6 +13,7 @@ from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.messages import Activity, InboundMessage
 from gateway.contracts.ports import Admission, PendingReply, Verdict
 from tests.parts.bus_samples import ANNA, BORIS, address, control, message, reply
+from tests.parts.databases import INSTALLATION
 from tests.parts.redis_sets import SentinelSet
 
 
@@ -32,7 +33,7 @@ async def enqueue(bus: RedisBus, what: InboundMessage) -> Admission:
 
 
 async def test_every_room_finds_the_new_primary(watched: SentinelSet) -> None:
-    bus = await open_bus(watched.url)
+    bus = await open_bus(watched.url, installation=INSTALLATION)
     await bus.lanes.register("w1", lease_ttl_s=60)
     await enqueue(bus, message(1))
     heard = bus.deliveries.activities("telegram")
@@ -82,7 +83,7 @@ async def test_the_login_of_the_sentinels_is_another_than_that_of_the_servers(wa
         sentinel.ask("ACL", "SETUSER", "default", "off")
     guarded = f"{watched.url}?sentinel_username=watcher&sentinel_password=secret"
     try:
-        bus = await open_bus(guarded)
+        bus = await open_bus(guarded, installation=INSTALLATION)
         await bus.operator.ping()
         await bus.close()
         pulse = Server.at(guarded).heartbeat_client()

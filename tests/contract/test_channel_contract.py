@@ -25,6 +25,7 @@ from gateway.contracts.errors import AddressDead, DeliveryError, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionScope
 from gateway.scrub import Scrubber
 from tests.parts.answering import EchoAgent, until_delivered, until_queued
+from tests.parts.databases import INSTALLATION
 from tests.parts.matrix.town import matrix_town
 from tests.parts.towns import TOWNS, Town, typing_in
 from tests.parts.waiting import until
@@ -136,7 +137,7 @@ class TestAcknowledging:
     async def test_only_after_the_bus_has_it(self, town: Town, tmp_path: Path) -> None:
         """While the bus is away nothing is lost, and afterwards everything is answered once, in order."""
         server = EmbeddedValkey(tmp_path)
-        bus = await open_bus(await server.start())
+        bus = await open_bus(await server.start(), installation=INSTALLATION)
         dm = town.dm(town.ann)
         try:
             async with EchoAgent(bus).at_work(), town.line(bus):

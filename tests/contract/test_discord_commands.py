@@ -14,6 +14,7 @@ from channels.discord import invocations, limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.errors import Refused
 from channels.emulators.discord.interactions import NOT_ANSWERED
+from channels.emulators.discord.world import Message, MessageFlag
 from channels.emulators.stage import EventKind, Place, Said
 from channels.line import Rules
 from gateway.bus.bus import RedisBus
@@ -58,6 +59,11 @@ async def invoked(town: Town, place: Place, name: str, argument: str = "") -> No
 
 def whispers(town: Town, place: Place) -> Sequence[Said]:
     return [said for said in town.answers(place) if said.only_for == town.ann.id]
+
+
+def ours(town: Town, place: Place) -> Sequence[Message]:
+    messages = stage_of(town).world.channels[int(place.id)].messages.values()
+    return [message for message in messages if message.author.id == stage_of(town).world.bot.id]
 
 
 async def test_among_others_a_command_is_answered_to_the_one_who_chose_it(town: Town, bus: RedisBus) -> None:
@@ -105,6 +111,19 @@ async def test_a_long_answer_follows_in_further_messages(town: Town, bus: RedisB
         await invoked(town, town.group, name)
         await town.until_answers(3, town.group)
         assert len(whispers(town, town.group)) == (3 if is_aside else 0)
+
+
+@pytest.mark.parametrize("name", ["usage", "retry"])
+async def test_nothing_is_fetched_from_where_an_answer_leads(town: Town, bus: RedisBus, name: str) -> None:
+    """Neither for the message that waited for it nor for those that follow, be they seen by one or by all. Whoever
+    makes a model write an address would hear from Discord what the address holds."""
+    stage_of(town).switches.sends_unfurls = True
+    async with ready(town, bus) as agent:
+        agent.answer = lambda text: "\n\n".join(["https://example.org/?q=secret " * 40] * 3)
+        await invoked(town, town.group, name)
+        await town.until_answers(3, town.group)
+    assert not any(message.embeds for message in ours(town, town.group))
+    assert all(message.flags & MessageFlag.SUPPRESS_EMBEDS for message in ours(town, town.group))
 
 
 async def test_only_the_answer_takes_the_place_of_the_waiting_message(town: Town, bus: RedisBus) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -16,10 +17,11 @@ import claude_agent_sdk
 import pytest
 
 from agent import assembly
-from agent.engine import StepsTaken
+from agent.engine import Engine, StepsTaken
 from agent.engines import claude
 from agent.engines.claude import ClaudeEngine
 from agent.engines.history import as_text
+from agent.limits import IMAGE_TOKENS
 from agent.model.client import Ending, ModelFacts, PromptMessage
 from agent.model.endpoints import Endpoint
 from agent.model.metered import Planned
@@ -31,6 +33,7 @@ from agent.tools.permissions import Permission, Policy, PolicyLine, Risk
 from agent.tools.tool import Tool
 from gateway.clock import SystemClock
 from gateway.config.settings import Agent
+from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Entry, Role, ToolCall
 from gateway.contracts.errors import (
     BudgetSpent,
@@ -50,6 +53,7 @@ from gateway.scrub import Scrubber
 from gateway.words import words_for
 from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import ClaudeCli, Step
+from tests.parts.pictures import png
 from tests.parts.tooling import OPEN, context, registry, tool
 from tests.parts.waiting import until
 
@@ -58,8 +62,13 @@ SECRET = "sk-ant-api03-" + "Zk9" * 30 + "-AAAAAAAA"
 
 
 class Priced(ScriptedClient):
+    def __init__(self, *, sees: bool = True) -> None:
+        super().__init__()
+        self._sees = sees
+
     def facts(self, model: str) -> ModelFacts:
-        return ModelFacts(provider="anthropic", prices_usd={"prompt": 0.001, "completion": 0.01, "cached": 0.0001})
+        prices = {"prompt": 0.001, "completion": 0.01, "cached": 0.0001}
+        return ModelFacts(provider="anthropic", prices_usd=prices, sees=self._sees)
 
 
 class Shortening:
@@ -122,8 +131,18 @@ class Till:
         self.paid.append(cost)
 
 
-def user(text: str) -> PromptMessage:
-    return PromptMessage(Role.USER, CleanText(text))
+class Pictures:
+    """A gallery of these images, by their paths."""
+
+    def __init__(self, pictures: Mapping[str, bytes] = {}) -> None:
+        self._pictures = pictures
+
+    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
+        return self._pictures.get(path)
+
+
+def user(text: str, *images: str) -> PromptMessage:
+    return PromptMessage(Role.USER, CleanText(text), images=tuple(Image(path, "image/png") for path in images))
 
 
 def left_in(folder: Path) -> list[Path]:
@@ -142,17 +161,20 @@ async def converse(
     model: str = MODEL,
     otherwise: Otherwise | None = None,
     gate: Till | None = None,
+    pictures: Mapping[str, bytes] = {},
+    sees: bool = True,
 ) -> StepsTaken:
     """One turn, each attempt with the next program."""
     runs = iter(clis)
     engine = ClaudeEngine(
-        Priced(),
+        Priced(sees=sees),
         registry(*tools, policy=policy),
         Scrubber(),
         SystemClock(),
         otherwise=otherwise or Otherwise(),
         gate=gate or Till(),
         health=ModelHealth(),
+        gallery=Pictures(pictures),
         rounds_max=rounds_max,
         transport=lambda: next(runs),
     )
@@ -253,6 +275,54 @@ async def test_history_is_really_passed_on() -> None:
 def test_a_prompt_that_ends_with_work_asks_to_go_on() -> None:
     assert as_text((user("only this"),)) == "only this"
     assert as_text((user("do it"), PromptMessage(Role.ASSISTANT, own_words("half done")))).endswith("history ends.")
+
+
+async def test_images_are_shown_below_their_paths() -> None:
+    """Those of the history, too; of one that is gone the model is told."""
+    red = PromptMessage(Role.ASSISTANT, own_words("Red."))
+    prompt = (user("look", "a.png"), red, user("and now?", "b.png", "c.png"))
+    cli, till = ClaudeCli([Step("Blue.")]), Till()
+    taken = await converse(cli, prompt=prompt, pictures={"a.png": b"red", "c.png": b"blue"}, gate=till)
+    *pictures, text = cli.said_blocks
+    assert text == {"type": "text", "text": as_text(prompt)}
+    assert pictures == [
+        {"type": "text", "text": "a.png:"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "cmVk"}},
+        {"type": "text", "text": "[The image b.png could not be shown to you.]"},
+        {"type": "text", "text": "c.png:"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "Ymx1ZQ=="}},
+    ]
+    assert taken.answer == "Blue."
+    await converse(ClaudeCli([Step("Blue.")]), prompt=prompt, gate=till)
+    with_two, without = till.planned
+    assert with_two.most.tokens - without.most.tokens == 2 * IMAGE_TOKENS
+
+
+async def test_more_images_than_one_request_takes_are_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claude, "CLAUDE_IMAGES_BYTES_MAX", 10)
+    prompt = (user("look", "old.png", "new.png"),)
+    await converse(cli := ClaudeCli([Step("ok")]), prompt=prompt, pictures={"old.png": b"x" * 6, "new.png": b"y" * 6})
+    told = [block.get("text") for block in cli.said_blocks]
+    assert told == ["[The image old.png could not be shown to you.]", "new.png:", None, "look"]
+
+
+async def test_images_that_are_refused_are_left_out_and_the_model_is_told() -> None:
+    """Else they would cost their author the conversation. A key that is refused is another matter."""
+    refusal = {"is_error": True, "result": "Could not process image", "api_error_status": 400}
+    refused, accepted = ClaudeCli([], refusal), ClaudeCli([Step("I see nothing.")])
+    taken = await converse(refused, accepted, prompt=(user("look", "a.png"),), pictures={"a.png": b"red"})
+    assert taken.answer == "I see nothing."
+    assert [block["text"] for block in accepted.said_blocks] == ["[The image a.png could not be shown to you.]", "look"]
+    wrong_key = ClaudeCli([], {"is_error": True, "result": "Invalid API key", "api_error_status": 401})
+    with pytest.raises(KeyRejected):
+        await converse(wrong_key, prompt=(user("look", "a.png"),), pictures={"a.png": b"red"})
+
+
+async def test_a_model_that_sees_nothing_is_shown_nothing() -> None:
+    """What it is told of images, the turn says."""
+    pictures, prompt = {"a.png": b"x"}, (user("look", "a.png"),)
+    await converse(cli := ClaudeCli([Step("ok")]), prompt=prompt, pictures=pictures, sees=False)
+    assert cli.said == ["look"]
 
 
 async def test_after_the_last_round_tools_are_off_and_the_model_is_told_to_wrap_up() -> None:
@@ -434,7 +504,7 @@ async def test_the_real_program_is_given_nothing_but_our_tools(monkeypatch: pyte
     assert left_in(tmp_path) == []
 
 
-def real_engine(api_base: str, *tools: Tool) -> ClaudeEngine:
+def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {}) -> ClaudeEngine:
     """With the program that came with the SDK."""
     return ClaudeEngine(
         Priced(),
@@ -444,6 +514,7 @@ def real_engine(api_base: str, *tools: Tool) -> ClaudeEngine:
         otherwise=Otherwise(),
         gate=Till(),
         health=ModelHealth(),
+        gallery=Pictures(pictures),
         rounds_max=5,
         endpoint_of=partial(Endpoint, api_key="sk-ant-nobody", api_base=api_base),
     )
@@ -488,6 +559,21 @@ async def test_the_real_program_on_an_api_of_our_own() -> None:
     assert (taken.usage[0].prompt_tokens, taken.usage[0].completion_tokens) == (2 * 30, 2 * 5)
 
 
+async def test_the_real_program_shows_images() -> None:
+    async with serve_anthropic([Step("It is red.")]) as api:
+        taken, picture = StepsTaken(), png(16)
+        engine = real_engine(api.url, tool("reader"), pictures={"inbox/a.png": picture})
+        await ask_real(engine, (user("What colour is it?", "inbox/a.png"),), taken)
+    assert taken.answer == "It is red."
+    (request,) = (request for request in api.requests if request.get("tools"))
+    blocks = [block for message in request["messages"] for block in message["content"]]
+    (shown,) = (block for block in blocks if block["type"] == "image")
+    assert base64.b64decode(shown["source"]["data"]) == picture
+    told = [block["text"] for block in blocks if block["type"] == "text"]
+    assert "inbox/a.png:" in told
+    assert "What colour is it?" in told
+
+
 def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
     with pytest.raises(ConfigError, match=r"pip install -e '\.\[claude\]'"):
@@ -495,9 +581,11 @@ def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch:
 
 
 def test_the_engine_needs_a_model_it_can_answer_with() -> None:
-    settings, health = Agent(model="openai/gpt-4o", engine="claude_sdk"), ModelHealth()
+    def engine_of(model: str) -> Engine:
+        settings = Agent(model=model, engine="claude_sdk")
+        others = (ModelHealth(), registry(), Scrubber(), SystemClock(), Pictures())
+        return assembly._engine(settings, Priced(), Endpoint, Till(), *others)
+
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
-        assembly._engine(settings, Priced(), Endpoint, Till(), health, registry(), Scrubber(), SystemClock())
-    settings = Agent(model=MODEL, engine="claude_sdk")
-    engine = assembly._engine(settings, Priced(), Endpoint, Till(), health, registry(), Scrubber(), SystemClock())
-    assert isinstance(engine, ClaudeEngine)
+        engine_of("openai/gpt-4o")
+    assert isinstance(engine_of(MODEL), ClaudeEngine)

@@ -36,6 +36,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import RemovedSecrets
 from gateway.contracts.ports import LoanBook
 from gateway.contracts.vault import Loan, SecretName
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
@@ -284,7 +285,7 @@ class TestHttp:
         handle, said = await sent(bus, f"use {SECRET} please"), Counter[bool]()
         async with open_toolbox(
             Tools(policy=("allow network",)),
-            data_dir=tmp_path,
+            workspaces=Workspaces(tmp_path / WORKSPACES),
             own=(),
             databases=Foreign({}),
             scrubber=SCRUBBER,

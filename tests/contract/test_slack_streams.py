@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
+from html import unescape
 from typing import Any
 
 import pytest
 
 from channels.adapter import SupportsStreaming
 from channels.emulators.slack import SlackEmulator
-from channels.emulators.slack.world import User
+from channels.emulators.slack.world import Message, User
 from channels.emulators.stage import PlaceKind, Said
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
@@ -63,6 +64,9 @@ class Scene:
     def shown(self) -> Said:
         return self.stage.said(self.thread_id)[-1]
 
+    def message(self, ts: str) -> Message:
+        return self.stage.world.conversations[self.target.channel].messages[ts]
+
     def calls(self) -> Sequence[str]:
         """What was called of the methods that show something, in order."""
         return [name for name in self.stage.web_api.calls if name.startswith("chat.")]
@@ -104,6 +108,35 @@ async def test_nothing_is_called_for_words_that_may_still_change(scene: Scene) -
     ts = await scene.begin("Once")
     assert await scene.go_on(ts, "Once **")
     assert scene.calls() == ["chat.startStream"]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        *("https://example.org/?q=secret", "[here](https://example.org/?q=secret)", "example.org/?q=secret"),
+        *(
+            "secret.example.org",
+            "<https://example.org/?q=secret|here>",
+            "[x](https&#58;//example&period;org/?q=secret)",
+        ),
+        *(r"[x](https\://example\.org/?q=secret)", "[x]: https://example.org/?q=secret", "http://127.0.0.1/?q=secret"),
+    ],
+)
+async def test_nothing_is_fetched_from_where_an_answer_leads(scene: Scene, link: str) -> None:
+    """No stream shows a link, for Slack cannot be told to leave it alone there; a post can, and an edit does."""
+    scene.stage.switches.unfurls_links, scene.stage.switches.is_rate_limited = True, False
+    text = f"As you see at {link} it is so."
+    for begins in (len("As you see"), text.index(link) + 7, len(text)):
+        ts = await scene.begin(text[:begins])
+        for end in range(begins, len(text), 2):
+            scene.pass_s(60)
+            assert await scene.go_on(ts, text[:end])
+            if scene.message(ts).streams_until_s is not None:
+                shown = unescape(scene.shown().text).replace("\\", "")
+                assert "://" not in shown
+                assert "example.or" not in shown
+        assert await scene.finish(ts, text)
+        assert scene.message(ts).attachments == ()
 
 
 async def test_a_text_that_does_not_go_on_where_it_was_is_changed_as_a_whole(scene: Scene) -> None:

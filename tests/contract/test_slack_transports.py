@@ -130,14 +130,14 @@ async def test_what_nobody_has_heard_of_is_acknowledged(town: CalledTown, bus: R
 
 
 async def test_headers_that_nobody_expects_are_no_fault_of_ours(town: CalledTown, bus: RedisBus) -> None:
-    """A signature may hold any bytes; a body may claim to be packed."""
+    """A signature may hold any bytes; a body may claim to be packed, and nobody unpacks it."""
     at = str(int(time.time()))
     genuine = {"X-Slack-Request-Timestamp": at, "X-Slack-Signature": signature(SIGNING_SECRET, at, "{}")}
     async with listening(town, bus, OpenDoor()), httpx.AsyncClient(trust_env=False) as http:
         for status, strange in (
             (401, {"X-Slack-Signature": "v0=\xe9\xff".encode("latin-1")}),
             (401, {"X-Slack-Request-Timestamp": "\xb2".encode("latin-1")}),
-            (400, {"Content-Encoding": "gzip"}),
+            (200, {"Content-Encoding": "gzip"}),
             (200, {"Content-Type": "a/b/c;;;", "X-Slack-Retry-Num": "many"}),
         ):
             answer = await http.post(town.url, content=b"{}", headers=[*genuine.items(), *strange.items()])

@@ -17,7 +17,16 @@ from gateway.contracts.entries import Grant, GrantRole, OpenSession, Session, To
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.links import LinkOffer
-from gateway.contracts.messages import CleanText, DeliveryState, Reply, ReplyKind
+from gateway.contracts.messages import (
+    CleanText,
+    DeliveryState,
+    InboundMessage,
+    Quote,
+    QuoteKind,
+    Reply,
+    ReplyKind,
+    own_words,
+)
 from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
 from gateway.contracts.vault import Loan, SecretName
 from gateway.contracts.vectors import Embedding
@@ -234,6 +243,68 @@ async def test_usage_outlives_nobody(store: SqlStore) -> None:
 
 async def test_a_code_that_links_accounts_stands_in_no_table(store: SqlStore) -> None:
     """Whoever reads the database joins nobody."""
-    await store.links.offer(LinkOffer(ANN, ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P")
+    await store.links.offer(
+        LinkOffer(ANN, own_words("Ann"), ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P"
+    )
     assert str(ANN) in await everything(store)
     assert "QX7VMK2P" not in (await everything(store)).upper()
+
+
+# --- a lane that several share
+
+KITCHEN = SessionKey("telegram", "", ("-100",))
+EVA, TOM = SessionKey("telegram", "5"), SessionKey("telegram", "6")
+PAGE = own_words('<file name="page">what others wrote</file>')
+
+
+def by(who: SessionKey, text: str, *, id_: str) -> InboundMessage:
+    return replace(says(KITCHEN, text, id_=id_), author_id=who.user)
+
+
+async def turn(store: SqlStore, number: int, *messages: InboundMessage, text: str) -> None:
+    start = await begin(store, f"turn-{number}", messages, fence=number)
+    done = outcome(start, f"turn-{number}", messages, fence=number, text=text)
+    await store.commit_turn(done)
+
+
+async def own_of(store: SqlStore, who: SessionKey, key: SessionKey = KITCHEN) -> dict[str, Any]:
+    return dict(json.loads(await store.people.export_own(key, who, left_out="what others said", clean=scrub)))
+
+
+async def test_of_a_shared_lane_a_person_gets_own_words_and_their_answers(store: SqlStore) -> None:
+    """An answer to several is an answer to each; what was said elsewhere is not there."""
+    await turn(store, 1, by(EVA, "eva one", id_="m1"), text="re: eva one")
+    await turn(store, 2, by(TOM, "tom one", id_="m2"), text="re: tom one")
+    await turn(store, 3, by(EVA, "eva two", id_="m3"), by(TOM, "tom two", id_="m4"), text="re: both")
+    await store.apply(KITCHEN, [OpenSession()], now_ms=5_000)
+    await turn(store, 4, by(TOM, "tom three", id_="m5"), text="re: tom three")
+    await talk(store, EVA, "eva alone", number=1)
+    found = await own_of(store, EVA)
+    assert (found["owner"], found["place"], found["left_out"]) == (str(EVA), str(KITCHEN), "what others said")
+    assert [(row["role"], row["text"]) for row in found["entries"]] == [
+        ("user", "Ann: eva one"),
+        ("assistant", "re: eva one"),
+        ("user", "Ann: eva two"),
+        ("assistant", "re: both"),
+    ]
+    assert [row["text"] for row in (await own_of(store, TOM))["entries"]][-2:] == ["Ann: tom three", "re: tom three"]
+    assert (await own_of(store, BEN))["entries"] == []
+    await store.people.erase(EVA)
+    assert (await own_of(store, EVA))["entries"] == []
+
+
+async def test_what_came_along_and_what_sub_agents_brought_up_for_others_is_left_out(store: SqlStore) -> None:
+    """A quote is others' words; a wake answers the person whom it names, an answer anew the words before it."""
+    quoting = replace(by(EVA, "and you", id_="m1"), quotes=(Quote(QuoteKind.REPLY, CleanText("Tom"), PAGE),))
+    await turn(store, 1, quoting, text="re: eva")
+    await turn(store, 2, by(TOM, "tom one", id_="m2"), text="re: tom one")
+    woken = replace(by(EVA, "a sub-agent is done", id_="subagent:K1M2N3P4Q5R6"), quotes=())
+    await turn(store, 3, woken, text="it found something")
+    await turn(store, 4, by(TOM, "tom two", id_="m4"), text="first")
+    start = await begin(store, "turn-5", [], fence=5, key=KITCHEN)
+    await store.commit_turn(outcome(start, "turn-5", [], fence=5, text="second"))
+    texts = {who: [row["text"] for row in (await own_of(store, who))["entries"]] for who in (EVA, TOM)}
+    assert texts == {
+        EVA: ["Ann: and you", "re: eva", "it found something"],
+        TOM: ["Ann: tom one", "re: tom one", "Ann: tom two", "first", "second"],
+    }

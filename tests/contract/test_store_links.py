@@ -33,25 +33,33 @@ def notice(offer: LinkOffer) -> Reply:
 
 
 async def offered(store: SqlStore, owner: SessionKey, code: str, *, at_ms: int = NOW_MS) -> str:
-    await store.links.offer(LinkOffer(owner, CHAT, "de", at_ms + LINK_CODE_TTL_S * 1000), code)
+    await store.links.offer(LinkOffer(owner, CleanText("Ann"), CHAT, "de", at_ms + LINK_CODE_TTL_S * 1000), code)
     return code
 
 
-async def redeemed(
+async def entered(store: SqlStore, owner: SessionKey, code: str, *, now_ms: int = NOW_MS) -> Redeemed:
+    return await store.links.enter(owner, code, now_ms=now_ms)
+
+
+async def accepted(
     store: SqlStore,
     owner: SessionKey,
-    code: str,
+    other: SessionKey,
     *,
-    taker: str = "",
     now_ms: int = NOW_MS,
     told: Callable[[LinkOffer], Reply] = notice,
 ) -> Redeemed:
-    return await store.links.redeem(owner, code, taker=taker or f"t{next(_numbers)}", now_ms=now_ms, notice=told)
+    return await store.links.join(owner, other, now_ms=now_ms, notice=told)
+
+
+def proposed(other: SessionKey, *along: SessionKey) -> Redeemed:
+    return Redeemed(LinkVerdict.PROPOSED, other, "Ann", along)
 
 
 async def joined(store: SqlStore, one: SessionKey, other: SessionKey, *, now_ms: int = NOW_MS) -> None:
     code = await offered(store, one, f"CODE{next(_numbers)}", at_ms=now_ms)
-    assert await redeemed(store, other, code, now_ms=now_ms) == Redeemed(LinkVerdict.LINKED, one)
+    assert (await entered(store, other, code, now_ms=now_ms)).verdict is LinkVerdict.PROPOSED
+    assert await accepted(store, other, one, now_ms=now_ms) == Redeemed(LinkVerdict.LINKED, one)
 
 
 async def parted(store: SqlStore, owner: SessionKey, *ends: SessionKey, now_ms: int = NOW_MS) -> list[SessionKey]:
@@ -84,28 +92,62 @@ async def spent(store: SqlStore, owner: SessionKey, day: int = DAY) -> Amounts |
 # --- codes
 
 
-async def test_a_code_joins_two_accounts_once(store: SqlStore) -> None:
+async def test_a_code_says_whose_it_is_and_joins_once_that_is_accepted(store: SqlStore) -> None:
+    await joined(store, ANN, SUE)
     code = await offered(store, ANN, "ABCD2345")
-    assert await redeemed(store, DORA, " abcd2345 ") == Redeemed(LinkVerdict.LINKED, ANN)
-    assert (await redeemed(store, SUE, code)).verdict is LinkVerdict.UNKNOWN
-    assert await store.links.ends_of(ANN) == await store.links.ends_of(DORA) == [DORA, ANN]
-    assert await store.links.ends_of(SUE) == [SUE]
-    assert await store.links.persons() == [frozenset({ANN, DORA})]
+    assert await entered(store, DORA, " abcd2345 ") == proposed(ANN, SUE)
+    assert await store.links.ends_of(DORA) == [DORA]
+    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.LINKED, ANN)
+    assert await store.links.ends_of(ANN) == await store.links.ends_of(DORA) == [DORA, SUE, ANN]
+    assert await store.links.persons() == [frozenset({ANN, DORA, SUE})]
+    assert (await entered(store, SessionKey("slack", "U9"), code)).verdict is LinkVerdict.UNKNOWN
 
 
-async def test_of_many_who_enter_a_code_at_once_one_is_linked(store: SqlStore) -> None:
+async def test_a_code_belongs_to_whoever_entered_it_first(store: SqlStore) -> None:
+    code = await offered(store, ANN, "ABCD2345")
+    assert await entered(store, DORA, code) == proposed(ANN)
+    assert (await entered(store, SUE, code)).verdict is LinkVerdict.UNKNOWN
+    assert await accepted(store, SUE, ANN) == Redeemed(LinkVerdict.GONE)
+    assert await entered(store, DORA, code) == proposed(ANN)
+    assert (await accepted(store, DORA, ANN)).verdict is LinkVerdict.LINKED
+
+
+async def test_of_many_who_enter_a_code_at_once_one_may_join(store: SqlStore) -> None:
     code = await offered(store, ANN, "ABCD2345")
     rivals = [SessionKey("discord", str(number)) for number in range(8)]
-    found = await asyncio.gather(*(redeemed(store, rival, code) for rival in rivals))
+    found = await asyncio.gather(*(entered(store, rival, code) for rival in rivals))
+    assert [each.verdict for each in found].count(LinkVerdict.PROPOSED) == 1
+    found = await asyncio.gather(*(accepted(store, rival, ANN) for rival in rivals))
     assert [each.verdict for each in found].count(LinkVerdict.LINKED) == 1
     assert len(await store.links.ends_of(ANN)) == 2
 
 
+async def test_what_was_declined_joins_nobody(store: SqlStore) -> None:
+    code = await offered(store, ANN, "ABCD2345")
+    await entered(store, DORA, code)
+    assert not await store.links.decline(SUE, ANN)
+    assert await store.links.decline(DORA, ANN)
+    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
+    assert (await entered(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
+    assert await store.links.persons() == []
+
+
+async def test_nothing_is_joined_that_was_not_entered_or_is_too_old(store: SqlStore) -> None:
+    """An answer to one code is none to another; entering a code again gives no more time."""
+    await entered(store, DORA, await offered(store, ANN, "ABCD2345"))
+    assert await accepted(store, DORA, SUE) == await accepted(store, DORA, DORA) == Redeemed(LinkVerdict.GONE)
+    late_ms = NOW_MS + LINK_CODE_TTL_S * 1000
+    assert (await entered(store, DORA, "ABCD2345", now_ms=late_ms - 1)).verdict is LinkVerdict.PROPOSED
+    assert await accepted(store, DORA, ANN, now_ms=late_ms) == Redeemed(LinkVerdict.GONE)
+    await entered(store, DORA, await offered(store, ANN, "NEXT"))
+    await offered(store, ANN, "REPLACED")
+    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
+
+
 async def test_a_turn_that_is_run_again_is_linked_all_the_same_and_tells_once(store: SqlStore) -> None:
     """What died between the link and its answer repeats itself."""
-    code = await offered(store, ANN, "ABCD2345")
-    first = await redeemed(store, DORA, code, taker="turn")
-    assert await redeemed(store, DORA, code, taker="turn") == first == Redeemed(LinkVerdict.LINKED, ANN)
+    await entered(store, DORA, await offered(store, ANN, "ABCD2345"))
+    assert await accepted(store, DORA, ANN) == await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.LINKED, ANN)
     waiting = await store.take_stale_outbox(after_ms=0, limit=9)
     assert [(reply.key, reply.address, reply.text) for reply in waiting] == [(ANN, CHAT, "linked")]
 
@@ -115,7 +157,7 @@ async def test_an_old_a_replaced_and_a_withdrawn_code_join_nobody(store: SqlStor
     replaced = await offered(store, SUE, "REPLACED")
     await store.links.withdraw(await offered(store, SUE, "ALOUD"))
     for code in (old, replaced, "ALOUD"):
-        assert (await redeemed(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
+        assert (await entered(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
     assert await store.links.persons() == []
 
 
@@ -123,31 +165,48 @@ async def test_a_code_is_of_no_use_to_whoever_has_it_already(store: SqlStore) ->
     """Nor is it used up, or counted as an error."""
     await joined(store, ANN, DORA)
     code = await offered(store, ANN, "AGAIN")
-    assert await redeemed(store, ANN, code) == await redeemed(store, DORA, code) == Redeemed(LinkVerdict.OWN)
-    assert (await redeemed(store, SUE, code)).verdict is LinkVerdict.LINKED
+    assert await entered(store, ANN, code) == await entered(store, DORA, code) == Redeemed(LinkVerdict.OWN)
+    assert (await entered(store, SUE, code)).verdict is LinkVerdict.PROPOSED
 
 
 async def test_who_errs_too_often_is_not_listened_to_for_an_hour(store: SqlStore) -> None:
+    """Entering a code that one gave out oneself, with another account, wins nobody more tries."""
     code = await offered(store, ANN, "RIGHT")
-    lefts = [(await redeemed(store, DORA, f"WRONG{number}")).tries_left for number in range(LINK_TRIES_MAX)]
-    assert lefts == list(reversed(range(LINK_TRIES_MAX)))
-    assert await redeemed(store, DORA, code) == Redeemed(LinkVerdict.LOCKED, wait_s=LINK_LOCKED_S)
+    lefts = [(await entered(store, DORA, f"WRONG{number}")).tries_left for number in range(LINK_TRIES_MAX - 1)]
+    assert lefts == list(reversed(range(1, LINK_TRIES_MAX)))
+    assert await entered(store, DORA, code) == proposed(ANN)
+    assert (await entered(store, DORA, "WRONG")).tries_left == 0
+    assert await entered(store, DORA, code) == Redeemed(LinkVerdict.LOCKED, wait_s=LINK_LOCKED_S)
     later_ms = NOW_MS + LINK_LOCKED_S * 1000
     code = await offered(store, ANN, "LATER", at_ms=later_ms)
-    assert (await redeemed(store, DORA, code, now_ms=later_ms)).verdict is LinkVerdict.LINKED
+    assert await entered(store, DORA, code, now_ms=later_ms) == proposed(ANN)
 
 
 async def test_a_blocked_account_links_nobody(store: SqlStore) -> None:
+    """Nor one that was blocked after its code had been entered."""
     code = await offered(store, ANN, "CODE")
+    await entered(store, DORA, code)
     await store.access.put_grant(Grant(ANN, GrantRole.BLOCKED, "cli", 1))
-    assert (await redeemed(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
+    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
+    assert (await entered(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
 
 
 async def test_a_person_has_so_many_accounts_and_no_more(store: SqlStore) -> None:
+    await entered(store, SUE, await offered(store, ANN, "EARLY"))
     for number in range(LINKED_ENDS_MAX - 1):
-        await joined(store, ANN, SessionKey("discord", str(number)))
+        await joined(store, SessionKey("discord", str(number)), ANN)
+    assert await accepted(store, SUE, ANN) == Redeemed(LinkVerdict.FULL)
     code = await offered(store, ANN, "FULL")
-    assert await redeemed(store, SUE, code) == Redeemed(LinkVerdict.FULL)
+    assert await entered(store, SUE, code) == Redeemed(LinkVerdict.FULL)
+
+
+async def test_who_entered_a_code_is_told_to_nobody_and_forgotten(store: SqlStore) -> None:
+    code = await offered(store, ANN, "ABCD2345")
+    await entered(store, DORA, code)
+    (row,) = json.loads(await store.people.export(ANN, clean=CleanText))["link_codes"]
+    assert (row["name"], str(DORA) in str(row)) == ("Ann", False)
+    await store.people.erase(DORA)
+    assert (await entered(store, SUE, code)).verdict is LinkVerdict.UNKNOWN
 
 
 async def test_each_link_and_each_parting_is_written_down_for_every_account(store: SqlStore) -> None:

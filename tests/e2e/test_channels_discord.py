@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from channels.adapter import OutgoingFile
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.limits import NONCE_CHARS
 from channels.discord.lookup import nonce_of
@@ -11,6 +12,7 @@ from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
+from gateway.contracts.messages import own_words
 from tests.parts.answering import EchoAgent, agent
 from tests.parts.incoming import NobodyHome
 from tests.parts.only_discord import stage, town
@@ -58,6 +60,27 @@ async def test_an_answer_pings_nobody(town: Town, bus: RedisBus, agent: EchoAgen
         await town.until_answers(1, town.group)
     (said,) = town.answers(town.group)
     assert 'class="mention"' not in said.html
+
+
+async def test_nothing_is_fetched_from_where_an_answer_leads(
+    town: Town, stage: DiscordEmulator, bus: RedisBus, agent: EchoAgent
+) -> None:
+    """Not where the address comes with an edit either, and not where our words are beside a file, which is shown."""
+    stage.switches.sends_unfurls = True
+    adapter = DiscordAdapter(discord_endpoint(town.api_base), parts_on(bus))
+    place = town.dm(town.ann)
+    async with town.line(bus, adapter=adapter):
+        await town.stage.say(town.ann.id, place.id, "https://example.org/mine")
+        await town.until_answers(1)
+        address = agent.heard[0].address
+        (plain,), (linked,) = (adapter.chunks(own_words(text)) for text in ("a word", "https://example.org/?q=secret"))
+        (message_id,) = await adapter.send(address, plain, send_id="r:0", plain=False)
+        assert await adapter.amend(address, linked, message_id=message_id, plain=False)
+        file = adapter.file_chunk(OutgoingFile("a.png", "image/png", b"png", "https://example.org/?q=secret"))
+        await adapter.send(address, file, send_id="r:1", plain=False)
+    said = list(stage.world.channels[int(place.id)].messages.values())
+    assert [bool(message.embeds) for message in said] == [True, False, False, False]
+    assert said[-1].files
 
 
 async def test_a_wrong_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import httpx
 
 from gateway.preflight import http_get
-from gateway.store.migrations import migrate
 from tests.parts.ports import free_port
 from tests.parts.waiting import PATIENCE_S
 
@@ -34,9 +33,9 @@ async def admin(tmp_path: Path, valkey_url: str, port: int) -> Process:
     )
 
 
-async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_url: str) -> None:
+async def test_the_role_serves_until_it_is_told_to_stop(tmp_path: Path, valkey_url: str, sqlite_url: str) -> None:
     """Meanwhile it remembers how much waited. Whoever listens to the task board holds nothing up."""
-    await migrate(f"sqlite+aiosqlite:///{tmp_path}/trivet.db")
+    assert sqlite_url.endswith(f"{tmp_path}/trivet.db")
     port = free_port()
     process = await admin(tmp_path, valkey_url, port)
     while await http_get("127.0.0.1", port, "/healthz") is None:

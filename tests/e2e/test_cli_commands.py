@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from gateway.__main__ import app
+from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.entries import SetTitle
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -69,6 +71,15 @@ def trivet(tmp_path: Path) -> Trivet:
 
 
 @pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedValkey]:
+    """A Valkey that does not belong to the data directory."""
+    valkey = EmbeddedValkey(tmp_path / "elsewhere")
+    asyncio.run(valkey.start())
+    yield valkey
+    asyncio.run(valkey.stop())
+
+
+@pytest.fixture
 def taken_port() -> Iterator[int]:
     """A port that somebody else listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -77,6 +88,36 @@ def taken_port() -> Iterator[int]:
 
 def test_the_version_is_printed(trivet: Trivet) -> None:
     assert trivet.run("--version").stdout.startswith("trivet 0.")
+
+
+def test_whose_database_and_bus_are_is_shown_and_settled(trivet: Trivet, server: EmbeddedValkey) -> None:
+    """By `migrate`, which refuses another's bus; a copy may be named anew, and a bus that is one's own be taken."""
+    ours = {"TRIVET_REDIS__URL": server.url}
+    trivet.run("migrate", "--quiet", environ=ours)
+    before = trivet.run("installation", environ=ours)
+    (own,) = set(re.findall(r": (\w{12})$", before.stdout, re.MULTILINE))
+    assert before.returncode == 0
+    renewed = trivet.run("installation", "--new", environ=ours)
+    assert renewed.returncode == 1
+    assert f"bus: {own}" in renewed.stdout
+    assert f"database: {own}" not in renewed.stdout
+    for command in ("migrate", "agent"):
+        said = trivet.refusal(command, environ=ours, code=2)
+        assert f"belongs to the installation {own}" in said
+        assert "--take-bus" in said
+    settled = trivet.run("installation", "--take-bus", environ=ours)
+    assert settled.returncode == 0
+    assert own not in settled.stdout
+    assert trivet.run("migrate", environ=ours).returncode == 0
+
+
+def test_our_own_bus_is_settled_without_anything_running(trivet: Trivet) -> None:
+    """The server is started for the moment: with `up` refusing to start nothing else could."""
+    trivet.run("migrate", "--quiet")
+    assert "bus: nobody has told it yet" in trivet.run("installation").stdout
+    taken = trivet.run("installation", "--take-bus").stdout
+    assert len(set(re.findall(r": (\w{12})$", taken, re.MULTILINE))) == 1
+    assert trivet.run("installation").stdout == taken
 
 
 def test_config_show_names_the_source_of_each_value(trivet: Trivet) -> None:

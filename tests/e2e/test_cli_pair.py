@@ -37,8 +37,8 @@ async def test_a_code_lets_its_stranger_in_once(tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path}/trivet.db"
     await migrate(url)
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
     store = open_store(url)
+    bus = await open_bus(await server.start(), installation=await store.installation())
     try:
         await bus.access.project(Projection())
         asked = await bus.access.ask_pairing(pairing(STRANGER, "ABCDEFGH"), ttl_s=60, pending_max=3)

@@ -170,6 +170,7 @@ async def test_what_waited_before_the_page_was_opened_is_drawn_at_once(
     await page.goto("/queue")
     await expect(page.locator("#depth-plot-words")).to_contain_text(", at most 7 in 8 min")
     await expect(page.locator("#age-plot-words")).to_contain_text(", at most 9 s in 8 min")
+    await expect(page.locator("#depth-plot .scale").get_by_text("10 min ago", exact=True)).to_be_visible()
     points = await page.locator("#depth-plot .line").get_attribute("points")
     assert points is not None
     across = [float(point.partition(",")[0]) for point in points.split()]

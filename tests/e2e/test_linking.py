@@ -25,14 +25,20 @@ async def test_memory_and_budget_are_one_until_the_accounts_part(tmp_path: Path)
         ann, sue, eve = (product.chat(*who) for who in (("telegram", "Ann"), ("slack", "Sue"), ("slack", "Eve")))
         await ann.ask("remember My dog is called Rex")
         code = await code_for(ann)
-        assert "one person to me now" in await sue.ask(f"/link {code.lower()}", "Done")
+        key = f"telegram:{ann.person.id}"
+        shown = await sue.ask(f"/link {code.lower()}", "Nothing is joined yet")
+        assert f"on Telegram: {key}" in shown.replace("`", "").replace("*", "")
+        assert await product.api("/api/links") == []
+        page = next(said for said in sue.stage.said(sue.place.id) if said.buttons)
+        assert [button.label for button in page.buttons] == ["Join", "Do not join"]
+        await sue.stage.press_button(sue.person.id, page.place_id, page.id, page.buttons[0].id)
+        await sue.until_answered("one person to me now")
         await ann.until_answered("used your code")
         assert "I do not know that code" in await eve.ask(f"/link {code}", "code")
         assert "Rex" in await sue.ask("/memory", "Rex")
         assert "turns: 1 of 5" in await sue.ask("/usage", "turns")
         await sue.ask("say hello", "hello")
         assert "turns: 2 of 5" in await ann.ask("/usage", "turns")
-        key = f"telegram:{ann.person.id}"
         assert key in (await product.api(f"/api/links/{key}"))["keys"]
         assert len((await product.api("/api/links"))[0]["keys"]) == 2
         assert "Not linked any more" in await sue.ask("/unlink telegram", "Not linked")

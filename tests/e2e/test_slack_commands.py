@@ -19,6 +19,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.suggestions import Suggestion, Wanted
 from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.called import called_slack_town
+from tests.parts.databases import INSTALLATION
 from tests.parts.only_slack import stage, town
 from tests.parts.towns import Town, slack_town
 from tests.parts.waiting import until
@@ -104,7 +105,7 @@ async def test_a_command_in_a_direct_message_is_answered_like_a_message(
 async def test_a_command_is_acknowledged_when_the_bus_has_it(town: Town, stage: SlackEmulator, tmp_path: Path) -> None:
     """Else Slack tells the one who gave it that it failed."""
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     try:
         async with town.line(bus):
             await server.stop()

@@ -24,6 +24,7 @@ from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Verdict
 from tests.parts.bus_samples import message
+from tests.parts.databases import INSTALLATION
 
 PARENT = """
 import asyncio, sys
@@ -52,7 +53,9 @@ async def start_parent(data_dir: Path) -> tuple[asyncio.subprocess.Process, psut
 async def test_kill_9_in_the_middle_of_enqueueing_loses_nothing_acknowledged(tmp_path: Path) -> None:
     """What was answered with ACCEPTED is there after a restart, in order, and nothing is there twice."""
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start(), lane_messages_max=100_000, queue_messages_max=100_000)
+    bus = await open_bus(
+        await server.start(), installation=INSTALLATION, lane_messages_max=100_000, queue_messages_max=100_000
+    )
     lanes = [SessionKey("telegram", str(user)) for user in range(4)]
     acknowledged: dict[SessionKey, list[str]] = {lane: [] for lane in lanes}
     enough = asyncio.Event()
@@ -89,7 +92,7 @@ async def test_kill_9_in_the_middle_of_enqueueing_loses_nothing_acknowledged(tmp
 async def test_a_bus_rides_through_a_restart_of_its_server(tmp_path: Path) -> None:
     """A call made while the server is down waits and succeeds: nobody upstream hears of a short outage."""
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.intake.enqueue(message(1))
     assert server.pid is not None
     os.kill(server.pid, signal.SIGKILL)
@@ -104,7 +107,7 @@ async def test_a_bus_rides_through_a_restart_of_its_server(tmp_path: Path) -> No
 
 async def test_waiting_reads_say_that_the_server_is_gone(tmp_path: Path) -> None:
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     waiting = asyncio.gather(
         bus.lanes.wait_for_work(timeout_s=5),
         bus.deliveries.replies("telegram", "c1", count=1, wait_s=5),
@@ -133,7 +136,7 @@ async def test_a_second_owner_of_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AlreadyRunning, match=re.escape(str(tmp_path))):
         await second.start()
     await second.stop()
-    bus = await open_bus(first.url)
+    bus = await open_bus(first.url, installation=INSTALLATION)
     await bus.operator.ping()
     await bus.close()
     await first.stop()
@@ -143,12 +146,12 @@ async def test_a_second_owner_of_a_directory_is_refused(tmp_path: Path) -> None:
 
 async def test_an_orderly_stop_keeps_the_data(tmp_path: Path) -> None:
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.intake.set_position("offset", "7")
     await bus.close()
     await server.stop()
     assert await server.wait() == 0
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     assert await bus.intake.position("offset") == "7"
     await bus.close()
     await server.stop()
@@ -166,13 +169,13 @@ async def test_the_server_dies_with_its_parent(tmp_path: Path) -> None:
 async def test_who_starts_right_after_a_kill_finds_the_data(tmp_path: Path) -> None:
     """The old server may still be writing its last page when the new one wants to begin."""
     parent, _ = await start_parent(tmp_path)
-    bus = await open_bus(EmbeddedValkey(tmp_path).url)
+    bus = await open_bus(EmbeddedValkey(tmp_path).url, installation=INSTALLATION)
     await bus.intake.set_position("offset", "7")
     await bus.close()
     parent.kill()
     await parent.wait()
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     assert await bus.intake.position("offset") == "7"
     await bus.close()
     await server.stop()
@@ -189,7 +192,7 @@ async def test_a_server_that_outlived_its_parent_is_ended_before_the_next_starts
     await successor.start()
     assert await server.wait() == 0
     assert successor.pid != left_behind.pid
-    bus = await open_bus(successor.url)
+    bus = await open_bus(successor.url, installation=INSTALLATION)
     await bus.operator.ping()
     await bus.close()
     await successor.stop()
@@ -274,7 +277,7 @@ async def test_starting_what_runs_changes_nothing(tmp_path: Path) -> None:
 async def test_a_long_path_gets_a_short_socket(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 60) / ("e" * 60)
     server = EmbeddedValkey(deep)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.operator.ping()
     await bus.close()
     await server.stop()
@@ -283,7 +286,7 @@ async def test_a_long_path_gets_a_short_socket(tmp_path: Path) -> None:
 
 async def test_a_path_with_odd_characters_works(tmp_path: Path) -> None:
     server = EmbeddedValkey(tmp_path / "my data #1? 100%")
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.operator.ping()
     await bus.close()
     await server.stop()

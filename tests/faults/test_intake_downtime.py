@@ -19,6 +19,7 @@ from channels.emulators.stage import Person, Place
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.databases import INSTALLATION
 from tests.parts.towns import Town, discord_town, town
 from tests.parts.waiting import until
 
@@ -45,7 +46,7 @@ class Stopped:
 @pytest.fixture
 async def stopped(tmp_path: Path) -> AsyncIterator[Stopped]:
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     yield Stopped(server, bus)
     await bus.close()
     await server.stop()

@@ -20,6 +20,7 @@ from gateway.store.store import open_store
 from tests.parts.agents import message as spoken
 from tests.parts.agents import running_agent
 from tests.parts.bus_samples import ANNA, message, reply
+from tests.parts.databases import INSTALLATION
 
 
 async def claims(bus: RedisBus) -> tuple[Claim, ...]:
@@ -38,7 +39,7 @@ async def test_a_run_that_ended_while_redis_was_away_is_claimed_again(tmp_path: 
     """Nobody knows whether the end of the run arrived. The worker lives on, so no lease runs out: its next
     claim gives the lane back, unless the end did arrive."""
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.lanes.register("w1", lease_ttl_s=600)
     await bus.intake.enqueue(message(1))
     (claim,) = await claims(bus)

@@ -17,7 +17,7 @@ LINKING = points_of("agent.commands.linking")
 
 def test_the_steps_of_linking_are_crash_points() -> None:
     sources = " ".join(point.source for point in LINKING)
-    assert all(step in sources for step in ("offer", "redeem", "changed", "tell", "part"))
+    assert all(step in sources for step in ("offer", "enter", "join", "changed", "tell", "part"))
 
 
 @pytest.mark.long
@@ -33,14 +33,15 @@ async def test_a_crash_at_any_point_of_linking_and_parting_costs_nothing(tmp_pat
             await victim.arm(point.name)
             code = re.search(r"/link ([A-Z0-9]{8})\b", await one.ask("/link", "Do not show the code"))
             assert code is not None, f"{point}: {one.answers}"
-            await other.say(f"/link {code[1]}")
+            await other.ask(f"/link {code[1]}", "Nothing is joined yet")
+            await other.say(f"/link join telegram:{one.person.id}")
             await one.until_answered("used your code")
             await other.until_answered("Done:")
             assert str(one.person.id) in await other.ask("/unlink", "one person with")
             await other.ask("/unlink all", "linked")
             await fleet.until_settled()
             told = [len(one.answers), len(other.answers)]
-            assert told == [2, 3], f"{point}: {one.answers} {other.answers}"
+            assert told == [2, 4], f"{point}: {one.answers} {other.answers}"
             reached += -signal.SIGKILL in victim.endings[lives:]
             await victim.arm("nowhere")
         print(f"\n{reached} of {len(LINKING)} points lived through")

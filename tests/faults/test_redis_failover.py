@@ -20,6 +20,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Claim, Verdict
 from tests.parts.bus_samples import message, reply
+from tests.parts.databases import INSTALLATION
 from tests.parts.redis_sets import ClusterSet, SentinelSet, wait_until
 from tests.parts.waiting import until
 
@@ -137,7 +138,7 @@ async def keep_registered(town: Town) -> None:
 
 async def test_a_dying_primary_loses_nothing_that_a_replica_had(watched: SentinelSet) -> None:
     """With `wait_replicas` "received" means that the replica has it, so the failover loses none."""
-    bus = await open_bus(watched.url, wait_replicas=1, user_turns_max=9)
+    bus = await open_bus(watched.url, installation=INSTALLATION, wait_replicas=1, user_turns_max=9)
     await bus.lanes.register("w1", lease_ttl_s=3)
     town = Town(bus)
     dead = watched.primary
@@ -158,7 +159,7 @@ async def test_a_dying_primary_loses_nothing_that_a_replica_had(watched: Sentine
 
 
 async def test_without_enough_replicas_nobody_is_told_received(watched: SentinelSet) -> None:
-    bus = await open_bus(watched.url, wait_replicas=1)
+    bus = await open_bus(watched.url, installation=INSTALLATION, wait_replicas=1)
     assert (await bus.intake.enqueue(message(1))).verdict is Verdict.ACCEPTED
     replica = watched.replica
     replica.pause()
@@ -181,7 +182,7 @@ async def test_a_dying_primary_of_a_cluster_stops_its_own_shards_only(tmp_path: 
     """With a replica they go on soon; without one they stand still until it is back, and the others go on."""
     cluster = ClusterSet(tmp_path, replicas=has_replicas, node_timeout_ms=QUICK_MS)
     await asyncio.to_thread(cluster.start)
-    bus = await open_bus(cluster.url, wait_replicas=int(has_replicas), user_turns_max=9)
+    bus = await open_bus(cluster.url, installation=INSTALLATION, wait_replicas=int(has_replicas), user_turns_max=9)
     await bus.lanes.register("w1", lease_ttl_s=3)
     town = Town(bus)
     dead = cluster.primaries[0]

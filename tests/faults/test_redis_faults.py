@@ -19,6 +19,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, Claim, Verdict
 from tests.parts.bus_samples import ANNA, message, reply
+from tests.parts.databases import INSTALLATION
 from tests.parts.ports import free_port
 from tests.parts.redis_sets import DURABLE, ValkeyProcess, end_all
 from tests.parts.waiting import PATIENCE_S, until
@@ -73,7 +74,7 @@ async def test_kill_9_under_load_loses_nothing_acknowledged(servers: Servers, ap
     """The process dies, not the machine: what was written is in the page cache, whether it was synced or not."""
     server = servers.make({"appendfsync": appendfsync})
     server.start()
-    bus = await open_bus(server.url, lane_messages_max=1000)
+    bus = await open_bus(server.url, installation=INSTALLATION, lane_messages_max=1000)
     lanes = [SessionKey("telegram", str(user)) for user in range(8)]
     acknowledged: dict[SessionKey, list[str]] = {lane: [] for lane in lanes}
 
@@ -97,7 +98,7 @@ async def test_connections_after_a_restart_are_no_more_than_before(servers: Serv
     """Everybody comes back at once, each over the connections he had."""
     server = servers.make()
     server.start()
-    buses = [await open_bus(server.url) for _ in range(5)]
+    buses = [await open_bus(server.url, installation=INSTALLATION) for _ in range(5)]
     for bus in buses:
         await bus.intake.enqueue(message(1))
         await bus.operator.ping()
@@ -113,7 +114,7 @@ async def test_connections_after_a_restart_are_no_more_than_before(servers: Serv
 async def test_a_pause_shorter_than_the_lease_loses_no_work(servers: Servers) -> None:
     server = servers.make()
     server.start()
-    bus = await open_bus(server.url)
+    bus = await open_bus(server.url, installation=INSTALLATION)
     await bus.lanes.register("w1", lease_ttl_s=60)
     await bus.intake.enqueue(message(1))
     (claim,) = await claim_all(bus)
@@ -141,7 +142,10 @@ async def test_a_pause_of_thirty_seconds(servers: Servers) -> None:
 async def pause_and_take_over(servers: Servers, *, pause_s: float) -> None:
     server = servers.make()
     server.start()
-    stale, fresh = await open_bus(server.url), await open_bus(server.url)
+    stale, fresh = (
+        await open_bus(server.url, installation=INSTALLATION),
+        await open_bus(server.url, installation=INSTALLATION),
+    )
     await stale.lanes.register("w1", lease_ttl_s=1)
     await stale.intake.enqueue(message(1))
     (claim,) = await claim_all(stale)
@@ -177,7 +181,7 @@ async def test_a_full_disk_refuses_and_later_goes_on(servers: Servers) -> None:
     server = servers.make({"appendfsync": "everysec"})
     server.before = forbid_large_files
     server.start()
-    bus = await open_bus(server.url, lane_messages_max=1000)
+    bus = await open_bus(server.url, installation=INSTALLATION, lane_messages_max=1000)
     acknowledged: list[str] = []
 
     async def fill() -> None:
@@ -204,7 +208,7 @@ async def test_full_memory_refuses_and_drains(servers: Servers) -> None:
     """What is there can be answered: taking from a full bus is how it gets room again."""
     server = servers.make({"maxmemory": "8mb", "maxmemory-policy": "noeviction"})
     server.start()
-    bus = await open_bus(server.url, lane_messages_max=10_000)
+    bus = await open_bus(server.url, installation=INSTALLATION, lane_messages_max=10_000)
     await bus.lanes.register("w1", lease_ttl_s=60)
 
     async def fill() -> None:
@@ -225,7 +229,7 @@ async def test_a_heartbeat_outlives_a_restart(servers: Servers) -> None:
     """Its lease ended while the server was away: it hears of that, and beats on after registering again."""
     server = servers.make()
     server.start()
-    bus = await open_bus(server.url)
+    bus = await open_bus(server.url, installation=INSTALLATION)
     await bus.lanes.register("w1", lease_ttl_s=60)
     lost = asyncio.Event()
     cancelled: list[Cancel] = []

@@ -25,6 +25,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.bus.processes import ProcessName
 from tests.parts.answering import EchoAgent, until_delivered
+from tests.parts.databases import INSTALLATION
 from tests.parts.towns import Town, town
 from tests.parts.waiting import POLL_S, until
 from tests.parts.wires import Wire, wire_to
@@ -63,7 +64,8 @@ async def machines(
 async def machine(town: Town, server: EmbeddedValkey, name: str) -> AsyncIterator[Machine]:
     at = urlsplit(server.url)
     async with AsyncExitStack() as life, wire_to(Path(at.path)) as wire:
-        bus = await open_bus(f"redis://:{at.password}@127.0.0.1:{wire.port}", process=ProcessName(name, 1, 1))
+        url = f"redis://:{at.password}@127.0.0.1:{wire.port}"
+        bus = await open_bus(url, installation=INSTALLATION, process=ProcessName(name, 1, 1))
         life.push_async_callback(bus.close)
         adapter = town.adapter(bus, name, LEASE_TTL_S)
         line = await life.enter_async_context(town.starting(bus, adapter=adapter))

@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,7 @@ class Fleet:
     async def agent(self) -> AsyncIterator[asyncio.subprocess.Process]:
         """One more agent process, once the bus knows it."""
         before = (await self.bus.operator.figures()).workers_alive
-        process = await self.run("agent")
+        process = await run(self._environment, "agent")
         try:
             while (await self.bus.operator.figures()).workers_alive == before:
                 assert process.returncode is None
@@ -57,11 +57,6 @@ class Fleet:
             if process.returncode is None:
                 process.kill()
             await process.wait()
-
-    async def run(self, *module: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-m", *module, env=self._environment, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL
-        )
 
     async def until_alive(self, workers: int) -> None:
         """Wait until the bus counts so many workers."""
@@ -105,11 +100,17 @@ class Fleet:
                 self.replies.append(pending.reply)
 
 
+async def run(environment: Mapping[str, str], *module: str) -> asyncio.subprocess.Process:
+    """Start a module of ours."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", *module, env=environment, cwd=ROOT, stderr=asyncio.subprocess.DEVNULL
+    )
+
+
 @pytest.fixture
 async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
     server = EmbeddedValkey(tmp_path)
     url = await server.start()
-    bus = await open_bus(url)
     environment = dict(
         os.environ,
         TRIVET_DATA_DIR=str(tmp_path),
@@ -118,8 +119,9 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
         TRIVET_AGENT__MODEL="demo/scripted",
         TRIVET_AGENT__CONCURRENCY=str(BUSY),
     )
+    assert await (await run(environment, "gateway", "migrate", "--quiet")).wait() == 0
+    bus = await open_bus(url)
     made = Fleet(bus, environment)
-    assert await (await made.run("gateway", "migrate", "--quiet")).wait() == 0
     hearing = asyncio.create_task(made.hear())
     try:
         yield made

@@ -28,12 +28,14 @@ class Step:
 
 @dataclass
 class ClaudeCli(Transport):
-    """One run of the program. `said` is what it was asked, `results` what our tools answered it."""
+    """One run of the program. `said` is what it was asked in a text, `said_blocks` in blocks, `results` what our tools
+    answered it."""
 
     steps: Sequence[Step]
     ending: Line = field(default_factory=dict)
     think: Callable[[int], Any] | None = None
     said: list[str] = field(default_factory=list)
+    said_blocks: list[Line] = field(default_factory=list)
     offered: list[Line] = field(default_factory=list)
     results: list[tuple[str, bool]] = field(default_factory=list)
     is_closed: bool = False
@@ -70,8 +72,14 @@ class ClaudeCli(Transport):
                 answer = line["response"]
                 self._answers.pop(answer["request_id"]).set_result(answer)
             case "user":
-                self.said.append(line["message"]["content"])
+                self._hear(line["message"]["content"])
                 self._working = asyncio.create_task(self._work())
+
+    def _hear(self, content: str | list[Line]) -> None:
+        if isinstance(content, str):
+            self.said.append(content)
+        else:
+            self.said_blocks += content
 
     async def _work(self) -> None:
         await self._greet_tools()

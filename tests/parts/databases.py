@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import sqlite3
 import tempfile
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -25,8 +27,11 @@ from gateway.store.migrations import migrate
 from gateway.store.tables import metadata
 
 BACKENDS = ("sqlite", "postgresql")
+INSTALLATION = "TESTINSTALLS"
+"""Whose the databases and buses of tests are, so that roles of theirs take each other for one Trivet."""
 
 _numbers = count(1)
+_NAMED = f"INSERT INTO installation VALUES (1, '{INSTALLATION}')"
 _FAST = ("fsync", "synchronous_commit", "full_page_writes")
 """What makes PostgreSQL survive a power cut; a test run need not."""
 
@@ -107,6 +112,8 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated file that is only copied."""
     path = tmp_path_factory.mktemp("template") / "trivet.db"
     asyncio.run(migrate(f"sqlite+aiosqlite:///{path}"))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(_NAMED)
     return path
 
 
@@ -141,7 +148,7 @@ async def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 async def postgres_url(postgres_server: PostgresTestServer, postgres_database: str) -> str:
     """A migrated, empty PostgreSQL database; its tables and settings are to be left as they are."""
     tables = ", ".join(table.name for table in metadata.sorted_tables)
-    await postgres_server.execute(f"TRUNCATE {tables} RESTART IDENTITY", database=postgres_database)
+    await postgres_server.execute(f"TRUNCATE {tables} RESTART IDENTITY", _NAMED, database=postgres_database)
     return postgres_server.url(postgres_database)
 
 

@@ -19,6 +19,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore, open_store
+from tests.parts.databases import INSTALLATION
 from tests.parts.keepers import keeper_of
 
 TOKEN = "the-operator's-token"
@@ -46,7 +47,7 @@ async def office(
         earlier.flushall()
     path = folder / "trivet.db"
     shutil.copy(template, path)
-    clock, bus = SystemClock(), await open_bus(valkey.url)
+    clock, bus = SystemClock(), await open_bus(valkey.url, installation=INSTALLATION)
     store = open_store(f"sqlite+aiosqlite:///{path}", clock)
     parts = Parts(
         store=store,

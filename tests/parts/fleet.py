@@ -330,6 +330,7 @@ def _environment(data_dir: Path, wires: Mapping[str, Wire], more: Mapping[str, s
         "TRIVET_ACCESS__DEFAULT": "open",
         "TRIVET_LIMITS__MESSAGES_PER_MINUTE": "0",  # tests write faster than people
         "TRIVET_LIMITS__GUEST__TURNS": "0",  # and more in a day
+        "TRIVET_LIMITS__GUEST__TOKENS": "0",
         "TRIVET_AGENT__MODEL": "demo/scripted",
         **more,
     }

@@ -47,6 +47,7 @@ def app_of(
         version="0.1.0",
         workspaces=workspaces,
         sub_types=sub_types,
+        hosts=("admin",),
     )
     return create_app(parts, TOKEN)
 

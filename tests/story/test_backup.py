@@ -55,12 +55,12 @@ def granted(number: int) -> Grant:
     return Grant(SessionKey("telegram", str(number)), GrantRole.MEMBER, granted_by="cli", created_at_ms=number)
 
 
-async def known(home: Path) -> int:
-    """How many people an installation knows."""
+async def known(home: Path) -> tuple[str | None, int]:
+    """The name of an installation, and how many people it knows."""
     store = open_store(url_of(home))
     try:
         await store.check_schema()
-        return len(await store.access.grants())
+        return await store.known_installation(), len(await store.access.grants())
     finally:
         await store.close()
 
@@ -68,6 +68,7 @@ async def known(home: Path) -> int:
 async def test_a_copy_that_is_taken_while_it_is_written_is_an_installation(kept: Path, tmp_path: Path) -> None:
     await migrate(url_of(kept))
     store = open_store(url_of(kept))
+    name = await store.installation()
     written, first = count(1), asyncio.Event()
 
     async def write() -> None:
@@ -83,7 +84,9 @@ async def test_a_copy_that_is_taken_while_it_is_written_is_an_installation(kept:
     await store.close()
     assert result.exit_code == 0, result.output
     copy = await asyncio.to_thread(unpacked, tmp_path / "all.tar.gz", tmp_path / "copy")
-    assert 1 <= await known(copy) < next(written)
+    copied_name, people = await known(copy)
+    assert copied_name == name
+    assert 1 <= people < next(written)
 
 
 def test_files_keys_and_links_are_in_it_and_what_belongs_to_running_servers_is_not(kept: Path, tmp_path: Path) -> None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
+from agent.model.client import ModelEvent, ModelFacts, ModelRequest
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind
+from gateway.contracts.messages import AttachmentKind, ControlKind
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
 from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import Step
+from tests.parts.pictures import png
+from tests.parts.postmen import delivering, with_files
 from tests.parts.waiting import until
 
 ANN = SessionKey.parse("telegram:1")
@@ -34,6 +38,13 @@ class Titles(ScriptedClient):
         stand_in = ModelRequest("demo/scripted", request.purpose, request.key, request.system, request.messages)
         async for event in super().stream(stand_in):
             yield event
+
+
+class Seer(Titles):
+    """The same, where models see."""
+
+    def facts(self, model: str) -> ModelFacts:
+        return replace(super().facts(model), sees=True)
 
 
 def children() -> list[str]:
@@ -77,3 +88,25 @@ async def test_a_conversation_with_a_tool_and_a_stop(
         assert "Stopped" in (await agent.heard(3))[-1].text
         await until(lambda: api.hung_up == 1, lambda: api.hung_up)
         await until(lambda: not children(), children)
+
+
+async def test_a_picture_that_came_is_shown_to_its_model(
+    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the turn it came with and in those that follow; nobody is told that it cannot be seen."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-nobody")
+    model = "anthropic/claude-sonnet-4-6"
+    async with (
+        serve_anthropic([Step("A grey square."), Step("As I said.")]) as api,
+        delivering(bus) as postman,
+        running_agent(bus, sqlite_store, Seer(), tmp_path, model=model, engine="claude_sdk", api_base=api.url) as agent,
+    ):
+        picture = postman.post("square.png", png(16), AttachmentKind.IMAGE)
+        await agent.bus.intake.enqueue(with_files("what is this?", picture))
+        assert (await agent.heard(1))[-1].text == "A grey square."
+        assert await agent.ask("really?") == "As I said."
+    for request in (request for request in api.requests if request.get("tools")):
+        blocks = [block for message in request["messages"] for block in message["content"]]
+        (shown,) = (block for block in blocks if block["type"] == "image")
+        assert base64.b64decode(shown["source"]["data"]) == png(16)
+        assert "<unseen>" not in json.dumps(blocks)

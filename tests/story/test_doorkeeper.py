@@ -15,6 +15,7 @@ from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.links import LinkOffer, LinkVerdict
+from gateway.contracts.messages import CleanText
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
 from gateway.store import SqlStore
@@ -41,6 +42,7 @@ async def api(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.Asyn
         clock=SystemClock(),
         channels=(),
         version="1",
+        hosts=("admin",),
     )
     transport = httpx.ASGITransport(create_app(parts, "token"))
     headers = {"Authorization": "Bearer token"}
@@ -50,10 +52,11 @@ async def api(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.Asyn
 
 async def linked(store: SqlStore, one: SessionKey, other: SessionKey) -> None:
     """Make two accounts one person."""
-    await store.links.offer(LinkOffer(one, ReplyAddress(one.channel, one.user, "{}"), "en", 10), "ABCDEFGH")
-    made = await store.links.redeem(
-        other, "ABCDEFGH", taker="turn", now_ms=1, notice=lambda offer: pairing(offer.owner, "told").welcome
+    await store.links.offer(
+        LinkOffer(one, CleanText("Ann"), ReplyAddress(one.channel, one.user, "{}"), "en", 10), "ABCDEFGH"
     )
+    await store.links.enter(other, "ABCDEFGH", now_ms=1)
+    made = await store.links.join(other, one, now_ms=1, notice=lambda offer: pairing(offer.owner, "told").welcome)
     assert made.verdict is LinkVerdict.LINKED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
 
+SHARED = "telegram:/-100"
 ANNA, ANNA_IN_GROUP, BEN_IN_GROUP, BEN = "telegram:1", "telegram:1/-100", "telegram:2/-100", "telegram:2"
 
 
@@ -232,6 +234,29 @@ async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: A
     assert {"remember I like tea", "the canary of the group"} <= set(said)
     assert [fact["text"] for fact in document["facts"]] == ["I like tea"]
     assert "ben" not in done.files[0].content.decode()
+
+
+async def test_in_a_shared_place_everybody_gets_own_words_and_their_answers(agent: AgentProcess) -> None:
+    """Not what others said there, which the whole place reads; nor what the person said elsewhere."""
+    await agent.ask("the canary of anna alone", ANNA)
+    for number, (person, words) in enumerate([("1", "anna has a cat"), ("2", "ben has a bird"), ("1", "/export")], 2):
+        await agent.bus.intake.enqueue(replace(message(words, SHARED), author_id=person))
+        await agent.heard(number)
+    answer = agent.replies[-1]
+    assert answer.text == "Here is what you said in this place, and what I answered. What others said is left out."
+    assert [file.name for file in answer.files] == ["trivet-export.json"]
+    (row,) = belongings_commands(agent.store.people, Scrubber())
+    session = await agent.store.current_session(SessionKey.parse(SHARED))
+    assert session is not None
+    for person, own, others in (("1", "cat", "bird"), ("2", "bird", "cat"), ("3", "left out", "has a")):
+        said = replace(message("/export", SHARED), author_id=person)
+        done = await row.run(Asked("", said, session, GrantRole.MEMBER, 1, always, EVERYTHING))
+        assert isinstance(done, Done)
+        content = done.files[0].content.decode()
+        assert own in content
+        assert others not in content
+        assert "alone" not in content
+        assert "What others said there is left out" in content
 
 
 # --- nothing between the chairs

@@ -79,6 +79,7 @@ def operator(store: SqlStore, bus: RedisBus) -> httpx.AsyncClient:
         clock=SystemClock(),
         channels=(),
         version="0.1.0",
+        hosts=("admin",),
     )
     headers = {"Authorization": f"Bearer {TOKEN}"}
     transport = httpx.ASGITransport(create_app(parts, TOKEN))

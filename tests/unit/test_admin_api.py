@@ -18,6 +18,9 @@ from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import ModelFault, ModelTrouble
+from gateway.guard import http_served
+from gateway.limits import ADMIN_BODY_BYTES_MAX
+from gateway.preflight import listen
 from gateway.store import SqlStore, open_store
 from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, TOKEN, app_of, basic, client_of, message
 
@@ -212,3 +215,46 @@ async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(
             answers = [await client.request(method, path, headers=headers) for method, path in changing]
             assert {answer.status_code for answer in answers} == {401}
     assert len(changing) > 5
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        basic(TOKEN),
+        basic("wrong") | {"Trivet-Page": "1", "Sec-Fetch-Site": "same-origin"},
+    ],
+)
+async def test_nobody_s_body_is_waited_for_before_he_may_ask(
+    sqlite_store: SqlStore, bus: RedisBus, headers: dict[str, str]
+) -> None:
+    """It never comes here, so whoever read it first would answer nothing."""
+    lines = (f"{name}: {value}" for name, value in {"Content-Length": 1_000, **headers}.items())
+    head = "\r\n".join(["PUT /api/limits/guest HTTP/1.1", "Host: 127.0.0.1", *lines, "", ""])
+    with listen("127.0.0.1", 0, "http.port") as listener:
+        async with http_served(app_of(sqlite_store, bus), listener, grace_s=1):
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(head.encode())
+            assert (await reader.readline()).split()[1] == b"401"
+            writer.close()
+
+
+async def test_an_order_has_a_length(admin: httpx.AsyncClient) -> None:
+    """Whether it says so or not; the refusal has the form of every other."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(ADMIN_BODY_BYTES_MAX // 65_536 + 1):
+            yield b" " * 65_536
+
+    for content in (b" " * (ADMIN_BODY_BYTES_MAX + 1), pieces()):
+        answer = await admin.put("/api/limits/guest", content=content)
+        assert answer.status_code == 413
+        assert str(ADMIN_BODY_BYTES_MAX) in answer.json()["detail"]
+
+
+async def test_a_page_whose_name_leads_to_us_hears_nothing(admin: httpx.AsyncClient) -> None:
+    """Not even whether we are well."""
+    for path in ("/healthz", "/api/sessions"):
+        answer = await admin.get(path, headers={"Host": "evil.example"})
+        assert (answer.status_code, "http.hosts" in answer.json()["detail"]) == (421, True)

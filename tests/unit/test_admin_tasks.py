@@ -40,6 +40,7 @@ def parts_of(store: SqlStore, bus: RedisBus) -> Parts:
         clock=CLOCK,
         channels=("telegram",),
         version="0.1.0",
+        hosts=("admin",),
     )
 
 

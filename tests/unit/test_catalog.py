@@ -15,6 +15,7 @@ from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.ceilings import NOT_AT_THE_BOTTOM
 from agent.subagents.wire.frames import LINE_BYTES_MAX
+from agent.tools.files.workspace import Workspaces
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
 from gateway.config.subagents import Subagents
@@ -24,6 +25,7 @@ from gateway.contracts.profiles import PROFILE_ROWS
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import Audited, SubTypeChange
 from gateway.contracts.toolsets import BUILT_IN, CONVERSING, DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
@@ -158,7 +160,12 @@ def test_the_rows_keep_the_bounds_that_people_have_to_keep() -> None:
 async def test_the_rows_name_tools_that_there_are(tmp_path: Path) -> None:
     """Present here, or absent with a reason; a slip of the pen would be a tool that no sub-agent can have."""
     async with open_toolbox(
-        Tools(), data_dir=tmp_path, own=(), databases=Foreign({}), scrubber=Scrubber(), clock=SystemClock()
+        Tools(),
+        workspaces=Workspaces(tmp_path / WORKSPACES),
+        own=(),
+        databases=Foreign({}),
+        scrubber=Scrubber(),
+        clock=SystemClock(),
     ) as tools:
         named = {tool for row in SUB_TYPE_ROWS.values() for tool in row.tools} - {EVERY_TOOL}
         assert named <= tools.names

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from channels.registry import chosen
-from gateway.config import hook_path, hook_url, load_settings, settings_secrets, table_of
+from gateway.config import hook_path, hook_url, load_settings, own_hosts, settings_secrets, table_of, webhook_host
 from gateway.config.access import Access
 from gateway.config.show import as_table
 from gateway.contracts.access import TERMINAL, Admittance, PlacePolicy, StrangerRule, admit
+from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.supervisor.environment import for_agent
@@ -145,12 +147,39 @@ def test_each_account_has_a_place_where_it_is_called() -> None:
     assert table_of("telegram.support") == "channels.telegram.accounts.support"
 
 
+@pytest.mark.parametrize(
+    ("http", "listens", "hosts"),
+    [
+        ({}, "127.0.0.1", {"127.0.0.1"}),
+        ({"HOST": "0.0.0.0"}, "0.0.0.0", {"0.0.0.0"}),
+        (
+            {"HOST": "Office.lan", "WEBHOOK_HOST": "::", "PUBLIC_URL": "https://Bot.example:8443/hooks"},
+            "::",
+            {"office.lan", "::", "bot.example"},
+        ),
+        ({"HOSTS": '["Trivet.example.org", "admin"]'}, "127.0.0.1", {"127.0.0.1", "trivet.example.org", "admin"}),
+    ],
+)
+def test_both_ports_answer_to_the_names_that_the_configuration_has(
+    http: dict[str, str], listens: str, hosts: set[str]
+) -> None:
+    settings = load_settings(None, {f"TRIVET_HTTP__{name}": value for name, value in http.items()}).settings
+    assert webhook_host(settings) == listens
+    assert own_hosts(settings) == hosts
+
+
+@pytest.mark.parametrize("name", ["https://trivet.example.org", "trivet.example.org:443", "*.example.org", "", "a b"])
+def test_a_name_is_no_address_and_no_pattern(name: str) -> None:
+    with pytest.raises(ConfigError, match="names without scheme and port"):
+        load_settings(None, {"TRIVET_HTTP__HOSTS": json.dumps([name])})
+
+
 @pytest.mark.parametrize("rule", StrangerRule)
 def test_whoever_sits_at_the_terminal_is_let_in_whatever_strangers_may(rule: StrangerRule) -> None:
     """The terminal's own door decides; an agent that took him for a stranger would end what works for him, and wake
-    him never. He is no more than a guest by it."""
+    him never. He is a member: the limits of guests are for people whom nobody knows."""
     policy = Access(default=rule).policy
     assert admit(TERMINAL, None, policy, PlacePolicy()) is Admittance.ADMITTED
-    assert policy.role_of(TERMINAL, None) is None
+    assert policy.role_of(TERMINAL, None) is GrantRole.MEMBER
     stranger = admit(SessionKey.parse("telegram:1"), None, policy, PlacePolicy())
     assert (stranger is Admittance.ADMITTED) is (rule is StrangerRule.OPEN)

@@ -20,7 +20,7 @@ from channels.__main__ import STOP_GRACE_S
 from channels.webhooks import Webhooks
 from gateway.__main__ import app as command_line
 from gateway.bus.bus import RedisBus
-from gateway.config import Settings, load_settings
+from gateway.config import Settings, load_settings, own_hosts
 from gateway.config.catalog import variables
 from gateway.config.providers import PROVIDERS
 from gateway.contracts.messages import Reply, ReplyKind
@@ -38,7 +38,8 @@ ROLES: Final = ("channels", "agent", "admin")
 VARIABLE: Final = re.compile(r"TRIVET_[A-Z_]+")
 LABELS_OF_A_SCRAPE: Final = {"job", "instance"}
 FIXED_BY_COMPOSE: Final = {
-    *("TRIVET_DATA_DIR", "TRIVET_HTTP__HOST", "TRIVET_HTTP__PORT", "TRIVET_HTTP__WEBHOOK_PORT"),  # by image and ports
+    *("TRIVET_DATA_DIR", "TRIVET_HTTP__HOST", "TRIVET_HTTP__WEBHOOK_HOST"),  # by the image
+    *("TRIVET_HTTP__PORT", "TRIVET_HTTP__WEBHOOK_PORT"),  # by the ports that are published
     "TRIVET_AGENT__PROCESSES",  # each container is one; `replicas` says how many
 }
 GRACE_S: Final = {"channels": STOP_GRACE_S, "agent": SHUTDOWN_GRACE_S + HAND_OVER_S, "admin": 3.0}
@@ -136,6 +137,15 @@ async def test_every_metric_and_label_that_is_asked_for_is_told(sqlite_store: Sq
         told = set().union(LABELS_OF_A_SCRAPE, *(labels[name] for name in asked))
         assert labels_asked(expression) <= told, where
         assert "sum(trivet_" not in expression, f"{where}: each admin process tells the same"
+
+
+def test_prometheus_and_others_beside_us_may_ask_by_the_names_that_they_use() -> None:
+    settings = load_settings(None, {"TRIVET_HTTP__HOSTS": whole("ConfigMap")["trivet"]["data"]["TRIVET_HTTP__HOSTS"]})
+    (target,) = re.findall(r"on Kubernetes: (\S+):8420", (DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    assert {target, *whole("Service")} & own_hosts(settings.settings) >= {target, "trivet-admin", "trivet-webhooks"}
+    for role in ("admin", "channels"):
+        told = composition()[role]["environment"]["TRIVET_HTTP__HOSTS"]
+        assert {"admin", "channels"} == set(json.loads(told.removeprefix("${TRIVET_HTTP__HOSTS:-").removesuffix("}")))
 
 
 def test_every_panel_asks_something_and_overlaps_none() -> None:

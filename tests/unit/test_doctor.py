@@ -16,11 +16,12 @@ import pytest
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
 from gateway.config.kept import REDIS_PASSWORD_FILE, redis_password
-from gateway.config.limits import GUEST_TOKENS, GUEST_USD, POT_TOKENS
+from gateway.config.limits import GUEST_TOKENS, GUEST_USD, OWNER_DISK_MB, POT_TOKENS
 from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
 from gateway.doctor.machine import (
     check_confinement,
     check_data_dir,
+    check_disk,
     check_limits,
     check_model,
     check_models,
@@ -28,7 +29,9 @@ from gateway.doctor.machine import (
     file_system_of,
 )
 from gateway.doctor.platforms import check_platforms
-from gateway.doctor.servers import check_database, check_redis
+from gateway.doctor.servers import check_database, check_installation, check_redis
+from gateway.store import open_store
+from tests.parts.databases import INSTALLATION
 from tests.parts.model_server import Failure, serve_model
 from tests.parts.redis_sets import ClusterSet, SentinelSet
 
@@ -72,6 +75,15 @@ async def test_a_port_in_use_is_wrong_and_a_free_one_is_not() -> None:
         taken = await check_ports(settings_of(environ))
     assert [finding.state for finding in taken] == [State.WRONG]
     assert [finding.state for finding in await check_ports(settings_of(environ))] == [State.OK]
+
+
+async def test_the_webhooks_have_an_address_of_their_own() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = str(server.getsockname()[1])
+        environ = TELEGRAM | CALLED | {"TRIVET_HTTP__WEBHOOK_PORT": port}
+        for host, state in (("", State.OK), ("127.0.0.2", State.WRONG)):
+            found = await check_ports(settings_of(environ | {"TRIVET_HTTP__WEBHOOK_HOST": host}))
+            assert {finding.name: finding.state for finding in found}["http.webhook_port"] is state
 
 
 @pytest.mark.parametrize(
@@ -120,6 +132,18 @@ async def test_the_password_of_our_own_valkey_is_told_with_who_may_read_it(tmp_p
     (open_to_others,) = await check_redis(settings)
     assert open_to_others.state is State.WARNING
     assert open_to_others.remedy.startswith("run `chmod 600 ")
+
+
+def test_what_files_may_take_is_told_and_too_little_free_space_is_wrong(tmp_path: Path) -> None:
+    data = {"TRIVET_DATA_DIR": str(tmp_path / "new"), "TRIVET_LIMITS__DISK__ALL_MB": "0"}
+    found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": "1"}))
+    assert found.state is State.OK
+    assert found.seen.startswith(
+        f"files of one user: {OWNER_DISK_MB} MB, of all: no limit, kept free: 1 MB; free now: "
+    )
+    found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": str(10**9)}))
+    assert found.state is State.WRONG
+    assert "limits.disk.free_mb" in found.remedy
 
 
 def test_what_a_day_may_cost_is_told() -> None:
@@ -172,6 +196,35 @@ async def test_a_database_is_looked_at_but_never_made(tmp_path: Path, sqlite_url
     (tmp_path / "strange.db").write_bytes(b"")
     strange = f"sqlite+aiosqlite:///{tmp_path}/strange.db"
     assert (await check_database(settings_of({"TRIVET_DATABASE__URL": strange}))).state is State.WRONG
+
+
+async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_url: str, valkey_url: str) -> None:
+    """Nobody is named by looking; who was named and by whom is told, and what to do where they differ."""
+
+    async def found(database: str, redis: str) -> Finding:
+        (finding,) = await check_installation(
+            settings_of(
+                {
+                    "TRIVET_DATA_DIR": str(tmp_path),
+                    "TRIVET_DATABASE__URL": database,
+                    "TRIVET_REDIS__URL": redis,
+                }
+            )
+        )
+        return finding
+
+    assert await found(sqlite_url, valkey_url) == ok("installation", INSTALLATION)
+    absent = f"sqlite+aiosqlite:///{tmp_path}/absent.db"
+    assert (await found(absent, f"{valkey_url}?db=1")).state is State.OK
+    unnamed = await found(sqlite_url, f"{valkey_url}?db=1")
+    assert (unnamed.state, unnamed.seen.partition(",")[0]) == (State.OK, INSTALLATION)
+    store = open_store(sqlite_url)
+    renewed = await store.renew_installation()
+    await store.close()
+    differing = await found(sqlite_url, valkey_url)
+    assert differing.state is State.WRONG
+    assert (INSTALLATION in differing.seen, renewed in differing.seen) == (True, True)
+    assert "--take-bus" in differing.remedy
 
 
 async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,11 @@ from agent.subagents.cage.spoken import Spoken
 from agent.subagents.cage.supervisor import Supervisor
 from agent.subagents.wire.frames import Limits, ToolCall, ToolOutcome
 from agent.tools.allotment import AllotmentSpent
-from agent.tools.files.quota import Usage
-from agent.tools.files.workspace import Workspace
+from agent.tools.files.quota import DiskLimits, Usage
+from agent.tools.files.workspace import Workspace, Workspaces
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BudgetSpent, StoreUnavailable
+from gateway.contracts.ids import SessionKey
 from gateway.contracts.spending import Measure
 from gateway.contracts.subagents import TaskState
 from gateway.scrub.scrubber import Scrubber
@@ -245,6 +247,15 @@ for number in range({count}):
 time.sleep(60)
 """
         assert (await run(script, work=order(tmp_path))).reason == "workspace_full"
+
+    async def test_what_its_owner_has_elsewhere_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.1)
+        workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=4_000_000))
+        workspaces.of(SessionKey.parse("discord:1/1")).write("there", b"x" * 2_000_000)
+        here = workspaces.of(SessionKey.parse("discord:1/2"))
+        script = 'open(f"{home}/files/here", "wb").write(b"x" * 3_000_000); time.sleep(60)'
+        work = replace(order(here.files.parent), share=here.share)
+        assert (await run(script, work=work)).reason == "workspace_full"
 
     async def test_too_many_processes_end_it(self) -> None:
         ending = await run("[os.fork() or time.sleep(60) for _ in range(20)]; time.sleep(60)")

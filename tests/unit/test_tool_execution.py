@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent.limits import SANDBOX_PROCESSES_MAX, SANDBOX_TMP_BYTES, TOOL_OUTPUT_BYTES_MAX, TOOL_RESULT_CHARS_MAX
+from agent.model.client import RequestedCall
 from agent.tools.execution.commands import execution_tools
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import footprint
@@ -227,6 +228,13 @@ class TestSandbox:
         (workspace.files / "a.txt").write_text("hello\n")
         assert (await run(tools, "shell", command="cat a.txt; pwd; echo new > b.txt")).text == "hello\n/workspace\n"
         assert (workspace.files / "b.txt").read_text() == "new\n"
+
+    @pytest.mark.parametrize("ran", [call("shell", command="true"), call("code_exec", language="python", code="1")])
+    async def test_what_a_command_prints_may_be_words_of_others(self, tools: ToolRegistry, ran: RequestedCall) -> None:
+        """It may print a file that somebody sent."""
+        turn = context()
+        (result,) = await tools.run_round(turn, [ran])
+        assert (result.is_error, turn.reading.is_foreign) == (False, True)
 
     async def test_programs_run_in_each_language_that_is_there(self, tools: ToolRegistry) -> None:
         programs = {

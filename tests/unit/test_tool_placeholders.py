@@ -15,6 +15,7 @@ from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
 from gateway.config.loading import load_settings
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
 from tests.parts.tooling import People, file_threads, registry, run, tool
@@ -66,7 +67,7 @@ async def test_only_tools_that_read_search_or_tell_the_user_quote(tmp_path: Path
     """Everything else that writes, executes or sends, and whatever is added, refuses by default."""
     async with open_toolbox(
         load_settings(None, {}).settings.tools,
-        data_dir=tmp_path,
+        workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
         databases=Foreign({"shop": "sqlite+aiosqlite:///shop.db"}),
         scrubber=Scrubber(),

@@ -321,6 +321,23 @@ async def test_what_keeps_something_asks_once_a_foreign_tool_has_answered_in_the
     assert len(people.asked) == 1
 
 
+async def test_what_keeps_something_is_refused_where_nobody_can_be_asked_about_it() -> None:
+    keeping = replace(tool("keep"), keeps=lambda _arguments: True)
+    tools, turn = registry(keeping, tool("fetch", foreign=True)), context(role=GrantRole.MEMBER)
+    assert [result.is_error for result in await tools.run_round(turn, [call("keep")])] == [False]
+    await tools.run_round(turn, [call("fetch")])
+    assert [result.is_error for result in await tools.run_round(turn, [call("keep")])] == [True]
+
+
+async def test_the_rest_of_a_long_result_may_be_of_others() -> None:
+    tools, turn = registry(tool("list", lambda _arguments: "x" * 100_000)), context()
+    (result,) = await tools.run_round(turn, [call("list")])
+    assert (result.is_truncated, turn.reading.is_foreign) == (True, False)
+    handle = result.text.partition('handle "')[2].partition('"')[0]
+    await tools.run_round(turn, [call("read_more", handle=handle)])
+    assert turn.reading.is_foreign
+
+
 async def test_the_model_is_not_shown_what_is_denied() -> None:
     tools = registry(tool("look"), tool("write", risk=Risk.WRITE), policy=Policy())
     shown = {role: [spec.name for spec in tools.specs_for(context(role=role))] for role in GrantRole}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.tools.files.workspace import Workspaces
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
 from gateway.config.loading import load_settings
@@ -14,6 +15,7 @@ from gateway.config.show import as_table
 from gateway.config.tools import McpSetting
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
+from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
 from gateway.store.foreign import Foreign
 from gateway.supervisor.environment import for_admin, for_agent, for_channels
@@ -119,7 +121,12 @@ async def test_an_engine_without_what_it_needs_is_a_configuration_error(
     settings = load_settings(None, environ).settings.tools
     with pytest.raises(ConfigError, match=f"needs {missing}"):
         async with open_toolbox(
-            settings, data_dir=tmp_path, own=(), databases=Foreign({}), scrubber=Scrubber(), clock=SystemClock()
+            settings,
+            workspaces=Workspaces(tmp_path / WORKSPACES),
+            own=(),
+            databases=Foreign({}),
+            scrubber=Scrubber(),
+            clock=SystemClock(),
         ):
             pass
 
@@ -134,7 +141,7 @@ async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> 
     settings = load_settings(path, {}).settings.tools
     async with open_toolbox(
         settings,
-        data_dir=tmp_path,
+        workspaces=Workspaces(tmp_path / WORKSPACES),
         own=[tool("recall")],
         databases=Foreign({}),
         scrubber=Scrubber(),
@@ -159,7 +166,7 @@ async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path)
     """An object on top without alternatives, and a type for every property."""
     async with open_toolbox(
         load_settings(None, {}).settings.tools,
-        data_dir=tmp_path,
+        workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
         databases=Foreign({"shop": "sqlite+aiosqlite:///shop.db"}),
         scrubber=Scrubber(),

@@ -44,7 +44,7 @@ from agent.subagents.wire.frames import (
 from agent.tools.execution.output import Output
 from agent.tools.execution.reaping import reaped
 from agent.tools.execution.room import Room
-from agent.tools.files.quota import HOME_QUOTA
+from agent.tools.files.quota import HOME_QUOTA, Share
 from gateway.contracts.reasons import Code, Reason
 from gateway.contracts.subagents import TaskState
 from gateway.words.reasons import own_code_of
@@ -63,14 +63,24 @@ class Verdict:
 
 class Exchange:
     """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
-    `age_s` tells how long ago its process was started."""
+    `share` what that is among its owner's, `age_s` tells how long ago its process was started."""
 
-    def __init__(self, held: Held, host: Host, init: Init, home: Path | None, age_s: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        held: Held,
+        host: Host,
+        init: Init,
+        home: Path | None,
+        age_s: Callable[[], float],
+        *,
+        share: Share | None = None,
+    ) -> None:
         self._held = held
         self._process = held.process
         self._host = host
         self._init = init
         self._home = home
+        self._share = share
         self._age_s = age_s
         self._over: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
@@ -171,7 +181,7 @@ class Exchange:
 
     async def _watch(self) -> None:
         """Is it ready in time, and does it stay as small as it has to?"""
-        room = await Room.measured(self._home, HOME_QUOTA) if self._home is not None else None
+        room = await Room.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
         quota = Quota(self._process.pid, self._init.limits.memory_bytes, room)
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)

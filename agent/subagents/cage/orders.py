@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from agent.subagents.wire.frames import Chunk, Init, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.tools.files.quota import Share
 from gateway.contracts.reasons import Code, Reason
 from gateway.contracts.subagents import TaskState
 
@@ -31,7 +32,8 @@ class Host(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
-    """`home` is the folder of the conversation (`files/`, `journal/`), None where the child has no file tool;
+    """`home` is the folder of the conversation (`files/`, `journal/`), None where the child has no file tool, and
+    `share` what it is among its owner's;
     `writes`: it may change the files. `limit_s` is wall-clock time from the start of the process. Where the child
     finds its home and whether it has to confine itself is for the supervisor to say: what `init` says is not sent."""
 
@@ -39,6 +41,7 @@ class ChildOrder:
     home: Path | None
     writes: bool
     limit_s: float
+    share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ class Supervisor:
             workspace=self._cage.home_inside(order.home),
             confinement=self._cage.confinement,
         )
-        return Exchange(held, host, init, order.home if order.writes else None, age_s)
+        return Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
 
     async def _end(self, held: Held, exchange: Exchange, task_id: str) -> None:
         """However it went. Where the child's end was not its own, it may say goodbye first."""

@@ -12,7 +12,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
@@ -56,7 +55,6 @@ from agent.usage.ledger import usage_of, usage_unanswered
 from gateway.contracts.entries import Entry, EntryKind, Role, Usage
 from gateway.contracts.entries import ToolCall as KeptCall
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ToolError
-from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import Reason
@@ -331,12 +329,10 @@ class Hosting:
         offered = tuple(
             OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
         )
-        home = await asyncio.to_thread(self._home, charge.context.key) if place.here else None
-        order = ChildOrder(_init(life, offered), home, place.writes, charge.limit_s)
+        workspace = await asyncio.to_thread(self._workspaces.of, charge.context.key) if place.here else None
+        home, share = (workspace.files.parent, workspace.share) if workspace is not None else (None, None)
+        order = ChildOrder(_init(life, offered), home, place.writes, charge.limit_s, share)
         return await self._supervisor.run(order, host)
-
-    def _home(self, key: SessionKey) -> Path:
-        return self._workspaces.of(key).files.parent
 
 
 def _init(life: Life, tools: tuple[OfferedTool, ...]) -> Init:

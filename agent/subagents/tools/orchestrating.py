@@ -201,6 +201,7 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
         )
         strategy = strategy_of(clean, types)
         account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).run()
+        context.reading.is_foreign = True  # they may have read what others wrote
         text = account.text(clock.code(FRAME_CHARS))
         if account.outcome.problem:
             raise ToolError(text)

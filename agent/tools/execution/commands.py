@@ -83,10 +83,13 @@ def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
     )
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        context.reading.is_foreign = True  # it may print a file that others wrote
+        workspace = workspaces.of(context.key)
         return _told(
             await sandbox.run(
                 ["bash", "-c", _without_nul(arguments["command"])],
-                workspace=workspaces.of(context.key).files,
+                workspace=workspace.files,
+                share=workspace.share,
                 timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
                 environment=_environment(arguments),
             )
@@ -111,10 +114,13 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
     )
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        context.reading.is_foreign = True  # it may print a file that others wrote
+        workspace = workspaces.of(context.key)
         return _told(
             await sandbox.run(
                 languages[arguments["language"]],
-                workspace=workspaces.of(context.key).files,
+                workspace=workspace.files,
+                share=workspace.share,
                 timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
                 stdin=arguments["code"],
                 environment=_environment(arguments),

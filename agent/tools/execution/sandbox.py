@@ -40,7 +40,7 @@ from agent.tools.execution.processes import footprint
 from agent.tools.execution.reaping import undisturbed
 from agent.tools.execution.room import Room
 from agent.tools.execution.seccomp import filter_for_commands, is_known_here
-from agent.tools.files.quota import QUOTA
+from agent.tools.files.quota import QUOTA, Share
 from agent.tools.files.walk import MOUNT
 
 _log = structlog.get_logger(__name__)
@@ -100,14 +100,16 @@ class Sandbox:
         timeout_s: float,
         stdin: str = "",
         environment: Mapping[str, str] = _NOTHING,
+        share: Share | None = None,
     ) -> Outcome:
         """Run a program in the workspace until it ends, takes too long or takes too much. Cancelling kills it.
-        `environment` is added to what every program has, and is seen by nobody outside.
+        `environment` is added to what every program has, and is seen by nobody outside; `share` is the workspace's
+        among what its owner has.
 
         When this returns or raises, every process of the run is dead and reaped.
         """
         async with self._slots:
-            room = await Room.measured(workspace, QUOTA)
+            room = await Room.measured(workspace, QUOTA, share)
             namespace = await self._start(program, workspace, environment)
             process, output = namespace.process, Output()
             talking = asyncio.ensure_future(_talk(process, stdin, output))
@@ -115,6 +117,7 @@ class Sandbox:
                 stopped = await _until_end(process, talking, room, timeout_s)
             finally:
                 await _kill(namespace, talking)
+                await room.leave()
             return Outcome(process.returncode or 0, output.text(), stopped)
 
     async def _start(self, program: Sequence[str], workspace: Path, environment: Mapping[str, str]) -> Namespace:

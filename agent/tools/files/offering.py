@@ -15,10 +15,12 @@ from agent.tools.tool import Tool, ToolContext
 
 
 def offered(tools: Iterable[FileTool], homes: Homes, threads: Threads) -> tuple[Tool, ...]:
-    """Those that only read may quote the placeholder of a secret; the others would write it into a file."""
+    """Those that only read may quote the placeholder of a secret; the others would write it into a file. What they read
+    may be of others: what people sent lies in a workspace, and what was fetched."""
 
     def one(tool: FileTool) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            context.reading.is_foreign |= not tool.changes_files
             return await threads.run(context.owner, partial(tool.work, homes.of(context.key), arguments))
 
         return Tool(

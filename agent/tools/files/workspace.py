@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from agent.limits import FILE_BYTES_MAX, LISTED_FILES_MAX, PATH_PARTS_MAX, WALKED_FILES_MAX
 from agent.tools.files.locking import FolderLock
-from agent.tools.files.quota import QUOTA, Usage, complaint, usage
+from agent.tools.files.quota import QUOTA, UNBOUNDED, DiskLimits, Holdings, Share, Usage, complaint, usage
 from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
@@ -54,16 +54,19 @@ class Homes(Protocol):
 class Workspaces:
     """A folder for each session key, below one root that is the owner's alone."""
 
-    def __init__(self, root: Path, *, quota: Usage = QUOTA) -> None:
-        self._root = root
+    def __init__(self, root: Path, *, quota: Usage = QUOTA, disk: DiskLimits = UNBOUNDED) -> None:
+        self.root = root
         self._quota = quota
+        self._holdings = Holdings(root, disk)
         self._open: WeakValueDictionary[SessionKey, Workspace] = WeakValueDictionary()
 
     def of(self, key: SessionKey) -> Workspace:
         """The workspace of `key`, made if it is new. Two tools of one process get the same one."""
         known = self._open.get(key)
         if known is None:
-            known = self._open[key] = Workspace(self._root / folder_name(key), quota=self._quota)
+            home = self.root / folder_name(key)
+            known = self._open[key] = Workspace(home, quota=self._quota)
+            known.share = self._holdings.share(home, str(key.owner))
         return known
 
 
@@ -72,6 +75,8 @@ class Workspace:
 
     def __init__(self, home: Path, *, quota: Usage = QUOTA) -> None:
         self._quota = quota
+        self.share: Share | None = None
+        """Among what else its owner has; None for a process that sees one home only, and is measured by its parent."""
         self.files, self.journal = parts_of(home)
         self.lock = FolderLock(self.journal)
         """Held by whoever changes files, in whichever process: one change at a time, each with its line in the
@@ -178,13 +183,23 @@ class Workspace:
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
             yield from islice(_below(folder, at.path), WALKED_FILES_MAX)
 
+    def check_room(self, size_bytes: int) -> None:
+        """Raises `ToolError` if there is no room for one more file of that size."""
+        taken = usage(self.files)
+        said = complaint(Usage(taken.size_bytes + size_bytes, taken.files + 1), self._quota)
+        if said := said or (self.share.complaint(size_bytes) if self.share is not None else ""):
+            raise ToolError(said)
+
     def _check_room(self, before: os.stat_result | None, content: bytes) -> None:
         growth = len(content) - (before.st_size if before is not None else 0)
         if growth <= 0 and before is not None:
             return
         taken = usage(self.files)
-        if said := complaint(Usage(taken.size_bytes + growth, taken.files + (before is None)), self._quota):
+        said = complaint(Usage(taken.size_bytes + growth, taken.files + (before is None)), self._quota)
+        if said := said or (self.share.complaint(growth) if self.share is not None else ""):
             raise ToolError(said)
+        if self.share is not None:
+            self.share.grown(growth)
 
     @contextmanager
     def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[Spot]:

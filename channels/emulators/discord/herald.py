@@ -43,18 +43,19 @@ class Herald:
             self._faults.duplicate -= 1
             self._to_bot(message, "MESSAGE_CREATE")
         self._to_people(EventKind.SAID, message)
-        if self._switches.sends_unfurls:
-            self._unfurl(message)
+        self._unfurl(message)
 
     def changed(self, message: Message) -> None:
         """MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.EDITED, message)
+        self._unfurl(message)
 
     def filled(self, message: Message) -> None:
         """MESSAGE_UPDATE for the bot; for people it is there only now."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.SAID, message)
+        self._unfurl(message)
 
     def deleted(self, message: Message) -> None:
         channel = self._world.channels[message.channel_id]
@@ -86,8 +87,10 @@ class Herald:
         self._audience.tell(StageEvent(EventKind.TYPING, str(channel.id), status=f"{user.shown_as} is typing"))
 
     def _unfurl(self, message: Message) -> None:
+        """What stands behind a link is fetched and shown, in a new message and in one that gets other words."""
         link = _LINK.search(message.content)
-        if link is not None and not message.embeds:
+        is_wanted = self._switches.sends_unfurls and not message.flags & MessageFlag.SUPPRESS_EMBEDS
+        if link is not None and is_wanted and not message.embeds:
             message.embeds = [{"type": "link", "url": link.group(0), "title": link.group(1)}]
             self._to_bot(message, "MESSAGE_UPDATE")
 

@@ -50,6 +50,7 @@ class ChatApi:
             is_broadcast=call.flag("reply_broadcast"),
             client_msg_id=call.text("client_msg_id") or None,
             metadata=metadata,
+            unfurls=not {call.text("unfurl_links").lower(), call.text("unfurl_media").lower()} <= {"false", "0"},
         )
         pieces = cut(text) if self._switches.splits_long_text and not blocks else [text[:TEXT_MAX]]
         posted = [self._posting.post(place, self._world.bot, _piece(draft, piece)) for piece in pieces]
@@ -113,6 +114,7 @@ def _piece(draft: Draft, text: str) -> Draft:
         is_broadcast=draft.is_broadcast,
         client_msg_id=draft.client_msg_id,
         metadata=draft.metadata,
+        unfurls=draft.unfurls,
     )
 
 

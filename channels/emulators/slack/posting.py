@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from channels.emulators.slack.errors import Refused
 from channels.emulators.slack.herald import Herald
 from channels.emulators.slack.switches import Switches
 from channels.emulators.slack.world import Conversation, File, Message, User, World
 from channels.emulators.traffic import Json
+
+_LINK: Final = re.compile(r"https?://[^\s<>|)]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Draft:
     username: str | None = None
     only_for: str | None = None
     streams_until_s: float | None = None
+    unfurls: bool = True
 
 
 class Posting:
@@ -66,9 +71,17 @@ class Posting:
         if opens_thread and root is not None:
             self._herald.thread_opened(place, root.ts)
         self._herald.said(message)
-        if self._switches.unfurls_links and "<http" in message.text:
-            self._herald.changed(message, message.copy(), is_seen=False)
+        if draft.unfurls:
+            self.unfurl(message)
         return message
+
+    def unfurl(self, message: Message) -> None:
+        """What stands behind the first link is fetched and shown below."""
+        link = _LINK.search(message.text)
+        if self._switches.unfurls_links and link is not None and not message.attachments:
+            previous = message.copy()
+            message.attachments = ({"from_url": link.group(0)},)
+            self._herald.changed(message, previous, is_seen=False)
 
     def change(self, message: Message, *, text: str, blocks: Sequence[Json], is_edit: bool = True) -> None:
         """Put new content in place; `is_edit` leaves the "(edited)" mark, which a growing stream does not."""

@@ -107,6 +107,7 @@ class StreamsApi:
             self._posting.change(message, text=text, blocks=blocks, is_edit=False)
         else:
             message.text, message.blocks = text, blocks
+        self._posting.unfurl(message)
 
     def _grown(self, call: Call) -> tuple[str, list[Json]]:
         """The Markdown and the blocks that this call adds. Raises `invalid_chunks`, `msg_too_long`."""

@@ -75,6 +75,8 @@ class Switches:
     - `history_page_max`: 15 for commercial apps outside the marketplace.
     - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
     - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
+    - `unfurls_links`: what stands behind a link is fetched and shown below the message, unless its post declines that,
+      which a stream cannot; a change fetches nothing.
     - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
     - `hides_files`: though files.info answers, a download gives the page to log in at (`page`), or leads to it
       (`redirect`).

@@ -21,7 +21,7 @@ end
 local now = now_ms()
 for reply = 1, #KEYS - 8 do
   local channel, digest, envelope = unpack(ARGV, 9 + 3 * reply, 11 + 3 * reply)
-  publish(KEYS[8 + reply], outbound_channels, channel, published, digest, envelope, now)
+  publish(news, KEYS[8 + reply], outbound_channels, channel, published, digest, envelope, now)
 end
 
 if end_run(lane, handle, lease_worker) then

@@ -48,7 +48,7 @@ elseif length > 1 then
   end
 elseif settle_ms > 0 then
   call('ZADD', delay, now + settle_ms, handle)
-  wake_one(wake)
+  wake_one()
 else
   admit(handle)
 end

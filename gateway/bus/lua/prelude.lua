@@ -35,28 +35,21 @@ local function remember(prefix, digest, now)
   end
 end
 
--- Tells whoever cannot block on this key, because he waits for keys of other shards too, that it got something.
-local function ring(key)
-  call('PUBLISH', key, '1')
-end
-
--- One token wakes one idle worker; whoever claims passes it on while lanes are left.
-local function wake_one(wake)
-  if call('LLEN', wake) == 0 then
-    call('RPUSH', wake, '1')
-    ring(wake)
-  end
+-- Tells whoever cannot block on this key, because he waits for keys of other shards too, that it got something. `news`
+-- is how all such pub/sub channels of an installation begin.
+local function ring(news, key)
+  call('PUBLISH', news .. key, '1')
 end
 
 -- Publishes a reply once per id, whoever asks and however often.
-local function publish(stream, outbound_channels, channel, published, digest, envelope, now)
+local function publish(news, stream, outbound_channels, channel, published, digest, envelope, now)
   if is_known(published, digest, now) then
     return 0
   end
   remember(published, digest, now)
   call('SADD', outbound_channels, channel)
   call('XADD', stream, '*', 'e', envelope)
-  ring(stream)
+  ring(news, stream)
   return 1
 end
 

@@ -4,7 +4,7 @@
 -- and the owned; `counts` says how many he uses, his other lanes are parked until one becomes free.
 
 local ready, delay, own, past, counts, total, wake = unpack(KEYS, 1, 7)
-local mailboxes, parks, worker_lanes, cancels, cancel_channels = unpack(ARGV, 1, 5)
+local mailboxes, parks, worker_lanes, cancels, news = unpack(ARGV, 1, 5)
 local user_turns_max = tonumber(ARGV[6])
 
 -- What is left of a message that was withdrawn during its run: messages are counted from the head.
@@ -60,10 +60,18 @@ local function count_failure(lane, failure)
   set_past(lane, failures + 1, restarts, stopped, failure)
 end
 
+-- One token wakes one idle worker; whoever claims passes it on while lanes are left.
+local function wake_one()
+  if call('LLEN', wake) == 0 then
+    call('RPUSH', wake, '1')
+    ring(news, wake)
+  end
+end
+
 -- Whoever leaves lanes ready behind him, or makes room for one more turn, wakes a worker.
 local function wake_for_ready()
   if call('LLEN', ready) > 0 then
-    wake_one(wake)
+    wake_one()
   end
 end
 
@@ -72,7 +80,7 @@ local function admit(handle)
   local user = user_of(handle)
   if call('HINCRBY', counts, user, 1) <= user_turns_max then
     call('RPUSH', ready, handle)
-    wake_one(wake)
+    wake_one()
   else
     call('HINCRBY', counts, user, -1)
     call('RPUSH', parks .. user, handle)
@@ -88,7 +96,7 @@ local function free_place(user)
       break
     end
     call('RPUSH', ready, handle)
-    wake_one(wake)
+    wake_one()
     used = call('HINCRBY', counts, user, 1)
   end
   if used <= 0 then
@@ -135,7 +143,7 @@ end
 -- After a run that was cut short: the lane keeps its place and is next.
 local function go_to_the_front(handle)
   call('LPUSH', ready, handle)
-  wake_one(wake)
+  wake_one()
 end
 
 -- A worker is gone: its lane starts again in front, with one more failed run.
@@ -158,7 +166,7 @@ end
 -- Published for speed, kept for certainty: until the worker's beat says that it has heard.
 local function cancel(worker, lane, fence, kind)
   local word = table.concat({ kind, lane, fence }, '\31')
-  call('PUBLISH', cancel_channels .. worker, word)
+  call('PUBLISH', news .. cancels .. worker, word)
   call('SADD', cancels .. worker, word)
 end
 

@@ -28,6 +28,6 @@ local dropped = is_stop and stop(lane, handle) or 0
 
 call('XADD', control, 'MAXLEN', '~', CONTROL_REQUESTS_MAX, '*',
   'e', envelope, 'dropped', dropped, 'running', worker and 1 or 0, 'fence', is_stop and fence or 0)
-ring(control)
+ring(news, control)
 remember(seen, digest, now)
 return { 1, 0 }

@@ -13,5 +13,5 @@ if end_run(lane, handle, lease_worker) then
   call('ZADD', delay, now_ms() + tonumber(delay_ms), handle)
   free_place(user_of(handle))
 end
-wake_one(wake)
+wake_one()
 return 1

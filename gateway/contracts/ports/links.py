@@ -30,11 +30,20 @@ class LinkBook(Protocol):
         """A code that was said aloud is worth nothing any more."""
         ...
 
-    async def redeem(
-        self, owner: SessionKey, code: str, *, taker: str, now_ms: int, notice: Callable[[LinkOffer], Reply]
+    async def enter(self, owner: SessionKey, code: str, *, now_ms: int) -> Redeemed:
+        """Say whose code it is, and keep it for `owner`: to nobody else is it worth anything from then on. Nothing is
+        joined. Who errs too often is not listened to."""
+        ...
+
+    async def join(
+        self, owner: SessionKey, other: SessionKey, *, now_ms: int, notice: Callable[[LinkOffer], Reply]
     ) -> Redeemed:
-        """Make `owner` and whoever was given `code` one person, once; the same `taker` may repeat itself. What
-        `notice` makes is committed with it. Who errs too often is not listened to."""
+        """Make `owner` and `other`, whose code `owner` has entered, one person, once; whoever repeats himself is told
+        the same. What `notice` makes is committed with it."""
+        ...
+
+    async def decline(self, owner: SessionKey, other: SessionKey) -> bool:
+        """Make the code of `other`, which `owner` has entered, worth nothing. False: it was."""
         ...
 
     async def part(

@@ -17,6 +17,14 @@ class PeopleStore(Protocol):
         says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
         ...
 
+    async def export_own(
+        self, key: SessionKey, author: SessionKey, *, left_out: str, clean: Callable[[str], CleanText]
+    ) -> bytes:
+        """What one person said on a lane that several share, and what was answered to it, as one JSON document.
+        `left_out` says in it that nothing else is there. Words that came along (quotes, files, a thread's earlier
+        messages) are left out, too, and what was said before authors were kept."""
+        ...
+
     async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
         """Under which an owner has spoken, each with files of its own."""
         ...

@@ -281,4 +281,16 @@ class Store(Protocol):
         """Raises `SchemaMismatch` unless the schema is exactly ours, `StoreUnavailable` if unreachable."""
         ...
 
+    async def installation(self) -> str:
+        """Whose the database is: the first to ask names it, for good."""
+        ...
+
+    async def known_installation(self) -> str | None:
+        """The same, None while nobody has asked."""
+        ...
+
+    async def renew_installation(self) -> str:
+        """Give the database a new name; that name."""
+        ...
+
     async def close(self) -> None: ...

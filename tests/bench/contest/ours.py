@@ -19,6 +19,7 @@ from gateway.contracts.messages import CleanText, InboundMessage, Reply, ReplyKi
 from gateway.contracts.ports import Claim
 from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, TURN_ATTEMPTS_MAX
 from tests.bench.contest import race
+from tests.parts.databases import INSTALLATION
 
 WORKER: Final = "contest"
 PLENTY: Final = 10_000_000
@@ -109,7 +110,7 @@ def _unexpected(*_: object) -> None:
 
 @asynccontextmanager
 async def open_ours(url: str) -> AsyncIterator[Ours]:
-    bus = await open_bus(url, lane_messages_max=PLENTY, queue_messages_max=PLENTY)
+    bus = await open_bus(url, installation=INSTALLATION, lane_messages_max=PLENTY, queue_messages_max=PLENTY)
     try:
         yield Ours(bus, answers=sys.argv[-1] == "answered")
     finally:
