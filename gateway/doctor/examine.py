@@ -12,6 +12,7 @@ from gateway.doctor.machine import (
     check_configuration,
     check_confinement,
     check_data_dir,
+    check_mcp,
     check_memory,
     check_model,
     check_models,
@@ -46,5 +47,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         check_memory(),
         check_telemetry(settings),
         await check_confinement(settings, environ),
+        *await check_mcp(settings, environ),
         *platforms,
     ]
