@@ -281,6 +281,28 @@ class TestConfined:
             assert len(await asyncio.to_thread(with_mark, mark)) >= 1
         await until(lambda: with_mark(mark) == [])
 
+    async def test_it_cannot_look_into_the_process_that_started_it(
+        self, confinement: Confinement, held: McpServer, data_dir: Path
+    ) -> None:
+        """Where our keys are, of whatever user both are."""
+        server = replace(held, access=Access(readable=(ROOT,)))
+        async with offered(server, confinement=confinement) as tools:
+            for name in ("environ", "maps", "root/etc/hostname"):
+                found = (await run(tools, "mcp_local_touch", path=f"/proc/{os.getpid()}/{name}")).text
+                assert found.splitlines()[2] == "refused", name
+
+    async def test_what_its_command_names_can_be_read_and_not_written(
+        self, confinement: Confinement, held: McpServer, tmp_path: Path
+    ) -> None:
+        (tmp_path / "named").mkdir()
+        (tmp_path / "named" / "note").write_text("named")
+        command = (*held.command, f"--folder={tmp_path}/named", "/" + "x" * 5000)
+        server = replace(held, command=command, access=Access(readable=(ROOT,)))
+        async with offered(server, confinement=confinement) as tools:
+            for name, outcome in (("note", "read: named"), ("new", "refused")):
+                found = (await run(tools, "mcp_local_touch", path=f"{tmp_path}/named/{name}")).text
+                assert found.splitlines()[2] == outcome
+
     async def test_it_is_kept_from_the_network_where_the_settings_say_so(
         self, confinement: Confinement, held: McpServer, data_dir: Path
     ) -> None:

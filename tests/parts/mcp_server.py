@@ -90,7 +90,7 @@ def guarded(app: ASGIApp) -> ASGIApp:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 2:
         uvicorn.run(guarded(server.streamable_http_app()), host="127.0.0.1", port=int(sys.argv[1]), log_level="error")
     else:
         print("what a server says on its standard error", file=sys.stderr)

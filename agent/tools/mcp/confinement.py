@@ -31,6 +31,7 @@ _FILES: Final = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/services"),
 )
 """Of the system's, none that is a secret: where Trivet is root, so are they, as far as a file's owner goes."""
+_MACHINE: Final = ("/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu")
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _OF_A_PREFIX: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
 _INTERPRETERS_MAX: Final = 4
@@ -128,7 +129,7 @@ class UnderLandlock:
         program = _found(command[0], environment)
         temporary = home / "tmp"
         temporary.mkdir(exist_ok=True)
-        shown = {*_SYSTEM, *map(Path, (*_FILES, "/proc/self", "/proc/meminfo", "/proc/cpuinfo"))}
+        shown = {*_SYSTEM, *map(Path, (*_FILES, "/proc/self", *_MACHINE))}
         readable = {*_places(program), *_named(command[1:]), *access.readable}
         places = [str(place) for place in {*shown, *readable} if place.exists() and not self._is_ours(place)]
         order = {
@@ -194,8 +195,9 @@ def _named(arguments: Iterable[str]) -> Iterator[Path]:
     """The files and folders that a command names in full: whoever wrote it meant it to read them."""
     for word in arguments:
         place = Path(word.rpartition("=")[2])
-        if place.is_absolute() and len(place.parts) > 1 and place.exists():
-            yield place
+        with suppress(OSError):  # a text that only begins like a path
+            if place.is_absolute() and len(place.parts) > 1 and place.exists():
+                yield place
 
 
 def _places(program: Path) -> set[Path]:
@@ -222,7 +224,8 @@ def _links(program: Path) -> Iterator[Path]:
 
 def _interpreter(program: Path) -> Path | None:
     """What its first line names, also by way of `env`."""
-    with program.open("rb") as file:
+    first = b""
+    with suppress(PermissionError), program.open("rb") as file:  # it may be run, and not read
         first = file.read(_SHEBANG_BYTES).partition(b"\n")[0]
     words = first.removeprefix(b"#!").decode(errors="replace").split() if first.startswith(b"#!") else []
     if words and Path(words[0]).name == "env":
