@@ -7,8 +7,11 @@ its own and where the settings say so. Of our environment it has nothing. Landlo
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL
@@ -16,11 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
 from agent.limits import SANDBOX_PROBE_S, SANDBOX_TMP_BYTES
 from agent.tools.execution import landlock
 from agent.tools.execution.bubblewrap import OPTIONS, SEALED, WITHOUT_RIGHTS, system_folders
+from agent.tools.execution.capabilities import give_up_capabilities
 
 _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _HOME: Final = "/server"
@@ -36,10 +40,13 @@ _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _OF_A_PREFIX: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
 _INTERPRETERS_MAX: Final = 4
 _SHEBANG_BYTES: Final = 256
+_PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
 _INHERITED: Final = ("LOGNAME", "SHELL", "TERM", "USER")
 """What the SDK hands on of our environment, besides the path and the home."""
 _ROOT: Final = Path(__file__).resolve().parents[3]
-_LAUNCH: Final = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from agent.tools.mcp.launch import main; main()"
+_LAUNCH: Final = (
+    f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from agent.tools.mcp.confinement import become; become()"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,24 @@ class UnderLandlock:
     def _is_ours(self, place: Path) -> bool:
         """Landlock takes nothing back of what it shows."""
         return any(ours.is_relative_to(place.resolve()) for ours in self._hidden)
+
+
+def become() -> NoReturn:
+    """Be the first steps of a server that Landlock holds: give up what it must not reach, and become it. Without any
+    installed package; what it is to do stands in the one argument, what the server is given in its environment alone.
+    """
+    order = json.loads(sys.argv[1])
+    environment = {name: value for name, value in os.environ.items() if name not in order["without"]}
+    writable = [Path(place) for place in order["writable"]]
+    executable = [*map(Path, order["executable"]), writable[0]]
+    try:
+        os.chdir(writable[0])
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # the server ends with us
+        give_up_capabilities()
+        landlock.give_up(readable=(), writable=writable, executable=executable, has_network=True)
+        os.execve(order["program"], order["arguments"], environment)  # noqa: S606 - the operator's own command
+    except OSError as error:
+        sys.exit(f"trivet: it cannot be held or started: {error}")
 
 
 async def find_confinement(*, hidden: Sequence[Path]) -> Confinement | None:
