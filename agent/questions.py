@@ -29,7 +29,7 @@ class Lasts(StrEnum):
     ALWAYS = "always"
 
 
-_ANSWER: Final = re.compile(r"([A-Z2-9]{4,16})(?:\s+(TURN|ALWAYS))?", re.IGNORECASE)
+_ANSWER: Final = re.compile(r"([A-Z2-9]{4,16})(?: +(TURN|ALWAYS))?", re.IGNORECASE)
 _FENCE: Final = "```"
 _UNSEEN_KINDS: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 _UNSEEN: Final = re.compile(
@@ -89,7 +89,7 @@ def code_in(kind: ControlKind, argument: str) -> str:
 
 def lasts_of(answer: str) -> Lasts:
     """Read for how long an answer with a code counts: its last word says so."""
-    last = answer.lower().rpartition(" ")[2]
+    last = answer.strip().lower().rpartition(" ")[2]
     return next((lasts for lasts in Lasts if lasts.value == last), Lasts.ONCE)
 
 

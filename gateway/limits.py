@@ -123,7 +123,7 @@ FOREIGN_MEMORY_BYTES: Final = 512 * 1024 * 1024  # of the process that reads a S
 FOREIGN_PATTERN_BYTES_MAX: Final = 200  # of LIKE or GLOB: SQLite looks at no deadline while it compares one text
 
 # --- HTTP: the operator's port, and the one that platforms call
-HTTP_CONNECTIONS_MAX: Final = 256  # of one port: operators, proxies and platforms keep dozens, a process may have 1,024
+HTTP_CONNECTIONS_MAX: Final = 512  # of one port: half of what a process usually may; a crowd comes at once, too
 HTTP_BACKLOG: Final = 128  # what waits is accepted at once, before any of it can make room for another
 HTTP_HEAD_BYTES_MAX: Final = 16 * 1024
 HTTP_HEAD_S: Final = 10.0  # a head is one packet; whoever takes longer holds a connection for nothing

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Final
+
+import structlog
 
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
 from agent.running.slots import Threads
@@ -21,12 +24,13 @@ from agent.tools.files.sending import sending_tool
 from agent.tools.files.workspace import Workspaces
 from agent.tools.files.writing import WRITING
 from agent.tools.lending import Lender
+from agent.tools.mcp.confinement import Access, Confinement, find_confinement, not_held
 from agent.tools.mcp.server import McpServer
 from agent.tools.mcp.tools import McpTools
-from agent.tools.permissions import Permission, Place, Policy, PolicyLine
+from agent.tools.permissions import Permission, Place, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
 from agent.tools.shelf import KeptElsewhere
-from agent.tools.tool import Tool
+from agent.tools.tool import AbsentTool, Tool
 from agent.tools.web.reaching import Reach
 from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
 from agent.tools.web.session import WebSession
@@ -35,6 +39,12 @@ from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber, SpanSink
+from gateway.contracts.toolsets import MCP_PREFIX
+
+MCP_HOMES: Final = "mcp"
+"""Below the data directory; each server that is a program has a folder of its own there."""
+
+_log = structlog.get_logger(__name__)
 
 
 @asynccontextmanager
@@ -59,6 +69,7 @@ async def open_toolbox(
         lent = await stack.enter_async_context(WebSession(exempt=lender.addresses)) if lender else None
         files = Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
         stack.callback(files.close)
+        reached, confinement, refused = await mcp_servers(settings.mcp_servers, workspaces.root.parent)
         engine = _engine(settings.web)
         if engine is not None:
             stack.push_async_callback(engine.close)
@@ -84,11 +95,11 @@ async def open_toolbox(
             policy=Policy(tuple(map(_policy_line, settings.policy_lines))),
             approvals=approvals,
             lender=lender,
-            absent=[tool for _, absent in offered for tool in absent],
+            absent=[*refused, *(tool for _, absent in offered for tool in absent)],
             elsewhere=elsewhere,
             spans=spans,
         )
-        servers = McpTools(tuple(map(_server, settings.mcp_servers)), scrubber, clock)
+        servers = McpTools(reached, scrubber, clock, confinement)
         keeping = asyncio.create_task(servers.run(registry.add))
         try:
             yield registry
@@ -128,7 +139,23 @@ def _policy_line(line: PolicySetting) -> PolicyLine:
     return PolicyLine(line.subject, Permission(line.word), tuple(map(GrantRole, line.roles)), places)
 
 
-def _server(setting: McpSetting) -> McpServer:
-    if setting.command:
-        return McpServer(setting.name, setting.command, environment=setting.given)
-    return McpServer(setting.name, url=setting.url, headers=setting.given)
+async def mcp_servers(
+    settings: Sequence[McpSetting], data_dir: Path
+) -> tuple[Sequence[McpServer], Confinement | None, Sequence[AbsentTool]]:
+    """Those that can be had, what holds them, and those that nothing would hold: they are not started."""
+    servers = [_server(setting, data_dir) for setting in settings]
+    held = [server for server in servers if server.command and server.access.is_confined]
+    confinement = await find_confinement(hidden=[data_dir]) if held else None
+    refusals = {server.name: why for server in held if (why := not_held(server.access, confinement))}
+    for name, why in refusals.items():
+        _log.warning("mcp.not_started", server=name, reason=why)
+    absent = [AbsentTool(f"{MCP_PREFIX}{name}", f"mcp {name}", why, Risk.EXECUTE) for name, why in refusals.items()]
+    return [server for server in servers if server.name not in refusals], confinement, absent
+
+
+def _server(setting: McpSetting, data_dir: Path) -> McpServer:
+    if not setting.command:
+        return McpServer(setting.name, url=setting.url, headers=setting.given)
+    access = Access(setting.is_confined, setting.has_network, setting.readable, setting.writable)
+    home = (data_dir / MCP_HOMES / setting.name).absolute()
+    return McpServer(setting.name, setting.command, environment=setting.given, access=access, home=home)

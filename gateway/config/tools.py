@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -24,6 +25,9 @@ _POLICY: Final = re.compile(
 )
 _NAMED: Final = re.compile(rf"(?P<name>{_NAME})=(?P<rest>\S.*)", re.DOTALL)
 _GIVEN: Final = re.compile(rf"(?P<name>{_NAME})\.(?P<variable>[A-Za-z][A-Za-z0-9_-]*)=(?P<value>.+)", re.DOTALL)
+_ACCESS: Final = re.compile(
+    rf"(?P<name>{_NAME})\.(?:(?P<off>confined|network)=off|(?P<way>read|write)=(?P<place>/.+))", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,16 @@ class PolicySetting:
 @dataclass(frozen=True, slots=True)
 class McpSetting:
     """`time=mcp-server-time` or `docs=https://…/mcp`, with what was given to it by `mcp_secrets`: variables of
-    a program's environment, headers of an address."""
+    a program's environment, headers of an address. What `mcp_access` says of a program stands below."""
 
     name: str
     command: tuple[str, ...]
     url: str
     given: Mapping[str, str] = field(repr=False)
+    is_confined: bool = True
+    has_network: bool = True
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
 
 
 def _matching(pattern: re.Pattern[str]) -> Callable[[str], str]:
@@ -80,6 +88,7 @@ def _without_twins(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 PolicyText = Annotated[str, AfterValidator(_matching(_POLICY))]
 ServerText = Annotated[str, AfterValidator(_checked_server)]
+AccessText = Annotated[str, AfterValidator(_matching(_ACCESS))]
 GivenText = Annotated[SecretStr, AfterValidator(_checked_secret(_GIVEN))]
 DatabaseText = Annotated[SecretStr, AfterValidator(_checked_secret(_NAMED))]
 
@@ -147,6 +156,14 @@ class Tools(Section):
         description="What an MCP server is given: its name, a dot, a variable (or a header, for an address), =, value.",
         json_schema_extra=expecting('a list of lines such as ["docs.Authorization=Bearer …"]'),
     )
+    mcp_access: tuple[AccessText, ...] = Field(
+        default=(),
+        description="What the program of an MCP server reaches: its name, a dot, and read=PATH, write=PATH, "
+        "network=off or confined=off. Without a line it is held by bubblewrap or Landlock, reads the system, itself "
+        "and the paths that its command names, writes in its own folder below the data directory, and has the network. "
+        "Where nothing holds it, it is started with confined=off only.",
+        json_schema_extra=expecting('a list of lines such as ["docs.read=/srv/docs", "time.network=off"]'),
+    )
     databases: tuple[DatabaseText, ...] = Field(
         default=(),
         description="Databases that db_query may read: a name, =, an SQLAlchemy URL of a user who may only read.",
@@ -182,4 +199,16 @@ class Tools(Section):
         mine = {line["variable"]: line["value"] for line in lines if line["name"] == name}
         if rest.startswith(HTTP_SCHEMES):
             return McpSetting(name, (), rest, mine)
-        return McpSetting(name, tuple(shlex.split(rest)), "", mine)
+        found = filter(None, map(_ACCESS.fullmatch, self.mcp_access))
+        said = [(line["off"] or line["way"], Path(line["place"] or "/")) for line in found if line["name"] == name]
+        off = {word for word, _ in said}
+        return McpSetting(
+            name,
+            tuple(shlex.split(rest)),
+            "",
+            mine,
+            is_confined="confined" not in off,
+            has_network="network" not in off,
+            readable=tuple(place for word, place in said if word == "read"),
+            writable=tuple(place for word, place in said if word == "write"),
+        )

@@ -14,6 +14,7 @@ from gateway.doctor.machine import (
     check_data_dir,
     check_disk,
     check_limits,
+    check_mcp,
     check_memory,
     check_model,
     check_models,
@@ -51,5 +52,6 @@ async def examine(loaded: Loaded, environ: Mapping[str, str], *, is_offline: boo
         *check_limits(settings),
         check_telemetry(settings),
         await check_confinement(settings, environ),
+        *await check_mcp(settings, environ),
         *platforms,
     ]

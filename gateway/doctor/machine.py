@@ -94,6 +94,27 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> F
     return ok(name, held)
 
 
+async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """What would hold the programs of MCP servers? The agent's own program tries it."""
+    name = "tools.mcp"
+    programs = [server for server in settings.tools.mcp_servers if server.command]
+    if not programs:
+        return []
+    try:
+        said = await _said_by_agent(_CONFINEMENT, "mcp", environ=environ, within_s=_CONFINEMENT_S)
+    except TimeoutError:
+        return [wrong(name, "no answer", "try again when the machine is less busy")]
+    except ConfigError as error:
+        return [wrong(name, str(error), "correct what it names")]
+    held, *refused = said.splitlines()
+    found = [wrong(name, f"not started: {each.partition(': ')[0]}", each.partition(": ")[2]) for each in refused]
+    free = [server.name for server in programs if not server.is_confined]
+    if free:
+        remedy = "take confined=off out of tools.mcp_access, or trust them as you trust Trivet"
+        found.append(warning(name, f"nothing holds {', '.join(free)}: they read what Trivet reads", remedy))
+    return found or [ok(name, f"held by {held}")]
+
+
 async def check_models(environ: Mapping[str, str]) -> list[Finding]:
     """Does each model that a setting names answer? The agent's own program asks it for one token."""
     try:

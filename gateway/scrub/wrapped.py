@@ -6,13 +6,18 @@ about the joined text. Until that is decided nothing from the beginning of the t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
+from typing import Final
 
 from gateway.scrub.checks import is_wordy
 from gateway.scrub.encoded import decoded_end
 from gateway.scrub.lines import LINE_END, LINE_SIGN, Chain, chain_from, goes_on, head_before, may_have_line_ends
 from gateway.scrub.rules import Rule, RuleBook, Span
+
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d|\Z)|(?:(?:19|20)\d{6}|1\d{9}(?:\d{3})?(?:\.\d{0,9})?)\Z", re.ASCII)
+"""A date, an hour of a day, seconds or milliseconds since 1970: with one of these the lines of logs begin."""
 
 
 class WrappedTokens:
@@ -126,7 +131,8 @@ def _accepted_end(rule: Rule, joined: str, anchor_at: int, span: Span, breaks: l
             continue
         more = joined[position:following]
         is_complete = rule.is_complete(joined[span.start : position]) and not is_column
-        if is_complete or (is_wordy(more) and not (is_column and _is_mixed(more))):
+        is_said = is_wordy(more) or _TIME.match(more) is not None
+        if is_complete or (is_said and not (is_column and _is_mixed(more))):
             return position
     return span.end
 

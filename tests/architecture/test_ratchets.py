@@ -22,12 +22,12 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 900,
-    "lines": 102_104,
-    "one_importer": 35.2,
-    "duplicate_classes": 101,
-    "no_verb": 81.9,
-    "forwarders": 212,
+    "files": 894,
+    "lines": 103_549,
+    "one_importer": 34.3,
+    "duplicate_classes": 98,
+    "no_verb": 80.3,
+    "forwarders": 218,
 }
 
 

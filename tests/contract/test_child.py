@@ -39,8 +39,8 @@ HEAVY = {"asyncio", "concurrent", "logging", "multiprocessing", "socket", "ssl",
 ROOMS = (
     *("agent.compacting.standing_in", "agent.limits", "agent.subagents.cage", "agent.subagents.child"),
     *("agent.subagents.inside", "agent.subagents.wire", "agent.tokens"),
-    *("agent.tools.execution.landlock", "agent.tools.execution.seccomp", "agent.tools.files", "agent.tools.outputs"),
-    *("gateway.contracts.errors", "gateway.contracts.ids"),
+    *("agent.tools.execution.capabilities", "agent.tools.execution.landlock", "agent.tools.execution.seccomp"),
+    *("agent.tools.files", "agent.tools.outputs", "gateway.contracts.errors", "gateway.contracts.ids"),
     *("gateway.contracts.reasons", "gateway.contracts.workspaces", "gateway.dumpable", "gateway.scrub.cutting"),
 )
 """Of what is ours, all that a child is made of."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agent.tools.execution.processes import marked
+from agent.tools.mcp.confinement import Access, Confinement, find_confinement, not_held
 from agent.tools.mcp.server import McpLink, McpServer
 from agent.tools.mcp.tools import McpTools, tool_name
 from agent.tools.registry import ToolRegistry
@@ -28,11 +33,17 @@ from tests.parts.waiting import until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "tests.parts.mcp_server")
-STDIO = McpServer("local", COMMAND, {"PYTHONPATH": str(ROOT), "GIVEN": "to the server"}, timeout_s=20.0)
+STDIO = McpServer(
+    "local",
+    COMMAND,
+    {"PYTHONPATH": str(ROOT), "GIVEN": "to the server"},
+    timeout_s=20.0,
+    access=Access(is_confined=False),
+)
 
 
 @asynccontextmanager
-async def offered(*servers: McpServer) -> AsyncIterator[ToolRegistry]:
+async def offered(*servers: McpServer, confinement: Confinement | None = None) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools of these servers, while they are kept."""
     tools = registry()
     known: list[str] = []
@@ -41,7 +52,7 @@ async def offered(*servers: McpServer) -> AsyncIterator[ToolRegistry]:
         tools.add(found)
         known.extend(tool.spec.name for tool in found)
 
-    keeping = asyncio.create_task(McpTools(servers, Scrubber(), SystemClock()).run(offer))
+    keeping = asyncio.create_task(McpTools(servers, Scrubber(), SystemClock(), confinement).run(offer))
     try:
         await until(lambda: len({name.split("_")[1] for name in known}) == len(servers) or keeping.done())
         yield tools
@@ -125,7 +136,7 @@ async def test_a_server_killed_between_calls_costs_one_call_at_most() -> None:
 
 
 async def test_a_slow_call_is_given_up_and_the_others_go_on() -> None:
-    quick = McpServer("local", STDIO.command, STDIO.environment, timeout_s=1.0)
+    quick = replace(STDIO, timeout_s=1.0)
     async with offered(quick) as tools:
         slow, fast = await tools.run_round(
             context(), [call("mcp_local_wait", seconds=60), call("mcp_local_add", a=1, b=1)]
@@ -164,10 +175,11 @@ async def test_a_server_over_http_that_comes_back_is_used_again() -> None:
                 assert not results[-1].is_error, results[-1].text
 
 
-async def test_a_server_from_the_package_registry_is_understood() -> None:
+async def test_a_server_from_the_package_registry_is_understood(tmp_path: Path) -> None:
     """`mcp-server-time`, which many people run."""
-    time = McpServer("time", (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"))
-    async with offered(time) as tools:
+    home = tmp_path / "time"
+    time = McpServer("time", (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC"), home=home)
+    async with offered(time, confinement=await find_confinement(hidden=[])) as tools:
         moment = {"source_timezone": "Europe/Berlin", "time": "16:30", "target_timezone": "Asia/Tokyo"}
         result = await run(tools, "mcp_time_convert_time", **moment)
         assert not result.is_error
@@ -178,14 +190,15 @@ async def test_a_server_from_the_package_registry_is_understood() -> None:
 @pytest.mark.parametrize(
     "server",
     [
-        McpServer("gone", ("/no/such/program",)),
-        McpServer("gone", (sys.executable, "-c", "raise SystemExit(1)")),
+        McpServer("gone", ("/no/such/program",), access=STDIO.access),
+        McpServer("gone", (sys.executable, "-c", "raise SystemExit(1)"), access=STDIO.access),
+        McpServer("gone", STDIO.command),  # that nothing holds
         McpServer("gone", url="http://127.0.0.1:9/mcp"),
     ],
 )
 async def test_a_server_that_cannot_be_reached_has_growing_pauses(server: McpServer) -> None:
     clock = ManualClock()
-    link = McpLink(server, clock)
+    link = McpLink(server, clock, None)
     holding = asyncio.create_task(link.hold())
     pauses = []
     for _ in range(3):
@@ -198,6 +211,117 @@ async def test_a_server_that_cannot_be_reached_has_growing_pauses(server: McpSer
     holding.cancel()
     await asyncio.wait([holding])
     assert pauses == ["1", "2", "4"]
+
+
+class TestConfined:
+    """A server that looks around, in each of the confinements that work here."""
+
+    @pytest.fixture(params=["bubblewrap", "landlock"])
+    async def confinement(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Any:
+        if request.param == "landlock":
+            monkeypatch.setattr("agent.tools.mcp.confinement.OPTIONS", ())
+        found = await find_confinement(hidden=[data_dir])
+        if found is None or found.name != request.param:
+            pytest.skip(f"no {request.param} here")
+        return found
+
+    @pytest.fixture
+    def data_dir(self, tmp_path: Path) -> Path:
+        (tmp_path / "data" / "mcp").mkdir(parents=True)
+        (tmp_path / "data" / "secret").write_text("canary")
+        return tmp_path / "data"
+
+    @pytest.fixture
+    def held(self, data_dir: Path) -> McpServer:
+        home, readable = data_dir / "mcp" / "local", (ROOT, data_dir.parent)
+        return replace(STDIO, access=Access(readable=readable), home=home)
+
+    async def test_it_reads_what_it_may_and_writes_in_its_own_folder(
+        self, confinement: Confinement, held: McpServer, data_dir: Path, tmp_path: Path
+    ) -> None:
+        """Our data directory is not to be seen, though it lies in what may be read."""
+        (tmp_path / "shown").write_text("shown")
+        (writable := tmp_path / "writable").mkdir()
+        if confinement.name == "landlock":  # which takes nothing back of what it shows
+            held = replace(held, access=replace(held.access, readable=(ROOT, tmp_path / "shown")))
+        server = replace(held, access=replace(held.access, writable=(writable,)))
+        async with offered(server, confinement=confinement) as tools:
+            places = {
+                "own": "note",
+                "given": f"{writable}/note",
+                "shown": f"{tmp_path}/shown",
+                "ours": f"{data_dir}/secret",
+                "system": "/usr/note",
+                "shadow": "/etc/shadow",
+                "home": f"{Path.home()}/note",
+            }
+            found = {name: (await run(tools, "mcp_local_touch", path=place)).text for name, place in places.items()}
+        outcomes = {name: text.splitlines()[2] for name, text in found.items()}
+        assert {name: outcomes[name] for name in ("own", "given", "shown")} == {
+            "own": "written",
+            "given": "written",
+            "shown": "read: shown",
+        }
+        assert {outcomes[name] for name in ("ours", "system", "shadow", "home")} <= {"refused"}
+        assert (held.home / "note").read_text() == (writable / "note").read_text() == "note"
+
+    async def test_it_has_its_own_environment_and_ends_with_us(
+        self, confinement: Confinement, held: McpServer, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("OPENAI_API_KEY", "LOGNAME", "USER", "SHELL"):
+            monkeypatch.setenv(name, "of the agent")
+        if confinement.name == "landlock":
+            held = replace(held, access=Access(readable=(ROOT,)))
+        marked = replace(held, environment={**held.environment, "GIVEN": (mark := secrets.token_hex(16))})
+        async with offered(marked, confinement=confinement) as tools:
+            given = (await run(tools, "mcp_local_environment")).text
+            assert f"GIVEN={mark}" in given
+            assert "of the agent" not in given
+            assert [line for line in given.splitlines() if line.startswith("HOME=")] != [f"HOME={Path.home()}"]
+            assert len(await asyncio.to_thread(with_mark, mark)) >= 1
+        await until(lambda: with_mark(mark) == [])
+
+    async def test_it_cannot_look_into_the_process_that_started_it(
+        self, confinement: Confinement, held: McpServer, data_dir: Path
+    ) -> None:
+        """Where our keys are, of whatever user both are."""
+        server = replace(held, access=Access(readable=(ROOT,)))
+        async with offered(server, confinement=confinement) as tools:
+            for name in ("environ", "maps", "root/etc/hostname"):
+                found = (await run(tools, "mcp_local_touch", path=f"/proc/{os.getpid()}/{name}")).text
+                assert found.splitlines()[2] == "refused", name
+
+    async def test_what_its_command_names_can_be_read_and_not_written(
+        self, confinement: Confinement, held: McpServer, tmp_path: Path
+    ) -> None:
+        (tmp_path / "named").mkdir()
+        (tmp_path / "named" / "note").write_text("named")
+        command = (*held.command, f"--folder={tmp_path}/named", "/" + "x" * 5000)
+        server = replace(held, command=command, access=Access(readable=(ROOT,)))
+        async with offered(server, confinement=confinement) as tools:
+            for name, outcome in (("note", "read: named"), ("new", "refused")):
+                found = (await run(tools, "mcp_local_touch", path=f"{tmp_path}/named/{name}")).text
+                assert found.splitlines()[2] == outcome
+
+    async def test_it_is_kept_from_the_network_where_the_settings_say_so(
+        self, confinement: Confinement, held: McpServer, data_dir: Path
+    ) -> None:
+        alone = replace(held, access=Access(has_network=False, readable=(ROOT,)))
+        open_to_all = replace(held, access=Access(readable=(ROOT,)))
+        if confinement.name == "landlock":
+            assert "cannot keep it from the network" in not_held(alone.access, confinement)
+            return
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            outcomes = []
+            for server in (alone, open_to_all):
+                async with offered(server, confinement=confinement) as tools:
+                    outcomes.append((await run(tools, "mcp_local_connect", port=port)).is_error)
+        assert outcomes == [True, False]
+
+
+def with_mark(mark: str) -> list[int]:
+    return marked(f"GIVEN={mark}")
 
 
 def test_names_fit_every_provider_and_stay_apart() -> None:

@@ -27,7 +27,7 @@ from gateway.config import QueueMode, Settings
 from gateway.config.access import Access
 from gateway.config.attachments import Attachments
 from gateway.config.cache import Cache
-from gateway.config.limits import Limits
+from gateway.config.limits import GuestAllowance, Limits, PotAllowance
 from gateway.config.memory import Memory
 from gateway.config.routing import Routing
 from gateway.config.schedules import Schedules
@@ -56,6 +56,8 @@ from gateway.store.store import SqlStore
 from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
+DEARER = Limits(guest=GuestAllowance(usd=0), pot=PotAllowance(usd=0))
+"""Models of tests cost half a dollar a call, which no day of a guest bears; tokens and turns are limited as usual."""
 _numbers = count(1)
 
 
@@ -236,7 +238,7 @@ async def running_agent(
         queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=access or Access(admins=admins, default=StrangerRule.OPEN),
         tools=tools or Tools(),
-        limits=limits or Limits(),
+        limits=limits or DEARER,
         cache=cache or Cache(),
         memory=memory or Memory(),
         schedules=schedules or Schedules(),

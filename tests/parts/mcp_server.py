@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
+from pathlib import Path
 from typing import Literal
 
 import uvicorn
@@ -49,6 +51,25 @@ def pid() -> str:
     return str(os.getpid())
 
 
+@server.tool()
+def touch(path: str) -> str:
+    """Read a file that is there, or write one."""
+    try:
+        if Path(path).exists():
+            return f"read: {Path(path).read_text()}"
+        Path(path).write_text("note")
+    except OSError:
+        return "refused"
+    return "written"
+
+
+@server.tool()
+def connect(port: int) -> str:
+    """Connect to this machine."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5):
+        return "connected"
+
+
 @server.tool(name="a.name with everything/that no provider takes, and longer than sixty-four characters at that")
 def odd() -> str:
     """Oddly named."""
@@ -69,7 +90,7 @@ def guarded(app: ASGIApp) -> ASGIApp:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if len(sys.argv) == 2:
         uvicorn.run(guarded(server.streamable_http_app()), host="127.0.0.1", port=int(sys.argv[1]), log_level="error")
     else:
         print("what a server says on its standard error", file=sys.stderr)

@@ -82,11 +82,11 @@ def test_an_answer_is_read_as_it_is_written_and_nothing_is_denied_for_good(kind:
     is_known = kind is ControlKind.APPROVE or lasts is Lasts.ONCE
     assert code_in(kind, answer.partition(" ")[2]) == ("K7QM2PXA" if is_known else "")
     assert lasts_of(answer) is lasts
-    assert lasts_of(answer.upper()) is lasts
+    assert lasts_of(f"{answer.upper()} \n") is lasts
 
 
 @pytest.mark.parametrize(
-    "argument", ["", "K7QM2PXA forever", "K7QM2PXA always always", "../etc", "K7QM2PXA\u202ealways"]
+    "argument", ["", "K7QM2PXA forever", "K7QM2PXA\nalways", "K7QM2PXA always always", "../etc", "K7QM2PXA\u202ealways"]
 )
 def test_anything_else_is_an_answer_to_nothing(argument: str) -> None:
     assert code_in(ControlKind.APPROVE, argument) == ""

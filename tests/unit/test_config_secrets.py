@@ -155,6 +155,7 @@ def readers_of_the_environment(source: str) -> list[int]:
 OTHER_READERS = {
     "gateway/bus/embedded.py": "asks the system for its runtime directory",
     "agent/model/litellm_client.py": "tells litellm what it takes in no other way",
+    "agent/tools/mcp/confinement.py": "hands an MCP server its own on",
     "channels/slack/bolt.py": "hides variables that slack-bolt would obey",
 }
 

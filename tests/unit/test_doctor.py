@@ -23,6 +23,7 @@ from gateway.doctor.machine import (
     check_data_dir,
     check_disk,
     check_limits,
+    check_mcp,
     check_model,
     check_models,
     check_ports,
@@ -239,6 +240,24 @@ async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> 
     missing = await found(TRIVET_SUBAGENTS__CONFINEMENT="bubblewrap", PATH=str(tmp_path))
     assert (missing.state, "does not work here" in missing.seen) == (State.WRONG, True)
     assert (await found(TRIVET_SUBAGENTS__ENABLED="false")).state is State.OK
+
+
+async def test_what_would_hold_the_programs_of_mcp_servers_is_tried_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those that are not started, and of those that the settings let go."""
+
+    async def found(**tools: str) -> list[Finding]:
+        variables = {f"TRIVET_TOOLS__{name.upper()}": value for name, value in tools.items()}
+        environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), **variables}
+        return await check_mcp(settings_of(environ), environ)
+
+    assert await found(mcp='["docs=https://docs.example/mcp"]') == []
+    free = await found(mcp='["time=serve"]', mcp_access='["time.confined=off"]')
+    assert [(each.state, "nothing holds time" in each.seen) for each in free] == [(State.WARNING, True)]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    alone = await found(mcp='["time=serve"]', mcp_access='["time.network=off"]')
+    assert [(each.state, "not started: mcp_time" in each.seen) for each in alone] == [(State.WRONG, True)]
 
 
 # --- models

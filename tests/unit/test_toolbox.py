@@ -28,6 +28,7 @@ FILE = """
 policy = ["allow write for member in dm", "allow mcp_local_add", "deny file_delete"]
 mcp = ["local=program --flag 'two words'", "docs=https://docs.example/mcp"]
 mcp_secrets = ["docs.Authorization=Bearer of-the-docs", "local.API_KEY=of-the-program"]
+mcp_access = ["local.read=/srv/docs", "local.write=/srv/out", "local.read=/srv/a b", "local.network=off"]
 databases = ["shop=postgresql+asyncpg://me:of-the-shop@db.example/shop"]
 [tools.web]
 engine = "brave"
@@ -46,7 +47,16 @@ def file(tmp_path: Path) -> Path:
 def test_lines_are_taken_apart(file: Path) -> None:
     tools = load_settings(file, {}).settings.tools
     assert tools.mcp_servers == (
-        McpSetting("local", ("program", "--flag", "two words"), "", {"API_KEY": "of-the-program"}),
+        McpSetting(
+            "local",
+            ("program", "--flag", "two words"),
+            "",
+            {"API_KEY": "of-the-program"},
+            is_confined=True,
+            has_network=False,
+            readable=(Path("/srv/docs"), Path("/srv/a b")),
+            writable=(Path("/srv/out"),),
+        ),
         McpSetting("docs", (), "https://docs.example/mcp", {"Authorization": "Bearer of-the-docs"}),
     )
     assert tools.database_urls == {"shop": "postgresql+asyncpg://me:of-the-shop@db.example/shop"}
@@ -77,6 +87,8 @@ def test_secrets_of_tools_are_known_to_the_scrubber_and_shown_to_nobody(file: Pa
         ("mcp", "Bad Name=x"),
         ("mcp", "time='unclosed"),
         ("mcp_secrets", "of-the-program"),
+        ("mcp_access", "local.read=here"),
+        ("mcp_access", "local.confined=on"),
         ("databases", "of-the-program"),
     ],
 )
@@ -137,6 +149,7 @@ async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> 
     path.write_text(
         f'[tools]\npolicy = ["allow write for member in dm", "allow mcp_local_add", "deny file_delete"]\n'
         f'mcp = ["{program}"]\nmcp_secrets = ["local.PYTHONPATH={ROOT}"]\n'
+        f'mcp_access = ["local.read={ROOT}"]\n'
     )
     settings = load_settings(path, {}).settings.tools
     async with open_toolbox(
@@ -160,6 +173,32 @@ async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> 
         calls = [call("file_write", path="a", content="x"), call("file_delete", path="a")]
         assert [result.is_error for result in await tools.run_round(member, calls)] == [False, True]
         assert "\n3\n" in (await run(tools, "mcp_local_add", a=1, b=2)).text
+
+
+async def test_a_server_that_nothing_would_hold_is_not_started_and_said_to_be_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: only where the settings let it go."""
+    monkeypatch.setattr("agent.tools.mcp.confinement.OPTIONS", ())
+    monkeypatch.setattr("agent.tools.execution.landlock.version", lambda: 0)
+    path = tmp_path / "trivet.toml"
+    program = f"{sys.executable} -m tests.parts.mcp_server"
+    path.write_text(
+        f'[tools]\nmcp = ["held={program}", "free={program}"]\nmcp_access = ["free.confined=off"]\n'
+        f'mcp_secrets = ["free.PYTHONPATH={ROOT}", "held.PYTHONPATH={ROOT}"]\n'
+    )
+    async with open_toolbox(
+        load_settings(path, {}).settings.tools,
+        workspaces=Workspaces(tmp_path / WORKSPACES),
+        own=(),
+        databases=Foreign({}),
+        scrubber=Scrubber(),
+        clock=SystemClock(),
+    ) as tools:
+        await until(lambda: any(spec.name == "mcp_free_add" for spec in tools.specs))
+        assert not any(spec.name.startswith("mcp_held") for spec in tools.specs)
+        (off,) = tools.overview(context())["mcp held"]
+        assert off.startswith("mcp_held (off: neither bubblewrap nor Landlock works here")
 
 
 async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from agent.subagents.cage.capabilities import give_up_capabilities
 from agent.tools.execution import landlock, seccomp
+from agent.tools.execution.capabilities import give_up_capabilities
 from agent.tools.files.workspace import parts_of
 from gateway.dumpable import close_to_others
 

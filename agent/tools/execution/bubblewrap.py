@@ -10,11 +10,14 @@ from typing import Final
 
 from agent.tools.execution.families import Namespace
 
-APART: Final = (
-    *("--unshare-user", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv"),
+WITHOUT_RIGHTS: Final = (
+    *("--unshare-user", "--unshare-all", "--die-with-parent", "--new-session"),
     *("--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL"),
 )
 """No network, no process of others, nobody's rights, and an end with us."""
+
+APART: Final = (*WITHOUT_RIGHTS, "--clearenv")
+"""Neither an environment."""
 
 SEALED: Final = ("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
 """Last of all. /proc too: where Trivet runs as root, the kernel takes the sandbox's user for root there. /dev, because

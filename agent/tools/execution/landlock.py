@@ -21,6 +21,8 @@ _SET_NO_NEW_PRIVS: Final = 38  # <linux/prctl.h>
 
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3
 _REFER, _TRUNCATE, _DEVICES = 1 << 13, 1 << 14, 1 << 15
+_EXECUTE, _WRITE_FILE = 1 << 0, 1 << 1
+_OF_A_FILE: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _DEVICES
 _PATH_ONLY: Final = getattr(os, "O_PATH", 0)  # only Linux has it
 _FIRST: Final = (1 << 13) - 1  # everything that version 1 knows: execute, write, read, remove, make
 _SINCE: Final = ((2, _REFER), (3, _TRUNCATE), (5, _DEVICES))
@@ -52,17 +54,25 @@ def version() -> int:
     return max(int(_LIBC.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _ASK_VERSION)), 0)
 
 
-def give_up(*, readable: Iterable[Path], writable: Iterable[Path]) -> None:
-    """From now on this thread, and whatever it starts, reaches nothing but these folders. Raises `OSError`.
+def give_up(
+    *,
+    readable: Iterable[Path],
+    writable: Iterable[Path],
+    executable: Iterable[Path] = (),
+    has_network: bool = False,
+) -> None:
+    """From now on this thread, and whatever it starts, reaches nothing but these places; what may be executed may be
+    read. Raises `OSError`.
 
     What is open stays open, and other threads go on as before: call it before there are any.
     """
     known = version()
     every = _FIRST | sum(right for since, right in _SINCE if known >= since)
-    wanted = _Ruleset(every, _TCP if known >= _TCP_SINCE else 0, _SCOPES if known >= _SCOPES_SINCE else 0)
+    tcp = _TCP if known >= _TCP_SINCE and not has_network else 0
+    wanted = _Ruleset(every, tcp, _SCOPES if known >= _SCOPES_SINCE else 0)
     rules = _done(_LIBC.syscall(_CREATE_RULESET, ctypes.byref(wanted), ctypes.c_size_t(_size(known)), 0))
     try:
-        for places, rights in ((readable, READING), (writable, WRITING)):
+        for places, rights in ((readable, READING), (writable, WRITING), (executable, READING | _EXECUTE)):
             for place in places:
                 _allow(rules, place, rights & every)
         never_gain_rights()
@@ -84,6 +94,8 @@ def _size(known: int) -> int:
 
 
 def _allow(rules: int, place: Path, rights: int) -> None:
+    if not place.is_dir():
+        rights &= _OF_A_FILE
     folder = os.open(place, _PATH_ONLY | os.O_CLOEXEC)
     try:
         rule = _Beneath(rights, folder)

@@ -192,8 +192,9 @@ class Holdings:
         with self._lock:
             known = dict(self._owners)
         found = {name: known.get(name) or _owner_in(self._root / name) for name in names}
-        with self._lock:
-            self._owners = found
+        with self._lock:  # a home that was made meanwhile may be in no list yet
+            self._owners = found | {name: whose for name, whose in self._owners.items() if name not in known}
+            names |= self._owners.keys()
             self._bytes = {name: size for name, size in self._bytes.items() if name in names}
             self._listed_at_ns = changed_at_ns
 

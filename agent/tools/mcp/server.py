@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from agent.limits import MCP_BACKOFF_S, MCP_CALL_S, MCP_START_S, MCP_TOOLS_MAX
+from agent.tools.mcp.confinement import NOT_TOLD, Access, Confinement, Launch
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ports import Clock
 
@@ -32,7 +33,8 @@ _PAGES_MAX: Final = 16
 @dataclass(frozen=True, slots=True)
 class McpServer:
     """How to reach a server: `command` starts one that speaks on its standard streams, `url` is one that speaks
-    streamable HTTP. `environment` is all the started one gets, besides a path, a home and a locale."""
+    streamable HTTP. `environment` is all the started one gets, besides a path, a home and a locale; `access` is what it
+    reaches, and `home` the folder that is its own."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -40,13 +42,16 @@ class McpServer:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = MCP_CALL_S
+    access: Access = NOT_TOLD
+    home: Path = Path("/")
 
 
 class McpLink:
     """The connection to one server."""
 
-    def __init__(self, server: McpServer, clock: Clock) -> None:
+    def __init__(self, server: McpServer, clock: Clock, confinement: Confinement | None) -> None:
         self.server = server
+        self._confinement = confinement
         self._clock = clock
         self._wanted = asyncio.Event()
         self._lost = asyncio.Event()
@@ -141,7 +146,7 @@ class McpLink:
             raise ToolError(f"the MCP server {self.server.name} did not start in time") from error
 
     async def _serve(self, opening: asyncio.Future[Client]) -> None:
-        async with _open(self.server) as client:
+        async with _open(self.server, self._confinement) as client:
             self._failures = 0
             opening.set_result(client)
             _log.info("mcp.connected", server=self.server.name)
@@ -157,7 +162,7 @@ class McpLink:
 
 
 @asynccontextmanager
-async def _open(server: McpServer) -> AsyncIterator[Client]:
+async def _open(server: McpServer, confinement: Confinement | None) -> AsyncIterator[Client]:
     """An open connection. The SDK is loaded here: a second of work and 50 MB that only its users shall pay."""
     import httpx2  # noqa: PLC0415
     from mcp import Client, StdioServerParameters, stdio_client  # noqa: PLC0415
@@ -167,8 +172,10 @@ async def _open(server: McpServer) -> AsyncIterator[Client]:
         if server.command:
             # What it says on its standard error may hold anything, and nobody has scrubbed it.
             silence = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))  # noqa: ASYNC230, SIM115 - never blocks, closed with the stack
-            program, *arguments = server.command
-            parameters = StdioServerParameters(command=program, args=arguments, env=dict(server.environment))
+            launch = await asyncio.to_thread(_launch, server, confinement)
+            parameters = StdioServerParameters(
+                command=launch.program, args=list(launch.arguments), env=dict(launch.environment)
+            )
             transport = stdio_client(parameters, errlog=silence)
         else:
             timeout = httpx2.Timeout(MCP_START_S, read=server.timeout_s + MCP_START_S)
@@ -178,3 +185,14 @@ async def _open(server: McpServer) -> AsyncIterator[Client]:
         async with asyncio.timeout(MCP_START_S):
             client = await stack.enter_async_context(Client(transport))
         yield client
+
+
+def _launch(server: McpServer, confinement: Confinement | None) -> Launch:
+    """How it is started. Raises `OSError`, also where nothing could hold a server that is to be held. Blocks."""
+    if not server.access.is_confined:
+        program, *arguments = server.command
+        return Launch(program, tuple(arguments), server.environment)
+    if confinement is None:
+        raise PermissionError("nothing holds it here")
+    server.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return confinement.launch(server.command, server.environment, server.access, server.home)

@@ -20,6 +20,7 @@ from agent.limits import (
     MCP_TOOL_NAME_CHARS_MAX,
 )
 from agent.model.client import ToolSpec
+from agent.tools.mcp.confinement import Confinement
 from agent.tools.mcp.server import McpLink, McpServer
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
@@ -51,8 +52,11 @@ _SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
 class McpTools:
     """All configured servers. `run` keeps them and offers their tools as they become known."""
 
-    def __init__(self, servers: Sequence[McpServer], scrubber: Scrubber, clock: Clock) -> None:
-        self._links = tuple(McpLink(server, clock) for server in servers)
+    def __init__(
+        self, servers: Sequence[McpServer], scrubber: Scrubber, clock: Clock, confinement: Confinement | None
+    ) -> None:
+        """`confinement` holds those that are programs, but those that the settings let go."""
+        self._links = tuple(McpLink(server, clock, confinement) for server in servers)
         self._scrubber = scrubber
 
     async def run(self, offer: Callable[[Sequence[Tool]], None]) -> None:

@@ -1,4 +1,4 @@
-"""Capabilities: what makes root more than others. A child of root gives up all of them but the one for files.
+"""Capabilities: what makes root more than others. A program of root's gives up all of them but the one for files.
 
 Without them it sets no clock and no host name, touches no process that has more, which its parent does, and so reads
 neither its environment nor its memory. Facts from <linux/capability.h> and capabilities(7).
