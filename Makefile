@@ -11,7 +11,7 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test test-llm check lint types fmt faults bench bench-scrub fuzz words lock
+.PHONY: help setup demo up test test-llm check lint stats types fmt faults bench bench-scrub fuzz words lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -61,6 +61,9 @@ lint: $(READY) ## ruff and import-linter
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports --no-cache
+
+stats: $(CHECKED) ## how heavy the code is: the figures that tests/architecture never lets grow
+	$(BIN)/python -m tests.architecture.code_stats
 
 types: $(CHECKED) ## mypy, strict, source and tests
 	$(BIN)/mypy $(SOURCES)

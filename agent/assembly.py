@@ -33,7 +33,6 @@ from agent.commands.linking import linking_commands
 from agent.commands.memory import memory_commands
 from agent.commands.plan import plan_commands
 from agent.commands.profiles import profile_commands
-from agent.commands.remind import remind_commands
 from agent.commands.splitting import may_split
 from agent.commands.table import CommandRow, CommandTable
 from agent.commands.undoing import undo_command
@@ -45,6 +44,10 @@ from agent.compacting.room import Rooms
 from agent.conversing import Conversing
 from agent.engine import Engine
 from agent.engines.claude import ClaudeEngine, is_claude
+from agent.features.schedules.commands import remind_commands
+from agent.features.schedules.scheduler import Scheduler
+from agent.features.schedules.service import ScheduleService
+from agent.features.schedules.tool import schedule_tools
 from agent.limits import LAST_WORDS_S
 from agent.memory.embedder import ChargedEmbedder
 from agent.memory.knowledge import Memory
@@ -62,11 +65,9 @@ from agent.prompting.sections import RuntimeFacts
 from agent.prompting.system import SkillLayers, SystemPrompts
 from agent.running.background import Background
 from agent.running.bell import Bell
-from agent.schedules.desk import Desk
 from agent.services.announcing import Announcing
 from agent.services.control import ControlLane
 from agent.services.deciding import Deciding
-from agent.services.firing import Firing
 from agent.services.pressing import Pressing
 from agent.services.suggesting import Suggesting
 from agent.steps import Steps
@@ -86,7 +87,6 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.lending import Lender
 from agent.tools.memory import memory_tools
 from agent.tools.registry import ToolRegistry
-from agent.tools.schedule import schedule_tools
 from agent.tools.skills import skill_tools
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
@@ -232,8 +232,10 @@ class _Parts:
             admins=settings.access.admins,
         )
         later, bell = settings.schedules, Bell()
-        self._desk = Desk(store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring)
-        self.firing = Firing(
+        self._schedules = ScheduleService(
+            store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring
+        )
+        self.firing = Scheduler(
             store.schedules, bus.intake, self.people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
         self._ends = Bell()
@@ -261,7 +263,7 @@ class _Parts:
                 *todo_tools(self._store, self._scrubber),
                 *(memory_tools(self._memory, self._scrubber) if remembers else ()),
                 *skill_tools(self._skills.of),
-                *schedule_tools(self._desk),
+                *schedule_tools(self._schedules),
             ],
             databases=Foreign(self._settings.tools.database_urls),
             scrubber=self._scrubber,
@@ -397,7 +399,7 @@ class _Parts:
                 store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish_notice
             ),
             *profile_commands(),
-            *remind_commands(self._desk, scrubber, self._clock, heartbeat_minutes=minutes),
+            *remind_commands(self._schedules, scrubber, self._clock, heartbeat_minutes=minutes),
             *plan_commands(planning, scrubber),
             *answering_commands(),
             *access_commands(keeper),

@@ -48,11 +48,6 @@ class Batch:
         """A command is always alone in its batch (`agent.working.batches.first_batch`)."""
         return find_command(self.messages[0].text) is not None
 
-    @property
-    def is_said(self) -> bool:
-        """Whether its messages are part of the conversation."""
-        return not self.is_command and not self.messages[0].only_mends
-
 
 def reply_id_of(turn_id: str) -> str:
     """The id of the one reply that a turn leaves, known before there is any."""

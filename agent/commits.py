@@ -64,10 +64,6 @@ class Commits:
         barrier = taken.suspension.barrier
         return self._commit(batch, session, TurnState.DONE, taken, reply if has_news else None, barrier=barrier)
 
-    def silent(self, batch: Batch, session: Session) -> TurnCommit:
-        """What a turn leaves behind in which nobody said anything."""
-        return self._commit(batch, session, TurnState.DONE, StepsTaken(), None)
-
     def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
 

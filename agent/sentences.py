@@ -94,24 +94,14 @@ def dead_sentence(reference: str, words: Words) -> str:
 def removed_note(removed: Iterable[RemovedSecrets], words: Words) -> str:
     """Tells the author which secrets were taken out of what he wrote; empty if none were. Kinds and counts only.
     A text that could not be looked through is no secret: `UNREAD_NOTE` tells of it."""
-    in_one: Counter[str] = Counter()
-    together: Counter[str] = Counter()
+    found: Counter[str] = Counter()
     for item in removed:
         if item.kind != WHOLE_TEXT_KIND:
-            (together if item.is_joined else in_one)[item.kind] += item.count
-    notes = []
-    if in_one:
-        notes.append(
-            words.say("> I removed what looked like a secret from your message ({kinds}).", kinds=_listed(in_one))
-        )
-    if together:
-        notes.append(
-            words.say(
-                "> Your last messages together held what looked like a secret ({kinds}). I removed its parts.",
-                kinds=_listed(together),
-            )
-        )
-    return "\n".join([*notes, words.say("> Please replace it: it was sent in a chat.")]) if notes else ""
+            found[item.kind] += item.count
+    if not found:
+        return ""
+    note = words.say("> I removed what looked like a secret from your message ({kinds}).", kinds=_listed(found))
+    return f"{note}\n{words.say('> Please replace it: it was sent in a chat.')}"
 
 
 def unchecked_notes(answer: CleanText, removed: Iterable[RemovedSecrets], words: Words) -> tuple[CleanText, ...]:

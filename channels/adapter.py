@@ -30,20 +30,12 @@ MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
 """In every language: what stands in front of words that are looked for."""
 
 
-HELD_POLL_S: Final = 0.5
-"""Telegram answers one who asks for the same updates more often with a single one of them."""
-
-
 class QueueFull(BusUnavailable):
     """The bus has as much as it may hold. As with a bus that is away, the platform is told nothing yet."""
 
 
 class Outcome(StrEnum):
-    """What became of a message at the door. After any of these but HELD the platform may be told "received"."""
-
-    HELD = "held"
-    """Not taken yet: it may be the first half of something. Bring it again every HELD_POLL_S until it is taken, and
-    meanwhile go on with what else is said."""
+    """What became of a message that was handed in. After any of these the platform may be told "received"."""
 
     QUEUED = "queued"
     AMENDED = "amended"

@@ -29,12 +29,12 @@ from agent.subagents.wakes.staleness import stale_among
 from agent.titles.naming import nameable
 from agent.titles.titler import Titler
 from agent.turn import TurnTaker
-from agent.working.batches import first_batch, leading, mended
+from agent.working.batches import first_batch, leading
 from agent.working.closing import put_out
 from agent.working.runs import Beat, Run, RunPorts
 from gateway.contracts.entries import Committed, Session, TurnCommit, TurnStart, Usage
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
-from gateway.contracts.ids import SessionKey, turn_id_of
+from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import CancelKind, Claim, Scrubber
 from gateway.limits import RETRY_DELAYS_S
@@ -109,7 +109,7 @@ class Answering:
 
     async def _answer(self, run: Run) -> None:
         claim = run.claim
-        lane = mended(claim.messages)
+        lane = claim.messages
         taken = first_batch(lane)
         stale = await insist(lambda: stale_among(self._store.tasks, taken))
         wanted = [message for message in taken if message.id not in stale]
@@ -128,7 +128,6 @@ class Answering:
                 handled = leading(taken, lambda message: message.id not in start.fresh_ids)
                 await self._publish_again(run, batch, start, handled)
                 return
-            self._forget_halves(batch.key, messages)
             run.begin(replace(batch, messages=fresh, is_first=start.is_first), lane[len(taken) :])
             await self._take(run, start, is_heard=messages[0].id not in unheard)
 
@@ -139,7 +138,7 @@ class Answering:
             fence=batch.fence,
             messages=batch.messages,
             now_ms=batch.begun_at_ms,
-            is_said=batch.is_said,
+            is_said=not batch.is_command,
         )
 
     async def _pass_over(self, run: Run, messages: Sequence[InboundMessage]) -> None:
@@ -161,10 +160,7 @@ class Answering:
         batch, session, taken = run.batch, start.session, StepsTaken()
         assert batch is not None
         commit: TurnCommit | None = None
-        if batch.messages[0].only_mends:
-            run.settle()
-            commit = self._commits.silent(batch, session)
-        elif run.cancelled is None and not is_heard:
+        if run.cancelled is None and not is_heard:
             run.settle()
             _log.info("turn.unheard")
             commit = self._commits.stopped(batch, session, taken)
@@ -210,14 +206,7 @@ class Answering:
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
 
-    def _forget_halves(self, key: SessionKey, messages: Sequence[InboundMessage]) -> None:
-        """The halves of secrets that these messages completed are in no mailbox and in no answer any more; what the
-        bus wrote to its disk meanwhile is to know nothing of them either."""
-        if any(message.mends for message in messages):
-            self._background.start(self._bus.forget_log(key))
-
     def _follow_up(self, finished: Finished) -> None:
-        self._forget_halves(finished.batch.key, (*finished.batch.messages, *finished.taken.joined))
         for after in self._afterwards:
             self._background.start(after(finished))
 

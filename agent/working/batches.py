@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from gateway.contracts.commands import find_command
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.schedules import is_firing
-
-
-def mended(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
-    """The messages of a lane, none of them with a half of a secret whose other half is in one behind it."""
-    mends = {mend.message_id: mend for message in messages for mend in message.mends}
-    return tuple(
-        replace(message, text=mends[message.id].mended(message.text)) if message.id in mends else message
-        for message in messages
-    )
 
 
 def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
@@ -43,5 +33,5 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 
 
 def _is_alone(message: InboundMessage) -> bool:
-    """A command is no conversation, and in a turn that a schedule began nobody is present; nor is what only mends."""
-    return find_command(message.text) is not None or is_firing(message) or message.only_mends
+    """A command is no conversation, and in a turn that a schedule began nobody is present."""
+    return find_command(message.text) is not None or is_firing(message)

@@ -1,4 +1,4 @@
-"""What a person wrote becomes a message for the bus: scrubbed, joined with what came before it, bounded.
+"""Turn what a person wrote into a message for the bus: scrubbed and bounded.
 
 Everything of it that goes any further is clean: text, names of people and files.
 """
@@ -6,36 +6,77 @@ Everything of it that goes any further is clean: text, names of people and files
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Final
+from typing import Final, TypeAlias
 
 from channels.inbound.bounding import fit, fitting
-from channels.inbound.halves import PARTS_MAX, Part, linked, part_of, torn
 from channels.inbound.names import clean_name
 from channels.inbound.quoting import quoted
 from channels.normalized import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import Attachment, Finding, InboundMessage, Quote, RemovedSecrets, clipped, own_words
+from gateway.contracts.messages import Attachment, Finding, InboundMessage, Quote, RemovedSecrets, clipped
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.scrub import removed_secrets
-from gateway.scrub.continued import continued, revealed
+from gateway.scrub.carryover import open_ending, scrub_after
 
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 FILES_MAX: Final = 12  # of one message: more than are ever fetched, so that its author is told of the others
+ENDING_TTL_S: Final = 60.0  # who announces a password says it within seconds
+ENDINGS_MAX: Final = 1_000  # people who speak to one account within a minute
 REFERENCE_CHARS_MAX: Final = 512  # Telegram's have about a hundred
 MEDIA_TYPE_CHARS_MAX: Final = 127  # two names of 63 at most (RFC 6838)
 _LANGUAGE: Final = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
-    """A message fit for its lane; the earlier ones that must not stay as they are; what to remember of them all."""
+_Author: TypeAlias = tuple[str, ...]
 
-    message: InboundMessage
-    mended: tuple[InboundMessage, ...]
-    parts: tuple[Part, ...]
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The newest message of an author: the ending that was open before it, and the one that it leaves."""
+
+    message_id: str
+    before: str
+    after: str
+    until_ms: int
+
+
+class OpenEndings:
+    """Remember which announcement each author's newest message in a place leaves open.
+
+    In memory only, bounded in number, length and time; a process that started later remembers nothing.
+    """
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[_Author, _Said] = OrderedDict()
+
+    def before(self, incoming: Incoming, now_ms: int) -> str:
+        """Return what is open before this message, or before the message that this is an edit of."""
+        said = self._said.get(_author_of(incoming))
+        if said is None or said.until_ms <= now_ms:
+            return ""
+        return said.before if said.message_id == incoming.id else said.after
+
+    def keep(self, incoming: Incoming, now_ms: int) -> None:
+        """Remember this message as the newest of its author."""
+        author, before = _author_of(incoming), self.before(incoming, now_ms)
+        until_ms = now_ms + int(ENDING_TTL_S * 1000)
+        self._said[author] = _Said(incoming.id, before, open_ending(incoming.text), until_ms)
+        self._said.move_to_end(author)
+        while len(self._said) > ENDINGS_MAX:
+            self._said.popitem(last=False)
+
+    def is_newest(self, incoming: Incoming) -> bool:
+        """Tell whether its author has said nothing since."""
+        said = self._said.get(_author_of(incoming))
+        return said is not None and said.message_id == incoming.id
+
+
+def _author_of(incoming: Incoming) -> _Author:
+    return (incoming.channel, incoming.account, incoming.user_id, *incoming.place)
 
 
 class Cleaner:
@@ -48,73 +89,39 @@ class Cleaner:
         self._scope = scope
         self._language = language
 
-    def clean(self, incoming: Incoming, before: Sequence[Part] = ()) -> Cleaned:
-        """The message in the light of what its author said before, oldest first."""
-        near, far = linked(before)
+    def clean(self, incoming: Incoming, ending: str = "") -> InboundMessage:
+        """Return the message as it goes on the bus; `ending` is what its author's last message left open."""
         key = incoming.key(self._scope)
         scrubber = self._scrubber.for_chat(str(key))
-        read = continued(scrubber, [part.raw for part in near], incoming.text)
-        parts, mends = torn(near, read.reach, read.placeholder)
-        quoting = quoted(incoming, scrubber)
-        if quoting.ending is not None and not read.is_joined:
-            read = quoting.ending
-        bounded = fit(read.text)
-        message = InboundMessage(
+        text, found = scrub_after(scrubber, ending, incoming.text)
+        bounded = fit(text)
+        return InboundMessage(
             id=incoming.id,
             key=key,
             address=incoming.address,
-            text=read.text if bounded == read.text else scrubber.scrub(bounded),
+            text=text if bounded == text else scrubber.scrub(bounded),
             author_id=incoming.user_id,
             author_name=clean_name(incoming.author_name, scrubber),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
             attachments=_attachments(incoming.attachments, scrubber),
-            removed=_removed(read.found, incoming.attachments, scrubber, is_joined=read.is_joined),
-            mends=mends,
+            removed=_removed(found, incoming.attachments, scrubber),
             language=self._language or _language(incoming.language),
-            quotes=fitting(_with_files(quoting.quotes, incoming, scrubber)),
+            quotes=fitting(_with_files(quoted(incoming, scrubber), incoming, scrubber)),
             place=() if key.place else incoming.place,
             realm=incoming.realm,
             is_aside=incoming.is_aside,
             is_nameable=incoming.is_nameable,
         )
-        torn_ids = {mend.message_id for mend in mends}
-        mended = tuple(part.message for part in parts if part.message.id in torn_ids)
-        newest = part_of(message, incoming.text, goes_on=read.may_go_on)
-        is_served = read.reach > 0 and not read.may_go_on
-        return Cleaned(message, mended, (newest,) if is_served else (*far, *parts, newest)[-PARTS_MAX:])
-
-    def belated(self, part: Part, edit: Incoming) -> InboundMessage | None:
-        """What mends a message that was answered before an edit showed that it ends in half a secret. None: the edit
-        shows nothing of the kind."""
-        scrubber = self._scrubber.for_chat(str(part.message.key))
-        reach, placeholder = revealed(scrubber, part.raw, edit.text)
-        _, mends = torn((part,), reach, placeholder)
-        nothing = own_words("")
-        return (
-            replace(part.message, id=f"{edit.id}#mended", text=nothing, attachments=(), removed=(), mends=mends)
-            if mends
-            else None
-        )
-
-    def forestalled(self, cleaned: Cleaned, following: Incoming) -> Cleaned:
-        """A message that is not on its lane yet, without the first half of what `following` ends."""
-        *earlier, newest = self.clean(following, cleaned.parts).mended or (cleaned.message,)
-        if newest.id != cleaned.message.id:
-            return cleaned
-        (*parts, last) = cleaned.parts
-        hidden = replace(last, message=newest, bare=0)
-        return Cleaned(newest, (*cleaned.mended, *earlier), (*parts, hidden))
 
 
 def _removed(
-    found: Sequence[Finding], files: Sequence[FileReference], scrubber: Scrubber, *, is_joined: bool
+    found: Sequence[Finding], files: Sequence[FileReference], scrubber: Scrubber
 ) -> tuple[RemovedSecrets, ...]:
-    """What the author is told: how many of each kind, in the text and in the names of files."""
-    in_text = (replace(removed, is_joined=is_joined) for removed in removed_secrets(found))
+    """Count what the author is told of: how many of each kind, in the text and in the names of files."""
     in_names = removed_secrets(finding for file in files for finding in scrubber.findings(file.name))
-    return (*in_text, *in_names)
+    return (*removed_secrets(found), *in_names)
 
 
 def _attachments(files: Sequence[FileReference], scrubber: Scrubber) -> tuple[Attachment, ...]:

@@ -10,20 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import chain, takewhile
 from typing import Final
 
 from channels import notices
-from channels.adapter import HELD_POLL_S, Outcome, QueueFull
+from channels.adapter import Outcome, QueueFull
 from channels.inbound.admission import Reception
 from channels.inbound.albums import Albums
-from channels.inbound.cleaning import Cleaner
-from channels.inbound.halves import Halves, Part, author_of
+from channels.inbound.cleaning import Cleaner, OpenEndings
 from channels.inbound.promises import Promises
 from channels.inbound.recollection import Recollection
 from channels.inbound.telling import Telling
 from channels.inbound.terms import DoorRooms, DoorRules
-from channels.inbound.threshold import Threshold
 from channels.normalized import Incoming, Retraction
 from gateway.contracts.access import Admittance
 from gateway.contracts.commands import COMMANDS, Suggests
@@ -93,8 +90,7 @@ class Intake:
         self._delete = delete
         self._recollection = Recollection()
         self._albums = Albums()
-        self._halves = Halves()
-        self._threshold = Threshold()
+        self._endings = OpenEndings()
         self._taking = asyncio.Lock()
         self._listening = asyncio.Semaphore(LISTENING_MAX)
         self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
@@ -145,7 +141,7 @@ class Intake:
             return self._telling.words(press).say(notices.NOT_FOR_STRANGERS)
         if kind is None:
             return self._telling.words(press).say(notices.NOT_IN_USE)
-        request = ControlRequest(kind, self._cleaner.clean(press).message, is_press=True)
+        request = ControlRequest(kind, self._cleaner.clean(press), is_press=True)
         admission = await self._bus.request_control(request, rate=self._reception.command_rate_of(press))
         if admission.verdict is Verdict.TOO_FAST:
             return notices.too_fast_commands(admission.wait_s, self._telling.words(press))
@@ -155,22 +151,19 @@ class Intake:
         """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
         try:
             async with self._listening:
-                reply = await self._presses.told(self._cleaner.clean(press).message, wait_s=PRESS_ANSWER_S)
+                reply = await self._presses.told(self._cleaner.clean(press), wait_s=PRESS_ANSWER_S)
         except BusUnavailable:
             return own_words("")
         return own_words("") if reply is None else reply.text
 
     async def invoke(self, chosen: Incoming) -> CleanText | None:
-        """Bring a command from the menu to the bus as if it had been typed; one that is held is brought again here.
-        What turns it away is told at once. Raises `BusUnavailable`."""
+        """Bring a command from the menu to the bus as if it had been typed. Returns what is told at once where it is
+        turned away. Raises `BusUnavailable`."""
         with self._telling.at_once(chosen) as said:
-            while True:
-                outcome = await self.accept(chosen)
-                if outcome is Outcome.QUEUED and self._promises is not None:
-                    self._promises.made(chosen.key(self._scope), chosen.address)
-                if outcome is not Outcome.HELD:
-                    return said() if outcome in _NOT_TAKEN else None
-                await asyncio.sleep(HELD_POLL_S)
+            outcome = await self.accept(chosen)
+            if outcome is Outcome.QUEUED and self._promises is not None:
+                self._promises.made(chosen.key(self._scope), chosen.address)
+            return said() if outcome in _NOT_TAKEN else None
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
         """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
@@ -208,72 +201,34 @@ class Intake:
             return await self._put_in_place(incoming)
 
     async def _put_in_place(self, incoming: Incoming) -> Outcome:
-        """An edit is clean in the light of what its author said before the message."""
-        author, now_ms = author_of(incoming), self._clock.now_ms()
-        known = self._halves.before(author, now_ms)
-        earlier = tuple(takewhile(lambda part: part.message.id != incoming.id, known))
-        cleaned = self._cleaner.clean(incoming, earlier)
-        await self._keep(cleaned.message, incoming)
-        if await self._bus.amend(cleaned.message) is Amendment.TOO_LATE:
-            for part in known[len(earlier) : len(earlier) + 1]:
-                await self._mend_belatedly(part, incoming, cleaned.message)
+        """Bring an edit to where its message waits; it is read after what came before that message."""
+        now_ms, is_newest = self._clock.now_ms(), self._endings.is_newest(incoming)
+        message = self._cleaner.clean(incoming, self._endings.before(incoming, now_ms) if is_newest else "")
+        await self._keep(message, incoming)
+        amendment = await self._bus.amend(message)
+        await self._delete_if_secret(message)
+        if amendment is Amendment.TOO_LATE:
             return Outcome.IGNORED
-        for mended in cleaned.mended:
-            await self._bus.amend(mended)
-        await self._delete_those((cleaned.message,) if cleaned.message.removed else (), cleaned.mended)
-        self._recollection.keep(incoming, cleaned.message.key)
-        if len(earlier) < len(known):
-            self._halves.keep(author, cleaned.parts, now_ms)
+        self._recollection.keep(incoming, message.key)
+        if is_newest:
+            self._endings.keep(incoming, now_ms)
         return Outcome.AMENDED
 
     async def _take(self, incoming: Incoming) -> Outcome:
-        """Bring a message to its lane, unless it shall wait a moment for what is said next. Whatever waits there is
-        taken first."""
-        lane = str(incoming.key(self._scope))
-        waiting = self._threshold.before(lane, incoming)
-        if waiting is not None:
-            await self._let_in(lane, waiting, then=incoming)
-        if not self._is_known(incoming) and self._threshold.is_to_wait(lane, incoming, self._clock.monotonic_s()):
-            return Outcome.HELD
-        return await self._let_in(lane, incoming)
-
-    async def _let_in(self, lane: str, incoming: Incoming, *, then: Incoming | None = None) -> Outcome:
-        """One message, clean in the light of what its author said before, and of what he says `then`."""
-        author, now_ms, is_known = author_of(incoming), self._clock.now_ms(), self._is_known(incoming)
-        is_alone = is_known or incoming.command is not None  # a command is nobody's second half
-        cleaned = self._cleaner.clean(incoming, () if is_alone else self._halves.before(author, now_ms))
-        hushed = cleaned
-        if then is not None and author_of(then) == author:
-            hushed = self._cleaner.forestalled(cleaned, then)
-        outcome = await self._enqueue(hushed.message, incoming)
-        for mended in hushed.mended:
-            await self._bus.amend(mended)
+        """Bring a message to its lane, read after what its author's last message left open."""
+        now_ms, is_known = self._clock.now_ms(), self._recollection.key_of(incoming.id) is not None
+        is_alone = is_known or incoming.command is not None  # no command is an announced value
+        message = self._cleaner.clean(incoming, "" if is_alone else self._endings.before(incoming, now_ms))
+        outcome = await self._enqueue(message, incoming)
         if outcome in (Outcome.QUEUED, Outcome.DUPLICATE):
-            was_torn = hushed.message.text != cleaned.message.text
-            await self._delete_those((hushed.message,) if was_torn or hushed.message.removed else (), hushed.mended)
-        self._threshold.enter(lane, incoming)
-        if outcome is Outcome.QUEUED:
-            self._halves.keep(author, hushed.parts, now_ms)
-        elif outcome is Outcome.DUPLICATE and not is_known:  # the process before us brought it, as it was
-            self._halves.keep(author, cleaned.parts, now_ms)
+            await self._delete_if_secret(message)
+            if not is_known:
+                self._endings.keep(incoming, now_ms)
         return outcome
 
-    async def _delete_those(self, *messages: Sequence[InboundMessage]) -> None:
-        if self._delete is not None:
-            for message in chain(*messages):
-                await self._delete(message)
-
-    def _is_known(self, incoming: Incoming) -> bool:
-        """It came again: its author has said nothing new."""
-        return self._recollection.key_of(incoming.id) is not None
-
-    async def _mend_belatedly(self, part: Part, edit: Incoming, clean: InboundMessage) -> None:
-        """The message was answered, and what is stored of it stays; but for the half of a secret that the edit shows
-        it to end in."""
-        mending = self._cleaner.belated(part, edit)
-        if mending is not None:
-            await self._bus.enqueue(mending)
-        await self._delete_those((clean,) if clean.removed else ())
+    async def _delete_if_secret(self, message: InboundMessage) -> None:
+        if self._delete is not None and message.removed:
+            await self._delete(message)
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
         await self._keep(message, incoming)
@@ -309,9 +264,9 @@ class Intake:
             await self._keeping.keep(message, incoming.text)
 
     async def _control(self, incoming: Incoming, kind: ControlKind) -> Outcome:
-        message, rate = self._cleaner.clean(incoming).message, self._reception.command_rate_of(incoming)
+        message, rate = self._cleaner.clean(incoming), self._reception.command_rate_of(incoming)
         admission = await self._bus.request_control(ControlRequest(kind, message), rate=rate)
-        await self._delete_those((message,) if message.removed else ())
+        await self._delete_if_secret(message)
         if admission.verdict is Verdict.TOO_FAST:
             wait = notices.too_fast_commands(admission.wait_s, self._telling.words(incoming))
             await self._telling.tell(incoming, message.author, "too-fast-commands", wait)

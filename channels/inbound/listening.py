@@ -16,9 +16,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
 
-from channels.adapter import HELD_POLL_S, MessageDoor, Outcome, QueueFull
+from channels.adapter import MessageDoor, Outcome, QueueFull
 from channels.backoff import Backoff
-from channels.inbound.aside import Aside
 from channels.inbound.behind import Behind, room_of
 from channels.inbound.marks import Marks
 from channels.normalized import Incoming, Retraction
@@ -82,11 +81,8 @@ class Source(Protocol[RawT]):
 
 @dataclass(slots=True)
 class _Waiting(Generic[RawT]):
-    """`held` is the message itself while the door holds it back."""
-
     heard: Heard[RawT]
     taken: asyncio.Future[None]
-    held: Incoming | None = None
 
 
 class Listener(Generic[RawT]):
@@ -99,7 +95,6 @@ class Listener(Generic[RawT]):
         self._source = source
         self._waiting: deque[_Waiting[RawT]] = deque()
         self._held: dict[str, list[_Waiting[RawT]]] = {}
-        self._aside: Aside[_Waiting[RawT]] = Aside()
         self._behind = Behind(first_s=RETRY_FIRST_S, cap_s=RETRY_CAP_S)
         self._has_gap = True
         self._gaps = 1
@@ -151,7 +146,7 @@ class Listener(Generic[RawT]):
     async def run(self) -> None:
         """Take messages until cancelled."""
         try:
-            await first_to_end(self._take_live(), self._catch_up(), self._bring_again(), self._keep_marks())
+            await first_to_end(self._take_live(), self._catch_up(), self._keep_marks())
         finally:
             self.lost_touch()
             with contextlib.suppress(TimeoutError):
@@ -200,46 +195,12 @@ class Listener(Generic[RawT]):
             await self._accept(waiting.heard, incoming)
             _done(waiting)
 
-    # --- what the door holds back
-
     async def _take(self, waiting: _Waiting[RawT]) -> Outcome | None:
-        """Hand it in. What is held, and what is said behind it in its place, counts as taken when the wait is over."""
-        heard = waiting.heard
-        incoming = await self._understood(heard)
-        outcome = await self._accept(heard, incoming)
-        if outcome is Outcome.HELD and isinstance(incoming, Incoming):
-            waiting.held = incoming
-            self._aside.put(heard.place, waiting)
-        elif heard.place in self._aside:
-            self._aside.put(heard.place, waiting)
-            await self._bring(heard.place)
-        else:
-            self._taken(waiting)
-        return outcome
-
-    def _taken(self, waiting: _Waiting[RawT]) -> None:
+        """Hand it in; from then on its place is read up to it."""
+        outcome = await self._accept(waiting.heard, await self._understood(waiting.heard))
         self._reached(waiting.heard)
         _done(waiting)
-
-    async def _bring_again(self) -> None:
-        while True:
-            await self._aside.until_filled()
-            await asyncio.sleep(HELD_POLL_S)
-            for place in self._aside.places:
-                try:
-                    await self._bring(place)
-                except BusUnavailable as error:
-                    log.warning("%s: what was held back is read back: %s", self._name, error)
-                    self._leave_all_to_history()
-
-    async def _bring(self, place: str) -> None:
-        """Hand in again what stands at the head of a place, and all behind it up to the next that is held."""
-        while (waiting := self._aside.first(place)) is not None:
-            if waiting.held is not None and await self._accept(waiting.heard, waiting.held) is Outcome.HELD:
-                return
-            if self._aside.first(place) is waiting:  # else all of it was left to history meanwhile
-                self._aside.drop_first(place)
-                self._taken(waiting)
+        return outcome
 
     # --- history
 
@@ -261,8 +222,6 @@ class Listener(Generic[RawT]):
         for room in tuple(self._held):
             for waiting in self._held.pop(room):
                 self._leave_to_history(waiting)
-        for waiting in self._aside.drain():
-            self._leave_to_history(waiting)
         self._lag.set()
 
     async def _catch_up(self) -> None:

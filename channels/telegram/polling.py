@@ -8,13 +8,12 @@ the bus knows what it has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from telegram import Bot
 
-from channels.adapter import HELD_POLL_S, Door, Outcome, QueueFull
+from channels.adapter import Door, QueueFull
 from channels.normalized import Incoming
 from channels.telegram import limits
 from channels.telegram.offsets import Offset
@@ -56,7 +55,6 @@ class Poller:
         self._clock = clock
         self._silence_s = silence_s
         self._offset: Offset | None = None
-        self._held: set[int | None] = set()
         self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
 
     async def next_batch(self, door: Door, *, wait_s: int) -> int:
@@ -69,18 +67,18 @@ class Poller:
         asked, asked_s = self._offset.update_id, _now_s()
         updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
         refusals = _Refusals()
-        held = await self._take([update for update in updates if id_of(update) not in self._taken], door, refusals)
+        for update in updates:
+            update_id = id_of(update)
+            if update_id not in self._taken and await self._hand_in(update, door, refusals) and update_id is not None:
+                self._taken.add(update_id)
         known = [update_id for update in updates if (update_id := id_of(update)) is not None]
-        unconfirmed = [id_ for id_ in (refusals.first_id, *map(id_of, held)) if id_ is not None]
-        if unconfirmed:
-            await self._move_to(min(unconfirmed))
+        if refusals.first_id is not None:
+            await self._move_to(refusals.first_id)
         elif known and refusals.first is None:
             await self._move_to(known[-1] + 1)
         if refusals.first is not None:
             raise refusals.first
-        if held:
-            await asyncio.sleep(HELD_POLL_S)
-        elif self._offset.update_id == asked:
+        if self._offset.update_id == asked:
             await self._rest(asked_s, wait_s)
         return len(updates)
 
@@ -88,21 +86,6 @@ class Poller:
         """A server that brings nothing new and does not wait for it either must not be asked without a break."""
         if _now_s() - asked_s < min(wait_s, limits.EMPTY_POLL_PAUSE_S):
             await asyncio.sleep(limits.EMPTY_POLL_PAUSE_S)
-
-    async def _take(self, updates: Sequence[Any], door: Door, refusals: _Refusals) -> Sequence[Any]:
-        """Hand these in, in order. Those that are held; Telegram brings them again, with all that was said since,
-        which comes first then: it may be what they wait for."""
-        held: list[Any] = []
-        for update in sorted(updates, key=lambda update: id_of(update) in self._held):
-            outcome = await self._hand_in(update, door, refusals)
-            if outcome is Outcome.HELD:
-                held.append(update)
-            elif outcome is not None and (update_id := id_of(update)) is not None:
-                self._taken.add(update_id)
-        # What was said after one of them has ended its wait.
-        held = [update for update in held if await self._hand_in(update, door, refusals) is Outcome.HELD]
-        self._held = {id_of(update) for update in held}
-        return held
 
     async def _move_to(self, update_id: int) -> None:
         """On record before it is used: the next poll makes Telegram forget what is below."""
@@ -125,18 +108,19 @@ class Poller:
             )
         return answer if isinstance(answer, list) else []
 
-    async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> Outcome | None:
-        """What became of it; None: there was no room for it."""
+    async def _hand_in(self, update: Any, door: Door, refusals: _Refusals) -> bool:
+        """Bring it to the bus; False where there was no room for it."""
         incoming = await self._updates.message_in(update, door)
         if incoming is None:
-            return Outcome.IGNORED
+            return True
         if refusals.holds_back(incoming):
-            return None
+            return False
         try:
-            return await door.accept(incoming)
+            await door.accept(incoming)
         except QueueFull as error:
             refusals.add(incoming, id_of(update), error)
-            return None
+            return False
+        return True
 
 
 def _now_s() -> float:

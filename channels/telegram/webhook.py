@@ -13,17 +13,15 @@ import hmac
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from telegram import Bot, WebhookInfo
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
-from channels.adapter import CONNECTED, HELD_POLL_S, Door, Outcome
+from channels.adapter import CONNECTED, Door
 from channels.backoff import Backoff
 from channels.calls import Call, CallAnswer, come_again
-from channels.normalized import Incoming
 from channels.telegram import limits
 from channels.telegram.client import Endpoint
 from channels.telegram.errors import wait_s
@@ -88,21 +86,11 @@ class Webhook:
         return CallAnswer()
 
     async def _take(self, update: Any, updates: Updates, door: Door) -> None:
-        """Telegram brings the next update of a chat only after this one is answered, so what is held back for its
-        other half goes in alone; then its lane waits a moment for the half."""
+        """Bring one message of a chat at a time to the bus, in the order in which they came, should calls overlap."""
         incoming = await updates.message_in(update, door)
-        if incoming is None:
-            return
-        turn = self._turns.setdefault(incoming.address.lane, asyncio.Lock())
-        while await self._accept(incoming, door, turn) is Outcome.HELD:
-            incoming = replace(incoming, may_continue=True)
-            await asyncio.sleep(HELD_POLL_S)
-
-    @staticmethod
-    async def _accept(incoming: Incoming, door: Door, turn: asyncio.Lock) -> Outcome:
-        """One message of a chat at a time, in the order in which they came, should two calls overlap."""
-        async with turn:
-            return await door.accept(incoming)
+        if incoming is not None:
+            async with self._turns.setdefault(incoming.address.lane, asyncio.Lock()):
+                await door.accept(incoming)
 
     # --- the webhook itself
 

@@ -10,7 +10,7 @@ from typing import Final, TextIO
 from rich.console import Console
 from rich.markdown import Markdown
 
-from channels.adapter import CONNECTED, HELD_POLL_S, Budget, Door, Outcome
+from channels.adapter import CONNECTED, Budget, Door
 from channels.normalized import Addressing, Incoming
 from gateway.contracts.access import TERMINAL
 from gateway.contracts.commands import find_command
@@ -80,9 +80,8 @@ class TerminalAdapter:
     async def _hand_in(self, door: Door, incoming: Incoming) -> None:
         while True:
             try:
-                if await door.accept(incoming) is not Outcome.HELD:
-                    return
-                await asyncio.sleep(HELD_POLL_S)
+                await door.accept(incoming)
+                return
             except BusUnavailable as error:
                 self._console.print(f"(waiting: {error})", markup=False)
                 await asyncio.sleep(BUS_RETRY_S)

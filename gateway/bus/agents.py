@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 
 from gateway.bus import subscriptions
 from gateway.bus.control import ControlLane
-from gateway.bus.forgetting import rewrite_log
 from gateway.bus.holdings import Holdings
 from gateway.bus.keys import InstallationNames, ShardKeys
 from gateway.bus.lanes import Lanes
@@ -138,9 +137,6 @@ class AgentBus:
 
     async def wanted_file(self, *, wait_s: float) -> WantedFile | None:
         return await self._lending.wanted(wait_s=wait_s)
-
-    async def forget_log(self, key: SessionKey) -> None:
-        await rewrite_log(self._line)
 
     async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
         await self._lending.lend(wanted, content)

@@ -56,9 +56,6 @@ class SpreadLanes:
     async def wanted_file(self, *, wait_s: float) -> WantedFile | None:
         return await self._shards[0].lanes.wanted_file(wait_s=wait_s)
 
-    async def forget_log(self, key: SessionKey) -> None:
-        await self._rooms.of(key).forget_log(key)
-
     async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
         await self._shards[0].lanes.lend_file(wanted, content)
 

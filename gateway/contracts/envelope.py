@@ -30,7 +30,6 @@ from gateway.contracts.messages import (
     DeliveryState,
     Draft,
     InboundMessage,
-    Mend,
     Preview,
     Quote,
     QuoteKind,
@@ -181,8 +180,7 @@ def _inbound(message: InboundMessage) -> dict[str, Any]:
 def _said_of_some(message: InboundMessage) -> dict[str, Any]:
     """What most messages do not have; an older release reads the others as it always did."""
     return (
-        ({"mends": [_mend(mend) for mend in message.mends]} if message.mends else {})
-        | ({"language": message.language} if message.language else {})
+        ({"language": message.language} if message.language else {})
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
         | ({"place": list(message.place)} if message.place else {})
         | ({"realm": message.realm} if message.realm else {})
@@ -231,11 +229,7 @@ def _to_quote(fields: _Fields) -> Quote:
 
 
 def _removed(removed: RemovedSecrets) -> dict[str, Any]:
-    return {"kind": removed.kind, "count": removed.count} | ({"joined": True} if removed.is_joined else {})
-
-
-def _mend(mend: Mend) -> dict[str, Any]:
-    return {"id": mend.message_id, "chars": mend.chars, "mark": mend.mark, "placeholder": mend.placeholder}
+    return {"kind": removed.kind, "count": removed.count}
 
 
 def _to_inbound(fields: _Fields) -> InboundMessage:
@@ -250,14 +244,7 @@ def _to_inbound(fields: _Fields) -> InboundMessage:
         sent_at_ms=int(fields["sent_at_ms"]),
         received_at_ms=int(fields["received_at_ms"]),
         attachments=tuple(map(_to_attachment, fields["attachments"])),
-        removed=tuple(
-            RemovedSecrets(_text(item, "kind"), int(item["count"]), is_joined=bool(item.get("joined")))
-            for item in fields["removed"]
-        ),
-        mends=tuple(
-            Mend(_text(item, "id"), int(item["chars"]), _text(item, "mark"), _clean(item, "placeholder"))
-            for item in fields.get("mends", ())
-        ),
+        removed=tuple(RemovedSecrets(_text(item, "kind"), int(item["count"])) for item in fields["removed"]),
         language=str(fields.get("language", "")),
         quotes=tuple(map(_to_quote, fields.get("quotes", ()))),
         place=tuple(map(str, fields.get("place", ()))),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -84,40 +83,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class RemovedSecrets:
-    """How many secrets of one kind intake removed from a message. `is_joined`: the message and what its author said
-    just before it held them together."""
+    """How many secrets of one kind intake removed from a message."""
 
     kind: str
     count: int
-    is_joined: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Mend:
-    """The end of an earlier message turned out to be the first part of a secret: `placeholder` takes the place of its
-    last `chars` characters, wherever these are kept. `mark` tells whether a text still ends in them (`mark_of`)."""
-
-    message_id: str
-    chars: int
-    mark: str
-    placeholder: CleanText
-
-    def torn_end(self, text: str) -> str:
-        """The end of `text` that has to go; empty if it does not end in it, or no longer."""
-        end = text[-self.chars :] if 0 < self.chars <= len(text) else ""
-        return end if end and mark_of(end, self.message_id) == self.mark else ""
-
-    def mended(self, text: CleanText) -> CleanText:
-        """`text` with the placeholder in the place of the torn end, if it has one."""
-        if not (end := self.torn_end(text)):
-            return text
-        kept = CleanText(text[: -len(end)])
-        return kept if kept.endswith(self.placeholder) else CleanText(kept + self.placeholder)
-
-
-def mark_of(end: str, message_id: str) -> str:
-    """Sixteen bits of a digest: enough to recognise the end of one text, too few to test guesses against."""
-    return hashlib.blake2b(end.encode(errors="surrogatepass"), key=message_id.encode()[:64], digest_size=2).hexdigest()
 
 
 class QuoteKind(StrEnum):
@@ -148,9 +117,8 @@ class InboundMessage:
     """One message that Trivet answers: normalized, scrubbed, bounded.
 
     `id` is unique for ever and equal for every redelivery of the same platform message:
-    `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `mends` are earlier messages of
-    the same author whose ends belong to a secret that ends in this one. `language` is what the platform says of its
-    author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along as context.
+    `<channel>:<account>:<place>:<platform message id>`. Times are Unix milliseconds. `language` is what the platform
+    says of its author, as an IETF tag (`de`, `pt-BR`), empty where it says nothing. `quotes` is what came along.
     `place` is where it was said, where the key does not hold that: the ids of the chat and of the thread in it; `realm`
     is the server or workspace that the place belongs to, empty where there is none. `is_aside`: a button was pressed
     under a message that one person alone sees, and what comes of it is for him alone, at this address. `wakes`: how
@@ -170,7 +138,6 @@ class InboundMessage:
     received_at_ms: int
     attachments: tuple[Attachment, ...] = ()
     removed: tuple[RemovedSecrets, ...] = ()
-    mends: tuple[Mend, ...] = ()
     language: str = ""
     quotes: tuple[Quote, ...] = ()
     place: tuple[str, ...] = ()
@@ -198,11 +165,6 @@ class InboundMessage:
     def is_text(self) -> bool:
         """It is words and nothing else."""
         return not self.attachments and not self.quotes
-
-    @property
-    def only_mends(self) -> bool:
-        """Nobody says anything with it: an edit of something answered long since has shown what that had held."""
-        return bool(self.mends) and not self.text and not self.attachments
 
 
 STATUS_PREFIX = "status:"

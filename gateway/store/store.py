@@ -92,7 +92,7 @@ class SqlStore:
         is_said: bool = True,
     ) -> TurnStart:
         """Take the lane, store what the user said, say what is new. Raises `Fenced`."""
-        start = await self._database.write(
+        return await self._database.write(
             partial(
                 turns.begin,
                 turn_id=turn_id,
@@ -105,8 +105,6 @@ class SqlStore:
             ),
             durable=False,  # the bus has the messages until the turn is committed
         )
-        await self._forget_torn(messages)
-        return start
 
     async def commit_turn(self, commit: TurnCommit) -> Committed:
         """Write all that a turn leaves behind, once. Raises `Fenced`."""
@@ -119,12 +117,10 @@ class SqlStore:
         self, *, turn_id: str, key: SessionKey, fence: int, messages: Sequence[InboundMessage], now_ms: int
     ) -> Sequence[Entry]:
         """Store what joins a running turn; the entries it became. Raises `Fenced`."""
-        joined = await self._database.write(
+        return await self._database.write(
             partial(turns.join, turn_id=turn_id, key=key, fence=fence, messages=messages, now_ms=now_ms),
             durable=False,  # as with `begin_turn`
         )
-        await self._forget_torn(messages)
-        return joined
 
     async def retell(self, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]) -> None:
         """What messages of the running turn say from now on, by their ids. Raises `Fenced`."""
@@ -165,11 +161,6 @@ class SqlStore:
                 now_ms=now_ms,
             )
         )
-
-    async def _forget_torn(self, messages: Sequence[InboundMessage]) -> None:
-        """What was taken out of the tables is in no old state of a page either."""
-        if any(message.mends for message in messages):
-            await self._database.forget_pages()
 
     # --- transcripts
 

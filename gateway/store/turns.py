@@ -16,7 +16,7 @@ from gateway.contracts.entries import Committed, Entry, EntryKind, Role, Session
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.store import boundaries, buttons, files, mending, outbox, sessions, transcript, unanswered, wakes
+from gateway.store import boundaries, buttons, files, outbox, sessions, transcript, unanswered, wakes
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.rows import Values, to_session
 from gateway.store.sessions import Growth
@@ -87,7 +87,6 @@ def begin(
     if session_id is None:
         sessions.open_next(connection, key, new_id=new_session_id, now_ms=now_ms)
         session_id = new_session_id
-    mending.mend(connection, key, messages)
     by_id = {message.id: message for message in messages}
     answered, homes = unanswered.known(connection, list(by_id))
     fresh = [message for message in by_id.values() if message.id not in answered]
@@ -185,7 +184,6 @@ def join(
     session_id = connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none()
     if session_id is None:
         raise fenced(key, fence)
-    mending.mend(connection, key, messages)
     by_id = {message.id: message for message in messages}
     answered, homes = unanswered.known(connection, list(by_id))
     unanswered.withdraw(connection, homes)

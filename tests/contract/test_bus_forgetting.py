@@ -39,11 +39,11 @@ async def test_a_log_that_was_told_to_forget_holds_what_is_there_and_nothing_of_
     await kept.intake.enqueue(left)
     await kept.intake.withdraw(gone.key, gone.id)
     assert is_on_disk(tmp_path)
-    await kept.lanes.forget_log(gone.key)
-    await kept.lanes.forget_log(gone.key)  # while the first is under way
+    await kept.operator.forget(gone.author)
+    await kept.operator.forget(gone.author)  # while the first is under way
     await until(lambda: not is_on_disk(tmp_path))
     assert (await kept.intake.enqueue(left)).verdict is Verdict.DUPLICATE
 
 
 async def test_a_server_without_a_log_has_nothing_to_forget(bus: RedisBus) -> None:
-    await bus.lanes.forget_log(message("anything").key)
+    await bus.operator.forget(message("anything").author)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from channels.adapter import CONNECTED, Outcome
+from channels.adapter import CONNECTED
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram import limits
 from channels.telegram.adapter import TelegramAdapter
@@ -132,28 +132,6 @@ async def test_what_nobody_understands_is_not_brought_for_ever(
     async with listening(town, bus, door):
         assert await post(town, body) == status
     assert door.heard == []
-
-
-async def test_what_is_held_back_is_acknowledged_when_it_is_taken(town: CalledTown, bus: RedisBus) -> None:
-    """Its other half cannot come before that, so it goes in as the first half of something."""
-    door = OpenDoor(outcomes=[Outcome.HELD, Outcome.QUEUED])
-    async with listening(town, bus, door):
-        assert await post(town, json.dumps(UPDATE).encode()) == 200
-    assert [each.may_continue for each in door.heard] == [False, True]
-
-
-@pytest.mark.long
-async def test_a_token_in_two_messages_is_not_read_by_anybody(town: CalledTown, bus: RedisBus) -> None:
-    """Telegram brings the second half only after the first is acknowledged; the lane waits for it."""
-    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    dm = town.dm(town.ann)
-    async with EchoAgent(bus).at_work() as agent, town.line(bus):
-        await town.stage.say(town.ann.id, dm.id, f"my token is {token[:20]}")
-        await town.stage.say(town.ann.id, dm.id, token[20:])
-        await town.until_answers(2, dm)
-    heard = " ".join(message.text for message in agent.heard)
-    assert token[4:20] not in heard
-    assert token[20:] not in heard
 
 
 async def test_two_processes_that_are_called_in_turn_lose_and_double_nothing(town: CalledTown, bus: RedisBus) -> None:

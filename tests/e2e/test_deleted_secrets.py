@@ -76,16 +76,6 @@ async def test_where_it_may_not_be_done_the_author_is_asked_to_do_it(bus: RedisB
             assert not any(TOKEN in text for text in town.texts(place))
 
 
-async def test_both_halves_of_a_secret_in_two_messages_go(bus: RedisBus, agent: EchoAgent) -> None:
-    async with telegram_town() as town, town.line(bus, DELETING):
-        dm = town.dm(town.ann)
-        await town.stage.say(town.ann.id, dm.id, f"first {TOKEN[:18]}")
-        await town.until_answers(1, dm)
-        await town.stage.say(town.ann.id, dm.id, f"{TOKEN[18:]} rest")
-        await until_gone(town, dm, TOKEN[:18])
-        await until_gone(town, dm, TOKEN[18:])
-
-
 async def test_a_deletion_outlives_the_process_that_was_to_do_it(bus: RedisBus, agent: EchoAgent) -> None:
     async with telegram_town() as town:
         dm = town.dm(town.ann)

@@ -13,7 +13,9 @@ from tests.parts.waiting import until
 
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
 FIRING = [
-    point for point in points_of("agent.services.firing") if ":Firing._fire" in point.name or "fire_due" in point.name
+    point
+    for point in points_of("agent.features.schedules.scheduler")
+    if ":Scheduler._fire" in point.name or "fire_due" in point.name
 ]
 
 

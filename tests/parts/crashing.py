@@ -46,7 +46,7 @@ WATCHED: Final = {
         "agent.relay",
         "agent.services.control",
         "agent.running.aside",
-        "agent.services.firing",
+        "agent.features.schedules.scheduler",
         "agent.subagents.wakes.waking",
         "agent.commands.linking",
     ),

@@ -81,7 +81,7 @@ def test_channels_and_agents_take_the_same_for_a_command(text: str) -> None:
     for read in (from_telegram, from_discord, from_slack):
         for incoming in read(text):
             if isinstance(incoming, Incoming):
-                message = CLEANER.clean(incoming).message
+                message = CLEANER.clean(incoming)
                 assert find_command(message.text) == incoming.command
                 is_command = Batch("t", message.key, 1, (message,)).is_command
                 assert is_command == (incoming.command is not None)

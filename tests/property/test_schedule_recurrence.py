@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.schedules.recurrence import (
+from agent.features.schedules.recurrence import (
     BadRecurrence,
     Cron,
     Days,

@@ -1,4 +1,4 @@
-"""What people write is understood as they mean it, or not at all."""
+"""A time is read as its writer means it, or not at all."""
 
 from __future__ import annotations
 
@@ -11,26 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.schedules.parts import Unclear
-from agent.schedules.recurrence import recurrence_from
-from agent.schedules.times import Understood, understand_request, understand_time
-from agent.schedules.vocabulary import LANGUAGES, languages
+from agent.features.schedules.recurrence import recurrence_from
+from agent.features.schedules.times import Request, Unclear, read_request, read_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SUNDAY = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 """10:00 in Berlin."""
 
 
-def understood(text: str, *, now: datetime = SUNDAY, zone: ZoneInfo = BERLIN) -> Understood:
-    return understand_request(text, now=now, zone=zone)
+def understood(text: str, *, now: datetime = SUNDAY, zone: ZoneInfo = BERLIN) -> Request:
+    return read_request(text, now=now, zone=zone)
 
 
-def local(request: Understood, zone: ZoneInfo = BERLIN) -> str:
+def local(request: Request, zone: ZoneInfo = BERLIN) -> str:
     return f"{request.when.due.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 ONCE = [
-    # English
     ("in 30 minutes tea", "2026-11-22 10:30"),
     ("in half an hour tea", "2026-11-22 10:30"),
     ("in an hour and a half tea", "2026-11-22 11:30"),
@@ -62,60 +59,8 @@ ONCE = [
     ("on 29 February at 10:00 tea", "2028-02-29 10:00"),
     ("2026-12-24 10:00 tea", "2026-12-24 10:00"),
     ("2026-12-24T10:00 tea", "2026-12-24 10:00"),
-    ("24.12. 10:00 tea", "2026-12-24 10:00"),
     ("at noon tea", "2026-11-22 12:00"),
     ("at midnight tea", "2026-11-23 00:00"),
-    # German
-    ("in 10 Minuten tea", "2026-11-22 10:10"),
-    ("in einer halben Stunde tea", "2026-11-22 10:30"),
-    ("in anderthalb Stunden tea", "2026-11-22 11:30"),
-    ("morgen um 8 tea", "2026-11-23 08:00"),
-    ("morgen früh um 8 tea", "2026-11-23 08:00"),
-    ("heute Abend um 8 tea", "2026-11-22 20:00"),
-    ("übermorgen um 7:15 tea", "2026-11-24 07:15"),
-    ("am Montag um 9 Uhr tea", "2026-11-23 09:00"),
-    ("um 8 Uhr 30 tea", "2026-11-23 08:30"),
-    ("um 17.30 Uhr tea", "2026-11-22 17:30"),
-    ("um acht Uhr tea", "2026-11-23 08:00"),
-    ("am 24. Dezember um 10 Uhr tea", "2026-12-24 10:00"),
-    ("24.12.2026 um 10 Uhr tea", "2026-12-24 10:00"),
-    # Spanish
-    ("en 30 minutos tea", "2026-11-22 10:30"),
-    ("dentro de 2 horas tea", "2026-11-22 12:00"),
-    ("en media hora tea", "2026-11-22 10:30"),
-    ("mañana a las 8 tea", "2026-11-23 08:00"),
-    ("mañana a las 8 de la tarde tea", "2026-11-23 20:00"),
-    ("mañana por la mañana a las 9 tea", "2026-11-23 09:00"),
-    ("pasado mañana a las 9 tea", "2026-11-24 09:00"),
-    ("el lunes a las 8 tea", "2026-11-23 08:00"),
-    ("a las 8 y media tea", "2026-11-23 08:30"),
-    ("a las 9 menos cuarto tea", "2026-11-23 08:45"),
-    ("el 24 de diciembre a las 10 tea", "2026-12-24 10:00"),
-    # Russian
-    ("через 10 минут tea", "2026-11-22 10:10"),
-    ("через полчаса tea", "2026-11-22 10:30"),
-    ("через час tea", "2026-11-22 11:00"),
-    ("через 2 часа 15 минут tea", "2026-11-22 12:15"),
-    ("завтра в 8 утра tea", "2026-11-23 08:00"),
-    ("в 8 вечера tea", "2026-11-22 20:00"),
-    ("в 3 дня tea", "2026-11-22 15:00"),
-    ("в 2 ночи tea", "2026-11-23 02:00"),
-    ("послезавтра в 19:30 tea", "2026-11-24 19:30"),
-    ("в понедельник в 9 tea", "2026-11-23 09:00"),
-    ("24 декабря в 10:00 tea", "2026-12-24 10:00"),
-    # Chinese
-    ("明天早上9点tea", "2026-11-23 09:00"),
-    ("明天九点tea", "2026-11-23 09:00"),
-    ("明天下午3点半tea", "2026-11-23 15:30"),
-    ("三点二十五分tea", "2026-11-23 03:25"),
-    ("今晚8点tea", "2026-11-22 20:00"),
-    ("后天10:00tea", "2026-11-24 10:00"),
-    ("30分钟后tea", "2026-11-22 10:30"),
-    ("两个小时后tea", "2026-11-22 12:00"),
-    ("半小时后tea", "2026-11-22 10:30"),
-    ("下周一早上9点tea", "2026-11-23 09:00"),
-    ("12月24日10点tea", "2026-12-24 10:00"),
-    ("２４小时后tea", "2026-11-23 10:00"),
 ]
 
 AGAIN = [
@@ -124,10 +69,6 @@ AGAIN = [
     ("daily at 9:30 tea", "cron 30 9 * * *"),
     ("every evening at 8 tea", "cron 0 20 * * *"),
     ("at 8 every morning tea", "cron 0 8 * * *"),
-    ("jeden Morgen um 8 tea", "cron 0 8 * * *"),
-    ("todas las noches a las 10 tea", "cron 0 22 * * *"),
-    ("каждое утро в 8 tea", "cron 0 8 * * *"),
-    ("每天晚上10点tea", "cron 0 22 * * *"),
     ("every Monday 18:00 tea", "cron 0 18 * * 1"),
     ("every monday and thursday at 7 tea", "cron 0 7 * * 1,4"),
     ("every Mon-Fri at 9 tea", "cron 0 9 * * 1,2,3,4,5"),
@@ -140,25 +81,6 @@ AGAIN = [
     ("every other day at 9:00 tea", "days 2 09:00 2026-11-23"),
     ("every 3 days at 11:00 tea", "days 3 11:00 2026-11-22"),
     ("cron 30 9 * * 1-5 tea", "cron 30 9 * * 1-5"),
-    ("jeden Tag um 9:30 tea", "cron 30 9 * * *"),
-    ("täglich um 9 Uhr tea", "cron 0 9 * * *"),
-    ("jeden Montag um 18 Uhr tea", "cron 0 18 * * 1"),
-    ("montags und donnerstags um 18 Uhr tea", "cron 0 18 * * 1,4"),
-    ("alle 2 Stunden tea", "every 7200"),
-    ("werktags um 9 tea", "cron 0 9 * * 1,2,3,4,5"),
-    ("todos los días a las 9:30 tea", "cron 30 9 * * *"),
-    ("cada lunes a las 8 tea", "cron 0 8 * * 1"),
-    ("los lunes a las 8 tea", "cron 0 8 * * 1"),
-    ("cada 2 horas tea", "every 7200"),
-    ("каждый день в 9:30 tea", "cron 30 9 * * *"),
-    ("каждый понедельник в 18:00 tea", "cron 0 18 * * 1"),
-    ("по понедельникам в 18:00 tea", "cron 0 18 * * 1"),
-    ("каждые 2 часа tea", "every 7200"),
-    ("每天早上9点半tea", "cron 30 9 * * *"),
-    ("每周一18:00tea", "cron 0 18 * * 1"),
-    ("每周一和周四上午7点tea", "cron 0 7 * * 1,4"),
-    ("每30分钟tea", "every 1800"),
-    ("每月1号9点tea", "cron 0 9 1 * *"),
 ]
 
 UNCLEAR = [
@@ -170,20 +92,24 @@ UNCLEAR = [
     ("at 9:75 tea", "no time of day"),
     ("on 31 February at 10:00 tea", "no such date"),
     ("12/24 10:00 tea", "two ways"),
-    ("um 8.30 tea", "time or a date"),
     ("today at 8 tea", "passed"),
     ("yesterday at 8 tea", "passed"),
     ("2026-11-01 10:00 tea", "passed"),
     ("tomorrow at midnight tea", "two days"),
     ("at 9 30 tea", "minutes"),
-    ("at nine thirty tea", "minutes"),
-    ("at ten to nine tea", "two times"),
+    ("at nine thirty tea", "no time"),
+    ("at ten to nine tea", "no time"),
+    ("at 8.30 tea", "time or a date"),
+    ("24.12. 10:00 tea", "in the middle"),
+    ("2026-12-24T10:00Z tea", "zone"),
+    ("2026-12-24T10:00+02:00 tea", "zone"),
+    ("morgen um 8 tea", "no time"),
+    ("明天九点开会", "no time"),
     ("at 9-10 tea", "two times"),
     ("at 9ish tea", "no time"),
     ("at half past nine tea", "no time"),
     ("every day at 9:30 for 3 days tea", "until it is cancelled"),
     ("every morning at 20:00 tea", "do not go together"),
-    ("in 8 с половиной tea", "no time"),
     ("every day at 9:30 and 17:00 tea", "two times"),
     ("every day at 9:30 except sunday tea", "except"),
     ("every day at 9 until friday tea", "until"),
@@ -192,7 +118,6 @@ UNCLEAR = [
     ("in 2 hours at 9:30 tea", "how long"),
     ("at 9:30 UTC tea", "zone"),
     ("at 13 in the morning tea", "do not go together"),
-    ("晚上12点tea", "do not go together"),
     ("every month on the 31st at 9 tea", "not every month"),
     ("every 2 weeks on monday at 9 tea", "14 days"),
     ("in 3000 days tea", "too far"),
@@ -202,7 +127,6 @@ UNCLEAR = [
     ("call mum on Monday about cats at 9:00", "write the time first"),
     ("call mum tomorrow at 9 about cats", "write it first"),
     ("in 30 minutes", "what it is about"),
-    ("um 9 Uhr halb tea", "halb"),
 ]
 
 
@@ -249,13 +173,6 @@ def test_next_weekday_is_refused_where_it_may_be_this_week_or_next() -> None:
         ("call mum tomorrow at 8", "2026-11-23 08:00", "call mum"),
         ("me to call mum in 10 minutes", "2026-11-22 10:10", "call mum"),
         ("me in 10 minutes to call mum", "2026-11-22 10:10", "call mum"),
-        ("Mama anrufen morgen um 8", "2026-11-23 08:00", "Mama anrufen"),
-        ("mich morgen um 8 an den Müll", "2026-11-23 08:00", "den Müll"),
-        ("llamar a mamá mañana a las 8", "2026-11-23 08:00", "llamar a mamá"),
-        ("мне через 2 часа позвонить маме", "2026-11-22 12:00", "позвонить маме"),
-        ("позвонить маме через 2 часа", "2026-11-22 12:00", "позвонить маме"),
-        ("明天九点提醒我开会", "2026-11-23 09:00", "开会"),
-        ("开会 明天九点", "2026-11-23 09:00", "开会"),
         ("at 9: 5 things to do", "2026-11-23 09:00", "5 things to do"),
         ("tomorrow at 8 meeting at 10:00", "2026-11-23 08:00", "meeting at 10:00"),
         ("at 9 a walk", "2026-11-23 09:00", "a walk"),
@@ -270,22 +187,16 @@ def test_the_text_is_what_is_not_the_time(text: str, expected: str, about: str) 
 
 def test_a_time_alone_leaves_nothing_unread() -> None:
     """The tool's `when` is a time and nothing else."""
-    assert understand_time("every day at 9:30", now=SUNDAY, zone=BERLIN).rule is not None
+    assert read_time("every day at 9:30", now=SUNDAY, zone=BERLIN).rule is not None
     with pytest.raises(Unclear, match="stand-up"):
-        understand_time("every day at 9:30 stand-up", now=SUNDAY, zone=BERLIN)
-
-
-def test_every_language_has_every_list() -> None:
-    """A phrase of one list never has two meanings in it."""
-    assert tuple(language.name for language in languages()) == LANGUAGES
+        read_time("every day at 9:30 stand-up", now=SUNDAY, zone=BERLIN)
 
 
 # --- properties
 
 WORDS = [
     *("in", "at", "on", "every", "tomorrow", "today", "monday", "9", "9:30", "30", "minutes", "days", "and", "next"),
-    *("um", "am", "jeden", "Tag", "morgen", "Uhr", "en", "mañana", "a las", "cada", "y", "media", "el", "de la tarde"),
-    *("через", "завтра", "в", "часов", "дня", "каждый", "明天", "早上", "九", "点", "半", "每", "天", "后", "分钟"),
+    *("half", "an", "hour", "other", "morning", "5pm", "weekday", "mon", "-", "fri", "or", "for", "T10:00", "12/24"),
     *("24", "december", "2026", "24.12.", "cron", "*", "call", "mum", ",", ":", "-", "the", "1st", "month", "noon"),
 ]
 ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Shanghai"]).map(
@@ -300,7 +211,7 @@ def test_whatever_is_written_is_understood_for_the_future_or_refused(
 ) -> None:
     """Nothing else ever comes of a text: no other error, no time in the past, no rule that cannot be read back."""
     try:
-        request = understand_request(" ".join(words), now=now, zone=zone)
+        request = read_request(" ".join(words), now=now, zone=zone)
     except Unclear:
         return
     assert request.when.due > now
@@ -313,7 +224,7 @@ def test_whatever_is_written_is_understood_for_the_future_or_refused(
 @given(st.text(max_size=60), INSTANTS)
 def test_any_text_at_all_is_survived(text: str, now: datetime) -> None:
     with suppress(Unclear):
-        assert understand_request(text, now=now, zone=BERLIN).when.due > now
+        assert read_request(text, now=now, zone=BERLIN).when.due > now
 
 
 @given(st.integers(1, 500), st.sampled_from(["minutes", "hours"]), INSTANTS, ZONES)

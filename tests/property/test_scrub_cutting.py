@@ -12,7 +12,6 @@ from agent.limits import TOOL_OUTPUT_BYTES_MAX
 from agent.tools.execution.output import Output
 from gateway.scrub import scrub
 from gateway.scrub.cutting import EDGE_CHARS_MAX, head, without_broken_end, without_broken_start
-from gateway.scrub.tail import open_tail
 from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=31)
@@ -63,21 +62,6 @@ def test_a_head_is_a_beginning_within_its_bound_and_all_of_what_is_short(text: s
     assert text.startswith(found)
     assert len(found) <= chars_max
     assert found == text or len(text) > chars_max
-
-
-TRICKS = st.lists(
-    st.sampled_from(["ghp_", "aB3", "\u200b", "ｇｈｐ＿", "\\u0067", "%67", "&#103;", "\x1b[31m", "é", "密", "и", "한"])
-    | st.sampled_from([" ", "\n", "\\\n", "=\r\n", "> ", "\u3000", ".", ":", '"', "。"]),
-    max_size=60,
-).map("".join)
-
-
-@given(TRICKS, st.integers(0, 200))
-def test_what_the_rules_take_for_the_beginning_of_a_token_does_not_stay_before_a_cut(text: str, chars_max: int) -> None:
-    """However it is spelled, and though no rule was asked. The run at the cut itself is gone in any case."""
-    found = head(text, chars_max)
-    told = text[:chars_max].rstrip("".join(map(chr, range(33, 127)))).rstrip(" \t\r\n\\=>|")
-    assert found == text or len(found) <= len(told) - len(open_tail(told))
 
 
 def test_a_page_without_spaces_loses_its_edge_only() -> None:

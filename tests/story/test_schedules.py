@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from agent.features.schedules.scheduler import Scheduler
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
 from agent.model.scripted import ScriptedClient
 from agent.people import People
 from agent.running.bell import Bell
-from agent.services.firing import Firing
 from gateway.bus.bus import RedisBus
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
@@ -80,7 +80,7 @@ class Firer:
             policy_of(self.admins, is_open=self.is_open),
             SystemClock(),
         )
-        firing = Firing(
+        firing = Scheduler(
             Mortal(self.store.schedules, self.dies_behind),
             self.intake or Mortal(self.bus.intake, self.dies_behind),
             people,
@@ -188,9 +188,9 @@ async def test_the_list_the_zone_and_the_cancellation(agent: AgentProcess) -> No
     assert "/remind zone" in first
     assert "I know no time zone" in await agent.ask("/remind zone Atlantis")
     assert "Europe/Berlin" in await agent.ask("/remind zone berlin")
-    second = await agent.ask("/remind cada lunes a las 8 gimnasio")
+    second = await agent.ask("/remind every Monday at 8 gym")
     assert "every Monday at 08:00" in second
-    assert "(Europe/Berlin): gimnasio" in second
+    assert "(Europe/Berlin): gym" in second
     assert "zone" not in second
     listed = await agent.ask("/remind")
     assert "**1** every day at 09:30" in listed

@@ -70,7 +70,8 @@ class TestDeliveries:
         assert await self.names(admin, letter.entry_id) == ["received", "dead letter"]
         dead = letter.message
         assert dead is not None
-        sorry = Reply("t2:dead", "t2", ADA, CHAT, SCRUBBER.scrub("sorry"), ReplyKind.ERROR, CLOCK.now_ms())
+        now_ms = CLOCK.now_ms()
+        sorry = Reply("t2:dead", "t2", ADA, CHAT, SCRUBBER.scrub("sorry"), ReplyKind.ERROR, now_ms)
         assert await sqlite_store.give_up(
             turn_id="t2",
             message=dead,
@@ -78,7 +79,7 @@ class TestDeliveries:
             note=SCRUBBER.scrub(""),
             reference="K7QX2M",
             letter_id=letter.entry_id,
-            now_ms=CLOCK.now_ms(),
+            now_ms=now_ms,
         )
         told = ["received", "dead letter", "given up", "reply committed"]
         for wanted in ("K7QX2M", " k7qx2m ", letter.entry_id, dead.id, "t2:dead"):

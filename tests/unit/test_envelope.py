@@ -36,7 +36,6 @@ from gateway.contracts.messages import (
     DeliveryState,
     Draft,
     InboundMessage,
-    Mend,
     Preview,
     Receipt,
     RemovedSecrets,
@@ -85,10 +84,8 @@ TITLE: Final = replace(
     REPLY, id="title:t_1", text=own_words(""), kind=ReplyKind.TITLE, title=own_words("Größe und Gewicht")
 )
 FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
-MEND: Final = Mend("telegram:4242:-100456:8", 20, "a1b2", own_words("[redacted:github#a1b2c3]"))
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
-    "mending": replace(INBOUND, removed=(RemovedSecrets("github", 1, is_joined=True),), mends=(MEND,)),
     "reply": REPLY,
     "wake": replace(INBOUND, id="subagent:K7QM2PXA", wakes=3, is_nameable=True),
     "reply_with_files": replace(REPLY, files=(FILE,)),

@@ -12,6 +12,7 @@ import pytest
 
 from agent.afterwards.gathering import facts_in
 from agent.cache.cacheable import is_repeatable, normalised
+from agent.features.schedules.times import read_request, read_time
 from agent.limits import (
     PLAN_ANSWER_CHARS_MAX,
     REPAIRED_CHARS_MAX,
@@ -20,7 +21,6 @@ from agent.limits import (
     TOOL_ARGUMENTS_CHARS_MAX,
 )
 from agent.plans.planning import BadPlan, read_plan
-from agent.schedules.times import understand_request, understand_time
 from agent.subagents.strategies.structured import BadParts, read_parts, read_verdict
 from agent.titles.titling import sanitize_title
 from agent.tone import tone_of
@@ -119,8 +119,8 @@ PARSERS: Final[dict[str, tuple[int, Callable[[str], object]]]] = {
     "a command in a channel": (INBOUND_CHARS_MAX, find_command),
     "a tone": (INBOUND_CHARS_MAX, tone_of),
     "a frame": (INBOUND_CHARS_MAX, unframed),
-    "a time": (SCHEDULE_PHRASE_CHARS_MAX, lambda text: understand_time(text, now=NOW, zone=UTC)),
-    "a request": (INBOUND_CHARS_MAX, lambda text: understand_request(text, now=NOW, zone=UTC)),
+    "a time": (SCHEDULE_PHRASE_CHARS_MAX, lambda text: read_time(text, now=NOW, zone=UTC)),
+    "a request": (INBOUND_CHARS_MAX, lambda text: read_request(text, now=NOW, zone=UTC)),
     "a question": (INBOUND_CHARS_MAX, normalised),
     "a repeatable question": (INBOUND_CHARS_MAX, lambda text: is_repeatable(text, stands_alone=True)),
 }

@@ -40,7 +40,7 @@ def leaking(place: str, kinds: tuple[str, ...], seed: int) -> list[str]:
     drawn = ((kind, fill(TOKENS[kind], rng)) for kind in kinds)
     known = [(kind, token) for kind, token in drawn if not is_left(token, SCRUBBER.scrub(f"a {token} b"))]
     assert len(known) >= len(kinds) - 1
-    return [kind for kind, token in known if is_left(token, _shown(CLEANER.clean(ARRIVALS[place](token)).message))]
+    return [kind for kind, token in known if is_left(token, _shown(CLEANER.clean(ARRIVALS[place](token))))]
 
 
 def _shown(message: InboundMessage) -> str:

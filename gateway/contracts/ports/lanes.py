@@ -169,10 +169,6 @@ class LaneBus(Protocol):
         """A file whose bytes a channel waits for, each wish to one caller; None when nobody wished for any."""
         ...
 
-    async def forget_log(self, key: SessionKey) -> None:
-        """Leave nothing on disk of what the lane of `key` once held: the server that holds it writes its log anew."""
-        ...
-
     async def lend_file(self, wanted: WantedFile, content: bytes) -> None:
         """Give the bytes to whoever wanted them; empty: nobody keeps them any more."""
         ...

@@ -111,8 +111,7 @@ class Store(Protocol):
     ) -> TurnStart:
         """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
         the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
-        no user entries are stored: a command is not part of the conversation. What `mends` say of earlier
-        messages is done first, here and in `join_turn`, in all that their owner has. The lane remembers the
+        no user entries are stored: a command is not part of the conversation. The lane remembers the
         language that the newest of the messages shows; where none shows any, what it knows stays.
 
         The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from gateway.scrub import Scrubber
 from tests.bench.report import machine
-from tests.bench.scrub import detection, disguises, halves, own, speed, streaming
+from tests.bench.scrub import detection, disguises, own, speed, streaming
 from tests.bench.scrub.goal import Goal, Measured
 from tests.bench.scrub.peers import contest
 
@@ -69,7 +69,7 @@ def _parts(seed: int, *, is_quick: bool) -> Mapping[str, Callable[[], Measured]]
         "speed": lambda: speed.fast(seed, is_quick=is_quick),
         "hostile texts": lambda: speed.hostile(is_quick=is_quick),
         "others": lambda: contest.beside_others(seed, rows // 4, is_quick=is_quick),
-        "two messages": lambda: halves.joined(scrubber, seeds),
+        "two messages": lambda: detection.announced(scrubber, seeds),
         "own secrets": lambda: own.kept(seeds),
         "canary": lambda: CANARY,
     }

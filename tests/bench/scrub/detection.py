@@ -1,4 +1,4 @@
-"""Goals 1, 2 and 4: what is found, what is spoiled, what stands beside a secret, what a second scrub changes."""
+"""Measure goals 1, 2, 4 and 9: recall, false alarms, words lost, stability, values announced one message before."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.scrub import Scrubber
+from gateway.scrub.carryover import open_ending, scrub_after
 from tests.bench.scrub.goal import Goal, Measured, by_seed, percent, shortened
-from tests.scrubbing import PLACEHOLDERS, Sample, leaked, look_alikes, natural, positives, words_lost
+from tests.scrubbing import (
+    PLACEHOLDERS,
+    Sample,
+    announced_pairs,
+    is_left,
+    leaked,
+    look_alikes,
+    natural,
+    positives,
+    words_lost,
+)
 
 RECALL_MIN: Final = 0.995
 RECALL_OF_A_KIND_MIN: Final = 0.95
@@ -20,6 +31,7 @@ FALSE_ALARMS_WITH_PLACEHOLDERS_MAX: Final = 0.01
 FALSE_ALARMS_IN_TALK_MAX: Final = 0.003
 LOST_WORDS_MAX: Final = 0.025
 EXAMPLES: Final = 2
+ANNOUNCED_OF_A_SEED: Final = 50
 
 
 @dataclass(slots=True)
@@ -123,3 +135,16 @@ def _changed(scrubber: Scrubber, samples: Iterable[Sample]) -> tuple[Tally, Tall
 def _idempotence(of: str, again: Tally) -> Goal:
     stable = 1 - again.share_wrong()
     return Goal(4, f"a second scrub changes nothing, {of}", "100 %", percent(stable), stable == 1)
+
+
+def announced(scrubber: Scrubber, seeds: Sequence[int]) -> Measured:
+    """Measure how many values are left whose announcement is a message of its own."""
+    tally = Tally()
+    for seed in seeds:
+        for pair in announced_pairs(seed, ANNOUNCED_OF_A_SEED):
+            clean, _ = scrub_after(scrubber, open_ending(pair.first), pair.second)
+            example = f"{pair.first} ⏎ {pair.second}"
+            tally.add(pair.planted.kind, is_wrong=is_left(pair.planted.value, clean), example=example)
+    wrong = tally.wrong.total()
+    goal = Goal(9, "values left that were announced before", "0", f"{wrong} of {tally.seen.total()}", wrong == 0)
+    return Measured([goal], {"secrets in two messages": list(tally.worst())})

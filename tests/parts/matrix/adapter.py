@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from channels.adapter import CONNECTED, HELD_POLL_S, Budget, Door, Outcome
+from channels.adapter import CONNECTED, Budget, Door
 from channels.backoff import Backoff
 from channels.normalized import Incoming
 from channels.raw import Raw, integer, mapping, mappings, text
@@ -127,8 +127,7 @@ class MatrixAdapter:
         for event in mappings(mapping(room.get("timeline")).get("events")):
             incoming = normalize(event, room_id, self._me, is_private=is_private)
             if isinstance(incoming, Incoming):
-                while await door.accept(incoming) is Outcome.HELD:  # noqa: ASYNC110 - to be asked again is its way
-                    await asyncio.sleep(HELD_POLL_S)
+                await door.accept(incoming)
 
     async def _call(
         self,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from agent.schedules.recurrence import BadRecurrence, Cron, Days, Every, recurrence_from
-from agent.schedules.zones import zone_named
+from agent.features.schedules.recurrence import BadRecurrence, Cron, Days, Every, recurrence_from, zone_named
 from gateway.contracts.schedules import Schedule, ScheduleKind
 from gateway.words import Words, sentence
 
@@ -15,9 +14,9 @@ _EXAMPLES: Final = sentence(
     "For example: `/remind in 30 minutes call mum`, `/remind tomorrow at 8 take the bins out`, "
     "`/remind on 24 December at 10:00 presents`, `/remind every day at 9:30 stand-up`, "
     "`/remind every Monday and Thursday at 18:00 gym`. "
-    "A colon ends the time: `/remind every day at 9: 5 things to do`."
+    "Or ask me without a command, in your own words."
 )
-"""A translation has examples in its own language: times are understood in all of them."""
+"""The command reads English times only; the model understands any language."""
 
 _MONDAY_FIRST: Final = (
     sentence("Mon"),

@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from zoneinfo import ZoneInfo
 
+from agent.features.schedules.recurrence import find_zone, shortest_gap_s, zone_named
+from agent.features.schedules.texts import every_text
+from agent.features.schedules.times import Unclear, When, read_request, read_time
 from agent.limits import SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
-from agent.schedules.parts import Unclear
-from agent.schedules.recurrence import shortest_gap_s
-from agent.schedules.sentences import every_text
-from agent.schedules.times import When, understand_request, understand_time
-from agent.schedules.zones import find_zone, zone_named
 from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -23,7 +21,7 @@ from gateway.contracts.schedules import Schedule, ScheduleKind
 
 
 @dataclass(frozen=True, slots=True)
-class Customer:
+class Requester:
     """Who orders, and where: the firing comes back there, as his or her message, and is judged by the rules of that
     place (`place` as in a message). `cause` is the turn or the message that the order belongs to; the same order of the
     same cause is one schedule."""
@@ -38,7 +36,7 @@ class Customer:
     place: tuple[str, ...] = ()
 
 
-class Desk:
+class ScheduleService:
     """Every method is about one owner, and shows and changes nothing of anybody else's.
 
     In a group only what was ordered in that very place is shown and cancelled: the others would read it.
@@ -67,17 +65,17 @@ class Desk:
         await self._book.set_zone(owner, name)
         return zone_named(name)
 
-    async def remind(self, customer: Customer, said: str) -> Schedule:
+    async def remind(self, requester: Requester, said: str) -> Schedule:
         """A reminder, from words that hold the time and the text. Raises `Unclear`."""
-        zone, _ = await self.zone(customer.key.owner)
-        understood = understand_request(said, now=self._now(), zone=zone)
-        return await self._add(customer, ScheduleKind.REMINDER, said, understood.when, understood.text, zone)
+        zone, _ = await self.zone(requester.key.owner)
+        understood = read_request(said, now=self._now(), zone=zone)
+        return await self._add(requester, ScheduleKind.REMINDER, said, understood.when, understood.text, zone)
 
-    async def order(self, customer: Customer, kind: ScheduleKind, when: str, text: str) -> Schedule:
+    async def order(self, requester: Requester, kind: ScheduleKind, when: str, text: str) -> Schedule:
         """A reminder or a task, the time apart from the text. Raises `Unclear`."""
-        zone, _ = await self.zone(customer.key.owner)
-        understood = understand_time(when, now=self._now(), zone=zone)
-        return await self._add(customer, kind, f"{when}\0{text}", understood, text, zone)
+        zone, _ = await self.zone(requester.key.owner)
+        understood = read_time(when, now=self._now(), zone=zone)
+        return await self._add(requester, kind, f"{when}\0{text}", understood, text, zone)
 
     async def cancel_kind(self, owner: SessionKey, kind: ScheduleKind) -> int:
         """Take back all of one kind; how many there were."""
@@ -95,24 +93,24 @@ class Desk:
         return await self._book.cancel(owner, number)
 
     async def _add(
-        self, customer: Customer, kind: ScheduleKind, words: str, when: When, text: str, zone: ZoneInfo
+        self, requester: Requester, kind: ScheduleKind, words: str, when: When, text: str, zone: ZoneInfo
     ) -> Schedule:
         """`words` are those of the order: of one cause they name one schedule, whenever it is taken."""
-        _check(when, text, customer.role)
+        _check(when, text, requester.role)
         schedule = Schedule(
-            id=_schedule_id(customer.cause, words),
-            key=customer.key,
-            address=customer.address,
-            author_id=customer.author_id,
-            author_name=customer.author_name,
-            is_private=customer.is_private,
+            id=_schedule_id(requester.cause, words),
+            key=requester.key,
+            address=requester.address,
+            author_id=requester.author_id,
+            author_name=requester.author_name,
+            is_private=requester.is_private,
             kind=kind,
-            text=self._scrubber.for_chat(str(customer.key)).scrub(text),
+            text=self._scrubber.for_chat(str(requester.key)).scrub(text),
             recurrence="" if when.rule is None else str(when.rule),
             zone=zone.key,
             next_due_ms=int(when.due.timestamp() * 1000),
             created_at_ms=self._clock.now_ms(),
-            place=customer.place,
+            place=requester.place,
         )
         added = await self._book.add(schedule, active_max=SCHEDULES_MAX)
         if added is None:

@@ -1,4 +1,4 @@
-"""Rules of recurrence, and the next instant of each, by the wall clock of a zone and through all its changes. Pure.
+"""Find the next instant of a rule by the wall clock of a zone, through all its changes; and name zones. Pure.
 
 A wall-clock time that a change skips happens at the next instant there is (2:30 at 3:00); one that a change
 repeats happens once, the first time. Rules that count minutes or hours count elapsed time.
@@ -6,11 +6,13 @@ repeats happens once, the first time. Rules that count minutes or hours count el
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from functools import cache
 from itertools import islice, pairwise
 from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
@@ -149,3 +151,38 @@ def shortest_gap_s(rule: Recurrence) -> int:
             walls = CronSim(rule.expression, datetime(2000, 1, 1))  # noqa: DTZ001 - a wall clock
             gaps = [(later - sooner).total_seconds() for sooner, later in pairwise(islice(walls, _SAMPLES))]
             return int(min(gaps, default=_YEAR_S))
+
+
+# --- zones
+
+_OLD_AREAS: Final = ("Etc/", "SystemV/", "US/", "Brazil/", "Canada/", "Chile/", "Mexico/")
+ZONE_EXAMPLES: Final = "Europe/Berlin, America/New_York, Asia/Shanghai, UTC"
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Return a zone by the name that `find_zone` gave; UTC for one that this machine has no rules of any more."""
+    return ZoneInfo(name if name in available_zones() else "UTC")
+
+
+def find_zone(wanted: str) -> str | None:
+    """Find the zone that somebody means: by its name, in any case, or by its city where only one has it."""
+    folded = "_".join(wanted.casefold().split())
+    exact = [name for name in available_zones() if name.casefold() == folded]
+    return exact[0] if exact else _by_city().get(folded)
+
+
+@cache
+def available_zones() -> frozenset[str]:
+    """List every zone that this machine or the tzdata package knows."""
+    return frozenset(available_timezones())
+
+
+@cache
+def _by_city() -> Mapping[str, str]:
+    """Map the cities that only one zone is named after to their zones."""
+    found: dict[str, set[str]] = {}
+    for name in available_zones():
+        area, _, city = name.rpartition("/")
+        if area and not area.startswith(_OLD_AREAS):
+            found.setdefault(city.casefold(), set()).add(name)
+    return {city: names.pop() for city, names in found.items() if len(names) == 1}

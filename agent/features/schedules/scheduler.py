@@ -15,13 +15,12 @@ from typing import Final
 
 import structlog
 
-from agent.commands.remind import REMINDER
+from agent.features.schedules.commands import REMINDER
+from agent.features.schedules.recurrence import BadRecurrence, next_after, recurrence_from, zone_named
+from agent.features.schedules.texts import moment_text
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
 from agent.people import People
 from agent.running.bell import Bell
-from agent.schedules.recurrence import BadRecurrence, next_after, recurrence_from
-from agent.schedules.sentences import moment_text
-from agent.schedules.zones import zone_named
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, own_words
 from gateway.contracts.ports import Clock, IntakeBus, ScheduleBook, Scrubber, Verdict
@@ -33,7 +32,7 @@ _RETRY_S: Final = 1.0
 _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 
 
-class Firing:
+class Scheduler:
     """The share of one process in firing schedules."""
 
     def __init__(

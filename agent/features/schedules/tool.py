@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from agent.features.schedules.service import Requester, ScheduleService
+from agent.features.schedules.texts import created_text, list_text
+from agent.features.schedules.times import Unclear
 from agent.limits import SCHEDULE_TEXT_CHARS_MAX
 from agent.model.client import ToolSpec
-from agent.schedules.desk import Customer, Desk
-from agent.schedules.parts import Unclear
-from agent.schedules.sentences import created_text, list_text
 from agent.tools.permissions import Place, Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
@@ -25,9 +25,10 @@ from gateway.words import ENGLISH
 _SCHEDULE: Final = ToolSpec(
     "schedule",
     "Reminders and tasks for later, in this user's time zone. `create` needs `when` and `text`; `when` is a time "
-    "alone: “in 30 minutes”, “tomorrow at 8:00”, “2026-12-24 10:00”, “every day at 9:30”, “every Monday 18:00”, "
-    "“every 2 hours” or “cron 30 9 * * 1-5”. A reminder's text is delivered as it is; the text of a task is a prompt "
-    "that you will be given then, with nobody present to ask. Always tell the user the time that the result names.",
+    "alone, in English: “in 30 minutes”, “tomorrow at 8:00”, “2026-12-24 10:00”, “every day at 9:30”, “every Monday "
+    "18:00”, “every 2 hours” or “cron 30 9 * * 1-5”. A reminder's text is delivered as it is; the text of a task is "
+    "a prompt that you will be given then, with nobody present to ask. Always tell the user the time that the "
+    "result names.",
     {
         "type": "object",
         "properties": {
@@ -42,18 +43,18 @@ _SCHEDULE: Final = ToolSpec(
 )
 
 
-def schedule_tools(desk: Desk) -> tuple[Tool, ...]:
-    """`schedule`, at the same desk as /remind."""
+def schedule_tools(service: ScheduleService) -> tuple[Tool, ...]:
+    """`schedule`, at the same service as /remind."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         match arguments["action"]:
             case "create":
-                return await _create(desk, context, arguments)
+                return await _create(service, context, arguments)
             case "cancel":
-                return await _cancel(desk, context, arguments)
+                return await _cancel(service, context, arguments)
             case _:
-                zone, is_zone_known = await desk.zone(context.owner)
-                found = await desk.active(context.owner, place=_seen_from(context))
+                zone, is_zone_known = await service.zone(context.owner)
+                found = await service.active(context.owner, place=_seen_from(context))
                 return list_text(found, zone, ENGLISH, is_zone_known=is_zone_known)
 
     def keeps(arguments: Mapping[str, Any]) -> bool:
@@ -62,13 +63,13 @@ def schedule_tools(desk: Desk) -> tuple[Tool, ...]:
     return (Tool(_SCHEDULE, "tasks", Risk.READ, run, locks=lambda _arguments: ("schedule",), keeps=keeps),)
 
 
-async def _create(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+async def _create(service: ScheduleService, context: ToolContext, arguments: Mapping[str, Any]) -> str:
     if context.address is None:
         raise ToolError("a turn with nobody present schedules nothing: tell the user what you would schedule")
     if "when" not in arguments or "text" not in arguments:
         raise ToolError("create needs `when` and `text`")
     asked_by = context.asked_by or context.owner
-    customer = Customer(
+    requester = Requester(
         key=context.key,
         address=context.address,
         author_id=asked_by.user,
@@ -80,17 +81,17 @@ async def _create(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]
     )
     kind = ScheduleKind(arguments.get("kind", ScheduleKind.REMINDER.value))
     try:
-        schedule = await desk.order(customer, kind, arguments["when"], arguments["text"])
+        schedule = await service.order(requester, kind, arguments["when"], arguments["text"])
     except Unclear as problem:
         raise ToolError(f"nothing was scheduled: {problem}") from problem
-    _, is_zone_known = await desk.zone(context.owner)
+    _, is_zone_known = await service.zone(context.owner)
     return created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
 
 
-async def _cancel(desk: Desk, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+async def _cancel(service: ScheduleService, context: ToolContext, arguments: Mapping[str, Any]) -> str:
     if "number" not in arguments:
         raise ToolError("cancel needs the `number` that list shows")
-    cancelled = await desk.cancel(context.owner, arguments["number"], place=_seen_from(context))
+    cancelled = await service.cancel(context.owner, arguments["number"], place=_seen_from(context))
     if cancelled is None:
         raise ToolError("nothing is scheduled under that number")
     return f"Cancelled: {cancelled.text}"

@@ -1,0 +1,1 @@
+"""Features of the agent, one folder each: its commands, tools, services and texts."""
