@@ -107,6 +107,7 @@ async def _open_bus(settings: Settings, installation: str) -> RedisBus:
         installation=installation,
         user_turns_max=settings.queue.user_turns_max,
         turns_max=settings.queue.turns_max,
+        wait_replicas=settings.redis.wait_replicas,
     )
 
 

@@ -72,6 +72,7 @@ async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber)
         lane_messages_max=settings.queue.lane_messages_max,
         queue_messages_max=settings.queue.messages_max,
         user_turns_max=settings.queue.user_turns_max,
+        wait_replicas=settings.redis.wait_replicas,
     )
     try:
         await Lines(settings, names, scrubber, bus, stopping).run()

@@ -106,6 +106,12 @@ class TestStarting:
         assert SECRET not in log
         assert "Traceback" not in log
 
+    async def test_a_message_that_no_replica_has_is_not_received(self, telegram: Telegram, tmp_path: Path) -> None:
+        """The platform keeps it: `redis.wait_replicas` reaches the bus that channels open."""
+        async with role({**telegram.settings, "TRIVET_REDIS__WAIT_REPLICAS": "1"}):
+            await telegram.say("hello")
+            await until(lambda: "0 of 1 replicas have it" in (tmp_path / LOG).read_text())
+
     async def test_a_wrong_token_ends_the_role_with_one_sentence(self, telegram: Telegram, tmp_path: Path) -> None:
         wrong = "4242001:" + SECRET[::-1]
         async with role(telegram.settings | {"TRIVET_CHANNELS__TELEGRAM__TOKEN": wrong}) as process:

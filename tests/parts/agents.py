@@ -56,8 +56,8 @@ from gateway.store.store import SqlStore
 from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
-DEARER = Limits(guest=GuestAllowance(usd=0), pot=PotAllowance(usd=0))
-"""Models of tests cost half a dollar a call, which no day of a guest bears; tokens and turns are limited as usual."""
+DEARER = Limits(guest=GuestAllowance(usd=0, turns=0), pot=PotAllowance(usd=0))
+"""Models of tests cost half a dollar a call, and people of tests talk more in a minute than a guest in a day."""
 _numbers = count(1)
 
 
