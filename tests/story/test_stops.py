@@ -191,22 +191,17 @@ async def test_sub_agents_are_asked_to_end_while_the_turn_does(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither waits for the other: here each begins only when the other has begun, too."""
-    both = asyncio.Barrier(2)
+    asked, looked = asyncio.Event(), asyncio.Event()
     ask, is_in_work = agent.store.tasks.want_cancelled, agent.bus.operator.is_in_work
-    asked, looked = False, False
 
     async def asking(key: SessionKey, *, task_ids: Sequence[str] | None = None) -> int:
-        nonlocal asked
-        if not asked:
-            asked = True
-            await both.wait()
+        asked.set()
+        await looked.wait()
         return await ask(key, task_ids=task_ids)
 
     async def looking(key: SessionKey, fence: int) -> bool:
-        nonlocal looked
-        if not looked:
-            looked = True
-            await both.wait()
+        looked.set()
+        await asked.wait()
         return await is_in_work(key, fence)
 
     mind.hold()
