@@ -39,7 +39,7 @@ def cut_at(text: str, most: int, *, in_words: bool) -> int:
 
 def utf16_units(text: str) -> int:
     """Length as Telegram counts it: characters beyond the basic plane are two units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def clipped(text: str, units_max: int) -> str:

@@ -220,7 +220,7 @@ async def test_only_those_who_know_the_password_are_served(tmp_path: Path) -> No
 
 async def test_the_password_outlives_every_kill_and_is_never_made_anew(tmp_path: Path) -> None:
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.intake.set_position("offset", "7")
     url = server.url
     for _ in range(2):
@@ -236,7 +236,7 @@ async def test_the_password_outlives_every_kill_and_is_never_made_anew(tmp_path:
 async def test_a_directory_of_before_there_were_passwords_gets_one(tmp_path: Path) -> None:
     """Its data is kept, and the server without one that was left behind is ended."""
     without = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await without.start())
+    bus = await open_bus(await without.start(), installation=INSTALLATION)
     await bus.intake.set_position("offset", "7")
     await bus.close()
     client = Redis.from_url(without.url, protocol=2)
@@ -246,7 +246,7 @@ async def test_a_directory_of_before_there_were_passwords_gets_one(tmp_path: Pat
     assert without._lock is not None
     os.close(without._lock)
     server = EmbeddedValkey(tmp_path)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     assert await without.wait() == 0
     assert urlsplit(server.url).password
     assert await bus.intake.position("offset") == "7"
@@ -258,7 +258,7 @@ async def test_of_two_that_start_at_once_one_runs_and_its_password_stays(tmp_pat
     two = [EmbeddedValkey(tmp_path), EmbeddedValkey(tmp_path)]
     urls = await asyncio.gather(*(server.start() for server in two), return_exceptions=True)
     assert sorted(type(url).__name__ for url in urls) == ["AlreadyRunning", "str"]
-    bus = await open_bus(embedded_url(tmp_path))
+    bus = await open_bus(embedded_url(tmp_path), installation=INSTALLATION)
     await bus.operator.ping()
     await bus.close()
     for server in two:

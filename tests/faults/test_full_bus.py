@@ -24,6 +24,7 @@ from tests.parts.agents import running_agent
 from tests.parts.answering import EchoAgent
 from tests.parts.bus_samples import ANNA, BORIS, control, message, receipt, reply
 from tests.parts.claiming import claim_now
+from tests.parts.databases import INSTALLATION
 from tests.parts.minds import Mind
 from tests.parts.postmen import delivering, with_files
 from tests.parts.towns import Town, town
@@ -55,7 +56,7 @@ class Small:
 @pytest.fixture
 async def small(tmp_path: Path) -> AsyncIterator[Small]:
     server = EmbeddedValkey(tmp_path, memory_mb=MEMORY_MB)
-    bus = await open_bus(await server.start())
+    bus = await open_bus(await server.start(), installation=INSTALLATION)
     await bus.access.project(Projection())
     raw = Redis.from_url(server.url, protocol=2)
     yield Small(bus, raw)

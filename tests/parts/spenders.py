@@ -145,7 +145,9 @@ async def _serve(database_url: str, model_url: str, calls: int) -> None:
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         owner, _, limits = line.partition(" ")
-        meter = Meter(store.spending, _ForGuests(Limits.model_validate_json(limits)), clock)
+        said = json.loads(limits)
+        said |= {whose: {"usd": 0} | said.get(whose, {}) for whose in ("guest", "pot")}  # else the price is asked for
+        meter = Meter(store.spending, _ForGuests(Limits.model_validate(said)), clock)
         key = SessionKey.parse(owner)
         done = await asyncio.gather(*(_spend(client, meter, key, clock.new_id()) for _ in range(calls)))
         print(sum(done), flush=True)
