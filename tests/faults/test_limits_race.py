@@ -15,7 +15,7 @@ BUDGET = 10
 LIMITS: dict[str, dict[str, Any]] = {
     "telegram:1": {"user": {"turns": BUDGET}},
     "telegram:2": {"user": {"tokens": BUDGET * CALL_TOKENS}},
-    "telegram:3": {"pot": {"turns": BUDGET}},
+    "telegram:3": {"pot": {"turns": 3 * BUDGET}},  # the two before have taken their part of it
 }
 
 
