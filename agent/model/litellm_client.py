@@ -252,6 +252,7 @@ class _Gathered:
     async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The provider's own chunks, with the words of a refusal as text: litellm would pass them over."""
         async for chunk in raw:
+            await asyncio.sleep(0)  # what came at once is read without waiting: others have their turn between chunks
             for choice in getattr(chunk, "choices", None) or ():
                 delta: Any = getattr(choice, "delta", None)
                 if words := getattr(delta, "refusal", None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import AsyncIterator
@@ -22,7 +23,7 @@ from agent.model.client import (
 )
 from agent.model.embedding import EmbeddingRequest
 from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
+from agent.model.litellm_client import LitellmClient, _Gathered
 from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
 from agent.model.seeing import SeeingClient
 from agent.model.transcription import TranscriptionRequest
@@ -388,3 +389,23 @@ async def test_a_busy_provider_is_asked_twice_to_write_down_and_no_more(
     with pytest.raises(ModelRejected):
         await retrying.transcribe(request)
     assert len(provider.heard) == 5
+
+
+async def test_between_chunks_that_came_at_once_others_have_their_turn() -> None:
+    """Else a provider that is quick holds up everybody until the end of its answer."""
+
+    async def at_once() -> AsyncIterator[object]:
+        for _ in range(100):
+            yield object()
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    turns = 0
+    counting = asyncio.create_task(count())
+    assert len([chunk async for chunk in _Gathered().with_refusals(at_once())]) == 100
+    counting.cancel()
+    assert turns >= 99
