@@ -398,13 +398,14 @@ async def test_between_chunks_that_came_at_once_others_have_their_turn() -> None
         for _ in range(100):
             yield object()
 
+    turns = 0
+
     async def count() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
-    turns = 0
     counting = asyncio.create_task(count())
     assert len([chunk async for chunk in _Gathered().with_refusals(at_once())]) == 100
     counting.cancel()
