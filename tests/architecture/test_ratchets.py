@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 894,
-    "lines": 103_549,
+    "lines": 103_552,
     "one_importer": 34.3,
     "duplicate_classes": 98,
     "no_verb": 80.3,

@@ -45,8 +45,8 @@ def _tool(name: str, **arguments: object) -> Body:
 
 
 def _spelled(text: str) -> str:
-    """A program that prints the text, and in which it does not stand."""
-    return f"import codecs; print(codecs.decode({codecs.encode(text, 'rot13')!r}, 'rot13'))"
+    """A program that prints the text, and in which it does not stand: backwards, too, for digits stay digits."""
+    return f"import codecs; print(codecs.decode({codecs.encode(text[::-1], 'rot13')!r}, 'rot13')[::-1])"
 
 
 _ACTS: Final[Mapping[str, Callable[[Sequence[Canary]], Body]]] = {

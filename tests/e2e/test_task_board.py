@@ -211,6 +211,8 @@ class TestThePage:
     async def test_only_what_runs_pulses_and_nothing_where_motion_is_not_wanted(self, page: Page, desk: Desk) -> None:
         await desk.one_of_each()
         await expect(page.locator(".task")).to_have_count(len(TaskState))
+        await expect(page.locator(".task .word", has_text="waits")).to_have_count(1)  # the others have gone on
+        await expect(page.locator(".task .word", has_text="running")).to_have_count(1)
         moving = "rows => rows.filter(row => getComputedStyle(row.querySelector('.dot')).animationName !== 'none'"
         moving += " && row.querySelector('.dot').checkVisibility()).map(row => row.dataset.id)"
         assert await page.locator(".task").evaluate_all(moving) == ["running"]

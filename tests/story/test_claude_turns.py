@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,7 +50,11 @@ class Seer(Titles):
 
 def children() -> list[str]:
     """Programs of the SDK that this process has started and that live."""
-    return [child.name() for child in psutil.Process().children(recursive=True) if child.name() == "claude"]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it may end meanwhile
+            found.append(child.name())
+    return [name for name in found if name == "claude"]
 
 
 async def test_a_conversation_with_a_tool_and_a_stop(
