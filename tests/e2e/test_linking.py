@@ -9,7 +9,7 @@ import pytest
 
 from tests.parts.product import Chat, running_product
 
-LIMITED = {"TRIVET_LIMITS__USER__TURNS": "5"}
+LIMITED = {"TRIVET_LIMITS__GUEST__TURNS": "5"}
 
 
 async def code_for(chat: Chat) -> str:
