@@ -70,7 +70,7 @@ def agent_with(
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """Ada is an admin by configuration, the others are guests."""
     tools = Tools(policy=policy or ("ask write", "ask execute"))
-    return running_agent(bus, store, client or ScriptedClient(), tmp_path, admins=(ADA,), tools=tools)
+    return running_agent(bus, store, client or ScriptedClient(), tmp_path, admins=(ADA,), tools=tools, grace_s=0.2)
 
 
 def files(tmp_path: Path, key: str | SessionKey) -> set[str]:

@@ -208,7 +208,7 @@ async def test_where_nothing_is_limited_a_call_that_was_cut_off_is_on_the_bill_a
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")])
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path) as agent:
+    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, grace_s=0.1) as agent:
         await agent.say("look around")
         await until(lambda: model.of(UsagePurpose.SUBAGENT))
     task = await newest(sqlite_store)
