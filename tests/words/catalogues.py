@@ -48,14 +48,14 @@ def updated(language: Language, found: Iterable[Found]) -> Catalog:
         is_alike = message is not None and message.pluralizable == bool(each.many)
         key = (each.one, each.many) if each.many else each.one
         string = message.string if message is not None and is_alike else None
-        fresh.add(key, string, locations=[(each.path, 1)])
+        fresh.add(key, string)
     return fresh
 
 
 def po_bytes(written: Catalog) -> bytes:
-    """As a `.po`."""
+    """Write a catalogue as a `.po`, sorted by its sentences: a sentence that moves to another file changes nothing."""
     into = BytesIO()
-    write_po(into, written, width=120, include_lineno=False, ignore_obsolete=True)
+    write_po(into, written, width=120, no_location=True, ignore_obsolete=True, sort_output=True)
     return into.getvalue()
 
 
