@@ -53,7 +53,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(clients.client.close)
+        stack.push_async_callback(clients.provider.close)
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)
         await store.check_schema()

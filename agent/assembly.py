@@ -51,12 +51,12 @@ from agent.features.schedules.tool import schedule_tools
 from agent.limits import LAST_WORDS_S
 from agent.memory.embedder import ChargedEmbedder
 from agent.memory.knowledge import Memory
-from agent.model.client import Gallery, ModelClient
-from agent.model.embedding import Embedder, EmbeddingModel
+from agent.model.calling import ModelClient
+from agent.model.client import Gallery
+from agent.model.embedding import Embedder
 from agent.model.endpoints import Endpoint
-from agent.model.metered import Gate, MeteredClient, MeteredEmbeddings, MeteredTranscriptions
-from agent.model.observed import ModelHealth
-from agent.model.traced import TracedClient
+from agent.model.health import ModelHealth
+from agent.model.metering import Gate
 from agent.model_clients import ModelClients
 from agent.models import Models
 from agent.people import People
@@ -192,7 +192,7 @@ class _Parts:
         clock: Clock,
         spans: SpanSink,
     ) -> None:
-        self._transcriptions = clients.transcriptions
+        self._hears = clients.transcriptions is not None
         self._endpoint_of = clients.endpoint_of
         self._health = clients.health
         self._settings = settings
@@ -205,9 +205,9 @@ class _Parts:
         self.people = _people(settings, bus, store, clock)
         self._allowances = Allowances(self.people, settings.limits)
         self.meter = Meter(store.spending, self._allowances, clock)
-        self.client = MeteredClient(TracedClient(clients.client, spans, clock), self.meter)
+        self.client = clients.client(gate=self.meter, spans=spans, clock=clock)
         self.models = Models(self.client, settings)
-        embedder = self._embedder(clients.embeddings)
+        embedder = self._embedder() if clients.embeddings is not None else None
         self._memory = Memory(store.memories, scrubber, clock, embedder=embedder)
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
@@ -244,12 +244,9 @@ class _Parts:
         )
         self.waking = Waking(store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended)
 
-    def _embedder(self, embeddings: EmbeddingModel | None) -> Embedder | None:
-        if embeddings is None:
-            return None
-        metered = MeteredEmbeddings(embeddings, self.meter, self.client.facts)
+    def _embedder(self) -> Embedder:
         name = self._settings.agent.embedding_model
-        return ChargedEmbedder(metered, name, self._store, self._clock, space=self._endpoint_of(name).model)
+        return ChargedEmbedder(self.client, name, self._store, self._clock, space=self._endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
         """All that the model may use, but for what needs sub-agents, who use tools themselves."""
@@ -295,9 +292,8 @@ class _Parts:
         """What takes in the files of a turn."""
         settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
         ears = eyes = None
-        if self._transcriptions is not None and settings.agent.transcription_model:
-            metered = MeteredTranscriptions(self._transcriptions, self.meter, self.client.facts)
-            ears = Ears(metered, settings.agent.transcription_model, store, scrubber, clock)
+        if self._hears and settings.agent.transcription_model:
+            ears = Ears(self.client, settings.agent.transcription_model, store, scrubber, clock)
         if settings.agent.vision_model:
             eyes = Eyes(self.client, settings.agent.vision_model, store, scrubber, clock)
         receiving = Receiving(

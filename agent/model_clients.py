@@ -7,35 +7,51 @@ from dataclasses import dataclass, field
 
 from agent.attachments.gallery import WorkspaceGallery
 from agent.model.by_name import ByName
+from agent.model.calling import ModelClient
 from agent.model.catalog import ModelCatalog
-from agent.model.client import ModelClient
+from agent.model.client import ModelProvider
 from agent.model.embedding import EmbeddingModel
 from agent.model.endpoints import Endpoint, Endpoints
-from agent.model.fallback import FallbackClient
+from agent.model.health import ModelHealth
 from agent.model.litellm_client import LitellmClient
-from agent.model.observed import ModelHealth, ObservedClient, ObservedEmbeddings, ObservedTranscriptions
-from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
-from agent.model.seeing import SeeingClient
+from agent.model.metering import Gate
 from agent.model.transcription import TranscriptionModel
 from agent.models import check_models, named_models
 from agent.tools.files.workspace import Workspaces
 from gateway.config import Settings, utility_model
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.workspaces import WORKSPACES
 
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """How models are asked; None where none is configured."""
+    """How models are reached; None where none is configured."""
 
-    client: ModelClient
+    provider: ModelProvider
     embeddings: EmbeddingModel | None
     transcriptions: TranscriptionModel | None
     endpoint_of: Callable[[str], Endpoint] = Endpoint
     health: ModelHealth = field(default_factory=ModelHealth)
+    fallbacks: tuple[str, ...] = ()
+
+    def client(
+        self, *, gate: Gate | None = None, spans: SpanSink | None = None, clock: Clock | None = None
+    ) -> ModelClient:
+        """Make the client of a process."""
+        return ModelClient(
+            self.provider,
+            embeddings=self.embeddings,
+            transcriptions=self.transcriptions,
+            fallbacks=self.fallbacks,
+            gate=gate,
+            health=self.health,
+            spans=spans,
+            clock=clock,
+        )
 
 
 def model_clients(settings: Settings) -> ModelClients:
-    """All of them. Raises `ConfigError` for a name nobody can call, or a key that cannot be read."""
+    """Make the way to all models. Raises `ConfigError` for a name nobody can call, or a key that cannot be read."""
     agent, catalog = settings.agent, ModelCatalog()
     endpoint_of = Endpoints(settings, catalog).of
     gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
@@ -43,13 +59,13 @@ def model_clients(settings: Settings) -> ModelClients:
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
     named = {name for names in named_models(settings).values() for name in names}
     health = ModelHealth(lambda model: litellm.facts(model).api or model, named | {utility_model(settings)})
-    observed = ObservedClient(RetryingClient(SeeingClient(ByName(litellm))), health)
-    client = FallbackClient(observed, agent.fallback_models)
-    check_models(client, settings, known=catalog.names)
+    provider = ByName(litellm)
+    check_models(provider, settings, known=catalog.names)
     return ModelClients(
-        client,
-        ObservedEmbeddings(RetryingEmbeddings(litellm), health) if agent.embedding_model else None,
-        ObservedTranscriptions(RetryingTranscriptions(litellm), health) if agent.transcription_model else None,
+        provider,
+        litellm if agent.embedding_model else None,
+        litellm if agent.transcription_model else None,
         endpoint_of,
         health,
+        agent.fallback_models,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import structlog
 
 from agent.context import Budget, budget_of
-from agent.model.client import ModelClient, ModelFacts
+from agent.model.client import ModelFacts, ModelProvider
 from agent.routing import Depth, Tier, tier_of
 from gateway.config import SCRIPTED_MODEL, Settings, utility_model
 from gateway.contracts.entries import Session
@@ -29,7 +29,7 @@ class Chosen:
 class Models:
     """The models of the configuration and of each session. Explicit /model > cost router > default."""
 
-    def __init__(self, client: ModelClient, settings: Settings) -> None:
+    def __init__(self, client: ModelProvider, settings: Settings) -> None:
         """Warns when the window of a model is unknown and a small one has to be assumed."""
         self._client = client
         self._settings = settings
@@ -124,7 +124,7 @@ def choosable(settings: Settings) -> tuple[str, ...]:
     return tuple(dict.fromkeys((agent.model, *(agent.models or unlisted))))
 
 
-def check_models(client: ModelClient, settings: Settings, *, known: Iterable[str] = ()) -> None:
+def check_models(client: ModelProvider, settings: Settings, *, known: Iterable[str] = ()) -> None:
     """Raises `ConfigError`, which names the setting and what may have been meant, for a configured model that nobody
     can call."""
     for name, entry in settings.models.items():

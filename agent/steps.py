@@ -15,11 +15,11 @@ import structlog
 from agent.engine import Hold, Joined, Room, StepsTaken
 from agent.hearing import Hearing
 from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
+from agent.model.calling import ModelClient
 from agent.model.client import (
     Bill,
     Ending,
     ModelAnswer,
-    ModelClient,
     ModelRequest,
     PromptMessage,
     RequestedCall,

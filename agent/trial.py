@@ -16,10 +16,11 @@ import wave
 from typing import Final, NoReturn
 
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
+from agent.model.calling import ModelClient
 from agent.model.client import ModelRequest, PromptMessage, ask
 from agent.model.embedding import EmbeddingRequest
 from agent.model.transcription import TranscriptionRequest
-from agent.model_clients import ModelClients, model_clients
+from agent.model_clients import model_clients
 from agent.models import named_models
 from agent.one_shot import answer_once
 from gateway.config import SCRIPTED_MODEL, Settings, utility_model
@@ -43,25 +44,25 @@ def main() -> NoReturn:
 
 async def _tried(settings: Settings, scrubber: Scrubber) -> str:
     """The beginning of the answer, on one line. Raises `ModelError`."""
-    clients = _clients(settings)
+    client = _client(settings)
     try:
-        said = await _said(clients, settings.agent.model, TRIAL_TOKENS_MAX)
+        said = await _said(client, settings.agent.model, TRIAL_TOKENS_MAX)
     finally:
-        await clients.client.close()
+        await client.close()
     return " ".join(scrubber.scrub(said).split())[:TRIAL_CHARS_MAX]
 
 
 async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
     """What is wrong with each model, and what to do about it; both empty where nothing is."""
-    clients, named = _clients(settings), dict[str, str]()
+    client, named = _client(settings), dict[str, str]()
     for setting, models in (*named_models(settings).items(), ("agent.utility_model", (utility_model(settings),))):
         for model in models:
             named.setdefault(model, setting)
     tried = {model: setting for model, setting in named.items() if not model.startswith(SCRIPTED_MODEL)}
     try:
-        wrong = await asyncio.gather(*(_what_is_wrong(clients, settings, model) for model in tried))
+        wrong = await asyncio.gather(*(_what_is_wrong(client, settings, model) for model in tried))
     finally:
-        await clients.client.close()
+        await client.close()
     rows = [
         {"setting": setting, "model": model, "wrong": scrubber.scrub(what), "remedy": remedy}
         for (model, setting), (what, remedy) in zip(tried.items(), wrong, strict=True)
@@ -69,22 +70,22 @@ async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
     return "\n".join(map(json.dumps, sorted(rows, key=lambda row: (row["setting"], row["model"]))))
 
 
-def _clients(settings: Settings) -> ModelClients:
-    """Those of the agent, but with nothing to fall back on."""
+def _client(settings: Settings) -> ModelClient:
+    """Make a client as the agent's, but with nothing to fall back on."""
     alone = settings.agent.model_copy(update={"fallback_models": ()})
-    return model_clients(settings.model_copy(update={"agent": alone}))
+    return model_clients(settings.model_copy(update={"agent": alone})).client()
 
 
-async def _what_is_wrong(clients: ModelClients, settings: Settings, model: str) -> tuple[str, str]:
+async def _what_is_wrong(client: ModelClient, settings: Settings, model: str) -> tuple[str, str]:
     try:
         if model == settings.agent.embedding_model:
-            await _embedded(clients, model)
+            await _embedded(client, model)
         elif model == settings.agent.transcription_model:
-            await _heard(clients, model)
+            await _heard(client, model)
         else:
             # A model that thinks first is refused, or never begins to answer, where a token is all it has.
-            is_thinking = clients.client.facts(model).is_reasoning
-            await _said(clients, model, TRIAL_TOKENS_MAX if is_thinking else 1)
+            is_thinking = client.facts(model).is_reasoning
+            await _said(client, model, TRIAL_TOKENS_MAX if is_thinking else 1)
     except KeyRejected:
         return "its provider does not accept the key", _KEY_REMEDY
     except QuotaSpent:
@@ -96,7 +97,7 @@ async def _what_is_wrong(clients: ModelClients, settings: Settings, model: str) 
     return "", ""
 
 
-async def _said(clients: ModelClients, model: str, tokens_max: int) -> str:
+async def _said(client: ModelClient, model: str, tokens_max: int) -> str:
     request = ModelRequest(
         model,
         UsagePurpose.TURN,
@@ -107,23 +108,21 @@ async def _said(clients: ModelClients, model: str, tokens_max: int) -> str:
         timeout_s=TRIAL_TIMEOUT_S,
         backoff_s=(),
     )
-    return (await ask(clients.client, request)).text
+    return (await ask(client, request)).text
 
 
-async def _embedded(clients: ModelClients, model: str) -> None:
-    assert clients.embeddings is not None
-    await clients.embeddings.embed(EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
+async def _embedded(client: ModelClient, model: str) -> None:
+    await client.embed(EmbeddingRequest(model, _NOBODY, (_QUESTION,), TRIAL_TIMEOUT_S))
 
 
-async def _heard(clients: ModelClients, model: str) -> None:
+async def _heard(client: ModelClient, model: str) -> None:
     """Have it write down a second of silence."""
-    assert clients.transcriptions is not None
     recording = io.BytesIO()
     with wave.open(recording, "wb") as file:
         file.setparams((1, 2, _SILENCE_HZ, 0, "NONE", "not compressed"))
         file.writeframes(bytes(2 * _SILENCE_HZ))
     content = recording.getvalue()
-    await clients.transcriptions.transcribe(
+    await client.transcribe(
         TranscriptionRequest(model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S)
     )
 

@@ -27,7 +27,8 @@ from agent.limits import (
     GATHER_TOKENS_MAX,
 )
 from agent.memory.knowledge import Memory
-from agent.model.client import ModelClient, ModelRequest, PromptMessage, ask
+from agent.model.calling import ModelClient
+from agent.model.client import ModelRequest, PromptMessage, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.usage.ledger import usage_of

@@ -9,7 +9,8 @@ import structlog
 
 from agent.attachments.occasion import Occasion
 from agent.limits import DESCRIPTION_TIMEOUT_S, DESCRIPTION_TOKENS_MAX, SPOKEN_CHARS_MAX, TRANSCRIPTION_TIMEOUT_S
-from agent.model.client import Ending, ModelClient, ModelRequest, PromptMessage, ask
+from agent.model.calling import ModelClient
+from agent.model.client import Ending, ModelRequest, PromptMessage, ask
 from agent.model.transcription import TranscriptionModel, TranscriptionRequest
 from agent.prompts.library import PROMPTS
 from agent.usage.ledger import usage_of

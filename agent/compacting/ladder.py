@@ -36,7 +36,8 @@ from agent.limits import (
     SUMMARY_TIMEOUT_S,
     SUMMARY_TOKENS_MAX,
 )
-from agent.model.client import Ending, ModelAnswer, ModelClient, ModelRequest, Permit, ask
+from agent.model.calling import ModelClient
+from agent.model.client import Ending, ModelAnswer, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.tokens import estimate_tokens

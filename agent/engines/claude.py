@@ -30,10 +30,11 @@ from agent.limits import (
     TURN_TIMEOUT_S,
     WRAP_UP_ROUNDS,
 )
-from agent.model.client import Gallery, ModelClient, PromptMessage, RequestedCall
+from agent.model.calling import ModelClient
+from agent.model.client import Gallery, PromptMessage, RequestedCall
 from agent.model.endpoints import Endpoint
-from agent.model.metered import Gate, cost_of, planned
-from agent.model.observed import ModelHealth
+from agent.model.health import ModelHealth
+from agent.model.metering import Gate, cost_of, engine_plan
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
@@ -196,7 +197,7 @@ class ClaudeEngine:
         prices_usd = self._client.facts(model).prices_usd
         ticket = await self._gate.admit(
             context.key.owner,
-            lambda: planned(model, system + said, images, prices_usd, TURN_TIMEOUT_S, context.turn_id),
+            lambda: engine_plan(model, system + said, images, prices_usd, TURN_TIMEOUT_S, context.turn_id),
         )
         charged = len(taken.usage)
         hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from agent.model.client import ModelClient, ModelEvent, ModelFacts, ModelRequest
+from agent.model.client import ModelEvent, ModelFacts, ModelProvider, ModelRequest
 from agent.model.scripted import PREFIX, ScriptedClient
 
 
 class ByName:
-    """`ModelClient` for any name."""
+    """`ModelProvider` for any name."""
 
-    def __init__(self, others: ModelClient) -> None:
+    def __init__(self, others: ModelProvider) -> None:
         """`others` is asked for every model that is no demo."""
         self._demo = ScriptedClient()
         self._others = others
@@ -33,5 +33,5 @@ class ByName:
         await self._demo.close()
         await self._others.close()
 
-    def _client(self, model: str) -> ModelClient:
+    def _client(self, model: str) -> ModelProvider:
         return self._demo if model.startswith(PREFIX) else self._others

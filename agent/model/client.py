@@ -1,4 +1,4 @@
-"""What the agent asks of a model and what comes back. Everything that knows a provider is behind `ModelClient`."""
+"""What the agent asks of a model and what comes back. Everything that knows a provider is behind `ModelProvider`."""
 
 from __future__ import annotations
 
@@ -203,8 +203,8 @@ class Gallery(Protocol):
         ...
 
 
-class ModelClient(Protocol):
-    """A way to a model."""
+class ModelProvider(Protocol):
+    """A way to models: litellm's, the scripted ones, or a test's."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree."""
@@ -221,7 +221,7 @@ class ModelClient(Protocol):
     async def close(self) -> None: ...
 
 
-async def ask(client: ModelClient, request: ModelRequest) -> ModelAnswer:
+async def ask(client: ModelProvider, request: ModelRequest) -> ModelAnswer:
     """The whole answer at once, for callers that show nothing meanwhile."""
     async for event in client.stream(request):
         if isinstance(event, ModelAnswer):

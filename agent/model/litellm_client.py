@@ -63,7 +63,7 @@ _TOO_LONG_WORDS: Final = (
 
 
 class LitellmClient:
-    """`ModelClient`, `EmbeddingModel` and `TranscriptionModel` on litellm. What goes along with a call, `endpoint_of`
+    """`ModelProvider`, `EmbeddingModel` and `TranscriptionModel` on litellm. What goes along with a call, `endpoint_of`
     says for each name of a model."""
 
     def __init__(

@@ -86,7 +86,7 @@ class _Script:
 
 
 class ScriptedClient:
-    """`ModelClient` without a model."""
+    """`ModelProvider` without a model."""
 
     def facts(self, model: str) -> ModelFacts:
         """A small window, so that compaction can be seen in a demo."""

@@ -15,7 +15,7 @@ from agent.limits import (
     TITLE_TOKENS_MAX,
     TITLE_TRIES_MAX,
 )
-from agent.model.client import Ending, ModelAnswer, ModelClient, ModelRequest, Permit, ask
+from agent.model.client import Ending, ModelAnswer, ModelProvider, ModelRequest, Permit, ask
 from agent.models import Models
 from agent.prompts.library import PROMPTS
 from agent.titles.naming import title_reply
@@ -35,7 +35,7 @@ class Titler:
 
     def __init__(
         self,
-        client: ModelClient,
+        client: ModelProvider,
         models: Models,
         store: Store,
         scrubber: Scrubber,

@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from agent.limits import WARNED_PERCENT
-from agent.model.metered import Planned
+from agent.model.metering import Planned
 from agent.running.background import Background
 from agent.usage.sentences import little_left_note
 from gateway.contracts.errors import BudgetSpent, StoreError
@@ -37,7 +37,7 @@ class Terms(Protocol):
 
 
 class Meter:
-    """`agent.model.metered.Gate`: each owner has an allowance of his own, all share the pot.
+    """`agent.model.metering.Gate`: each owner has an allowance of his own, all share the pot.
 
     Where nothing is limited, nothing is asked of the database.
     """
@@ -104,7 +104,7 @@ class Meter:
 
 
 class PaidCall:
-    """`agent.model.metered.Ticket`: one reservation in the ledger, from admission to settlement."""
+    """`agent.model.metering.Ticket`: one reservation in the ledger, from admission to settlement."""
 
     def __init__(
         self,

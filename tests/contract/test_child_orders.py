@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from agent.model.calling import ModelClient
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
@@ -59,7 +60,7 @@ async def order_of(store: SqlStore, folder: Path, sub_type: str, policy: Policy 
     tools = everything(policy)
 
     async def act(life: Life) -> str:
-        means = Means(ScriptedClient(), tools, Scrubber(), SystemClock())
+        means = Means(ModelClient(ScriptedClient()), tools, Scrubber(), SystemClock())
         await Hosting(means, desk, workspaces).carry_out(life)
         return "done"
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from agent.engine import StepsTaken
+from agent.model.calling import ModelClient
 from agent.model.catalog import ModelCatalog
 from agent.model.client import Ending, ModelRequest, PromptMessage, ask
 from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient
 from agent.sentences import ending_note
 from agent.steps import Steps
 from gateway.bus.bus import RedisBus
@@ -105,7 +105,7 @@ async def turn(
 ) -> StepsTaken:
     """What one turn leaves behind."""
     client = LitellmClient(ModelCatalog(), lambda name: Endpoint(name, url, "key-of-the-test"))
-    steps = Steps(RetryingClient(client), registry(writing.tool), Scrubber(), SystemClock(), rounds_max=rounds_max)
+    steps = Steps(ModelClient(client), registry(writing.tool), Scrubber(), SystemClock(), rounds_max=rounds_max)
     taken = StepsTaken()
     try:
         await steps.run(
@@ -321,7 +321,7 @@ async def test_a_reply_is_whole_marked_or_says_why_there_is_none(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, provider: ModelServer
 ) -> None:
     """Its ledger has every call, and only what ended by itself is answered from the cache."""
-    client = RetryingClient(LitellmClient(ModelCatalog(), lambda name: Endpoint(name, provider.url, "key")))
+    client = ModelClient(LitellmClient(ModelCatalog(), lambda name: Endpoint(name, provider.url, "key")))
     provider.answer = lambda _body: {"content": "and on ", "finish_reason": "length"}
     async with running_agent(bus, sqlite_store, client, tmp_path, model=OPENAI, cache=Cache(enabled=True)) as agent:
         for asked in (2, 4):

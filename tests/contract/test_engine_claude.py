@@ -22,10 +22,11 @@ from agent.engines import claude
 from agent.engines.claude import ClaudeEngine
 from agent.engines.history import as_text
 from agent.limits import IMAGE_TOKENS
+from agent.model.calling import ModelClient
 from agent.model.client import Ending, ModelFacts, PromptMessage
 from agent.model.endpoints import Endpoint
-from agent.model.metered import Planned
-from agent.model.observed import ModelHealth
+from agent.model.health import ModelHealth
+from agent.model.metering import Planned
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.sentences import ending_note
@@ -167,7 +168,7 @@ async def converse(
     """One turn, each attempt with the next program."""
     runs = iter(clis)
     engine = ClaudeEngine(
-        Priced(sees=sees),
+        ModelClient(Priced(sees=sees)),
         registry(*tools, policy=policy),
         Scrubber(),
         SystemClock(),
@@ -507,7 +508,7 @@ async def test_the_real_program_is_given_nothing_but_our_tools(monkeypatch: pyte
 def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {}) -> ClaudeEngine:
     """With the program that came with the SDK."""
     return ClaudeEngine(
-        Priced(),
+        ModelClient(Priced()),
         registry(*tools),
         Scrubber(),
         SystemClock(),
@@ -584,7 +585,7 @@ def test_the_engine_needs_a_model_it_can_answer_with() -> None:
     def engine_of(model: str) -> Engine:
         settings = Agent(model=model, engine="claude_sdk")
         others = (ModelHealth(), registry(), Scrubber(), SystemClock(), Pictures())
-        return assembly._engine(settings, Priced(), Endpoint, Till(), *others)
+        return assembly._engine(settings, ModelClient(Priced()), Endpoint, Till(), *others)
 
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
         engine_of("openai/gpt-4o")

@@ -11,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from agent.model.calling import ModelClient
 from agent.model.catalog import ModelCatalog
 from agent.model.client import (
     ModelAnswer,
@@ -24,8 +25,6 @@ from agent.model.client import (
 from agent.model.embedding import EmbeddingRequest
 from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient, _Gathered
-from agent.model.retrying import RetryingClient, RetryingEmbeddings, RetryingTranscriptions
-from agent.model.seeing import SeeingClient
 from agent.model.transcription import TranscriptionRequest
 from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
@@ -126,7 +125,7 @@ async def test_an_embedding_is_tried_again_once(client: LitellmClient, provider:
     async def sleep(wait_s: float) -> None:
         waits.append(wait_s)
 
-    retrying = RetryingEmbeddings(client, sleep=sleep)
+    retrying = ModelClient(client, embeddings=client, sleep=sleep)
     provider.failures.append(Failure(503))
     assert len((await retrying.embed(embedding(own_words("text")))).vectors) == 1
     provider.failures.extend([Failure(503), Failure(503)])
@@ -236,7 +235,7 @@ async def test_retries_outlive_a_bad_moment(client: LitellmClient, provider: Mod
         waits.append(wait_s)
 
     provider.failures.extend([Failure(429, headers={"Retry-After": "3"}), Failure(200)])
-    events = await events_of(RetryingClient(client, sleep=sleep).stream(asking("hello")))
+    events = await events_of(ModelClient(client, sleep=sleep).stream(asking("hello")))
     assert 3 <= waits[0] <= 3.3  # never less, and not the same for all who were refused at once
     restart = next(at for at, event in enumerate(events) if isinstance(event, StreamRestarted))
     shown = "".join(event.text for event in events[restart:] if isinstance(event, TextDelta))
@@ -253,7 +252,7 @@ async def test_retries_end(client: LitellmClient, provider: ModelServer) -> None
 
     provider.failures.extend([Failure(500)] * 5)
     with pytest.raises(ModelUnavailable):
-        await events_of(RetryingClient(client, sleep=sleep).stream(asking("hello")))
+        await events_of(ModelClient(client, sleep=sleep).stream(asking("hello")))
     assert len(provider.requests) == 3
 
 
@@ -261,7 +260,7 @@ async def test_what_cannot_pass_is_not_tried_again(client: LitellmClient, provid
     """A rejected key is rejected once."""
     provider.failures.extend([Failure(401)] * 3)
     with pytest.raises(ModelRejected):
-        await events_of(RetryingClient(client).stream(asking("hello")))
+        await events_of(ModelClient(client).stream(asking("hello")))
     assert len(provider.requests) == 1
 
 
@@ -312,7 +311,7 @@ def looking(model: str = "openai/gpt-4o-mini", image: Image = CAT) -> ModelReque
 
 
 async def test_an_image_leaves_as_its_bytes_beside_the_words(eyes: LitellmClient, provider: ModelServer) -> None:
-    await events_of(SeeingClient(eyes).stream(looking()))
+    await events_of(ModelClient(eyes).stream(looking()))
     assert provider.requests[-1]["messages"][-1] == {
         "role": "user",
         "content": [
@@ -326,7 +325,7 @@ async def test_a_model_that_sees_nothing_gets_the_words_alone(eyes: LitellmClien
     """So does every other one, of an image that is gone, or that is not its user's."""
     gone = replace(looking(image=Image("inbox/gone.png", "image/png")))
     for request in (looking("openai/gpt-3.5-turbo"), gone, replace(looking(), key=SessionKey("telegram", "2"))):
-        await events_of(SeeingClient(eyes).stream(request))
+        await events_of(ModelClient(eyes).stream(request))
         assert provider.requests[-1]["messages"][-1] == {"role": "user", "content": "what is it?"}
 
 
@@ -340,7 +339,7 @@ async def test_what_the_operator_says_of_a_model_counts(provider: ModelServer) -
     )
     assert client.facts("openai/my-own").sees
     assert not client.facts("openai/another").sees
-    await events_of(SeeingClient(client).stream(looking("openai/my-own")))
+    await events_of(ModelClient(client).stream(looking("openai/my-own")))
     assert len(images_of(provider.requests[-1])) == 1
     await client.close()
 
@@ -355,7 +354,7 @@ async def test_a_prompt_refused_for_its_image_is_sent_once_more_without(
         permits.append(len(provider.requests))
 
     provider.failures.append(Failure(400, "image was not valid"))
-    client = RetryingClient(SeeingClient(eyes))
+    client = ModelClient(eyes)
     *_, answer = await events_of(client.stream(replace(looking(), permit=permit)))
     assert isinstance(answer, ModelAnswer)
     assert answer.text == "echo: what is it?"
@@ -378,7 +377,7 @@ async def test_a_busy_provider_is_asked_twice_to_write_down_and_no_more(
     async def at_once(_seconds: float) -> None:
         """Nobody waits in a test."""
 
-    retrying = RetryingTranscriptions(client, sleep=at_once)
+    retrying = ModelClient(client, transcriptions=client, sleep=at_once)
     request = TranscriptionRequest("openai/whisper-1", KEY, "recording.ogg", "audio/ogg", b"OggS")
     provider.failures.append(Failure(503))
     assert (await retrying.transcribe(request)).text == "what was said"

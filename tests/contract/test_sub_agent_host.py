@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from agent.limits import TOOL_RESULT_CHARS_MAX
+from agent.model.calling import ModelClient
 from agent.model.client import (
     ModelAnswer,
     ModelEvent,
@@ -133,7 +134,7 @@ async def hosting(
     here = placed(tuple(spec.name for spec in known.specs_for(own)), lambda name: known.permission(own, name)).here
     model, scribe = Speaker(*answers), Scribe(store.tasks, task.id)
     charge = Charge(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, own, 60.0)
-    means = Means(model, known, scrubber or Scrubber(), SystemClock())
+    means = Means(ModelClient(model), known, scrubber or Scrubber(), SystemClock())
     yield Hosted(ChildHost(task.prompt, charge, means, scribe, local=here), scribe, model, store, task)
     await scribe.finish()
 

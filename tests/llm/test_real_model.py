@@ -15,7 +15,6 @@ from agent.limits import TITLE_TIMEOUT_S, TITLE_TRIES_MAX
 from agent.model.by_name import ByName
 from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient
 from agent.tokens import estimate_tokens
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
@@ -122,7 +121,7 @@ async def test_a_conversation_that_outgrows_the_model_goes_on(
 ) -> None:
     """Nothing is known of the model, so 8,192 tokens are assumed; it has 1,024. The server refuses, the conversation
     is compacted by the same model, and the answer comes."""
-    async with running_agent(bus, sqlite_store, RetryingClient(brief), tmp_path, model=MODEL, tools=NO_TOOLS) as agent:
+    async with running_agent(bus, sqlite_store, brief, tmp_path, model=MODEL, tools=NO_TOOLS) as agent:
         for number in range(8):
             reply = await agent.ask(f"Question {number}. {STORY}", within_s=PATIENCE_S)
             assert "Reference" not in reply
@@ -151,7 +150,7 @@ async def test_a_title_and_a_summary_are_really_made(
 ) -> None:
     """By the model, and charged for what it counted."""
     async with running_agent(
-        bus, sqlite_store, RetryingClient(brief), tmp_path, model=MODEL, context_window=WINDOW, tools=NO_TOOLS
+        bus, sqlite_store, brief, tmp_path, model=MODEL, context_window=WINDOW, tools=NO_TOOLS
     ) as agent:
         days = 0
         while days < TITLE_TRIES_MAX and not await is_titled(agent):
@@ -175,7 +174,7 @@ async def test_sixty_turns_go_through_several_compactions(
     with llama(window, ONE_LINE) as address:
         client = client_of(address)
         async with running_agent(
-            bus, sqlite_store, RetryingClient(client), tmp_path, model=MODEL, context_window=window, tools=NO_TOOLS
+            bus, sqlite_store, client, tmp_path, model=MODEL, context_window=window, tools=NO_TOOLS
         ) as agent:
             sizes = []
             for number in range(60):
@@ -194,7 +193,7 @@ async def test_three_sub_agents_think_at_once_and_the_turn_that_split_the_job_pa
     brief: LitellmClient, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     """The turn follows a script, what sub-agents think is really thought, and what the provider counted is charged."""
-    client, thinking = RetryingClient(ByName(brief)), Subagents(model=MODEL)
+    client, thinking = ByName(brief), Subagents(model=MODEL)
     async with running_agent(bus, sqlite_store, client, tmp_path, subagents=thinking, tools=ONLY_SUB_AGENTS) as agent:
         said = "split What is the capital of France? | What colour is the sky? | How many legs has a cat?"
         reply = await agent.ask(said, within_s=3 * PATIENCE_S)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from agent.assembly import announcing, assembled, control_lane, suggesting
-from agent.model.client import ModelClient
+from agent.model.client import ModelProvider
 from agent.model.embedding import EmbeddingModel
 from agent.model.endpoints import Endpoint
-from agent.model.observed import ModelHealth
+from agent.model.health import ModelHealth
 from agent.model.transcription import TranscriptionModel
 from agent.model_clients import ModelClients
 from agent.relay import Relay
@@ -186,7 +186,7 @@ class AgentProcess:
 async def running_agent(
     bus: RedisBus,
     store: SqlStore,
-    client: ModelClient,
+    provider: ModelProvider,
     data_dir: Path,
     *,
     model: str = "demo/scripted",
@@ -203,6 +203,7 @@ async def running_agent(
     memory: Memory | None = None,
     embeddings: EmbeddingModel | None = None,
     models: tuple[str, ...] = (),
+    fallbacks: tuple[str, ...] = (),
     tool_rounds_max: int = 25,
     routing: Routing | None = None,
     schedules: Schedules | None = None,
@@ -225,6 +226,7 @@ async def running_agent(
             model=model,
             utility_model=model,
             models=models,
+            fallback_models=fallbacks,
             embedding_model=MODEL if embeddings else "",
             transcription_model="openai/whisper-1" if transcriptions else "",
             vision_model=vision_model,
@@ -252,7 +254,9 @@ async def running_agent(
         settings,
         bus=bus,
         store=store,
-        clients=ModelClients(client, embeddings, transcriptions, partial(Endpoint, api_base=api_base), health),
+        clients=ModelClients(
+            provider, embeddings, transcriptions, partial(Endpoint, api_base=api_base), health, fallbacks
+        ),
         scrubber=scrubber,
         clock=clock,
         spans=NoSpans(),

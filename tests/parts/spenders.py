@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import httpx
 
+from agent.model.calling import ModelClient
 from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ask
-from agent.model.metered import MeteredClient
 from agent.usage.metering import Meter
 from gateway.clock import SystemClock
 from gateway.config.limits import Limits
@@ -37,7 +37,7 @@ CALL_TOKENS: Final = 100
 
 
 class PlainClient:
-    """A `ModelClient` that posts to the server and has an answer of a known price, without litellm's 190 MB."""
+    """A `ModelProvider` that posts to the server and has an answer of a known price, without litellm's 190 MB."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -117,7 +117,7 @@ async def _spend(client: PlainClient, meter: Meter, owner: SessionKey, turn_id: 
         turn_id=turn_id,
     )
     try:
-        await ask(MeteredClient(client, meter), request)
+        await ask(ModelClient(client, gate=meter), request)
     except BudgetSpent:
         return False
     return True

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.limits import SUBAGENT_DEPTH_MAX
+from agent.model.calling import ModelClient
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
 from agent.model.scripted import ScriptedClient
 from agent.profiles import DEFAULT, PROFILES
@@ -193,7 +194,7 @@ async def all_called(tools: ToolRegistry, child: ToolContext, sub_type: SubType)
     here = placed(tuple(spec.name for spec in specs), lambda name: tools.permission(child, name)).here
     scribe = Scribe(Nowhere(), child.lineage.task_id)  # type: ignore[arg-type]
     charge = Charge(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, child, 60.0)
-    means = Means(Wanting(), tools, Scrubber(), SystemClock())
+    means = Means(ModelClient(Wanting()), tools, Scrubber(), SystemClock())
     host = ChildHost(own_words("look around"), charge, means, scribe, local=here)
     async for _ in host.model(ModelCall("m1", (), tuple(RISKS))):
         pass

@@ -10,7 +10,6 @@ import pytest
 
 from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TextDelta, TokenCount
 from agent.model.demo.offer import HINT
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import SIGNATURE, ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
@@ -29,7 +28,7 @@ ANNA, BEN = "telegram:1", "telegram:2"
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent with the demo model, on SQLite and on PostgreSQL."""
-    async with running_agent(bus, store, RetryingClient(ScriptedClient()), tmp_path) as process:
+    async with running_agent(bus, store, ScriptedClient(), tmp_path) as process:
         yield process
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from agent.model.client import ModelEvent, ModelRequest
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role, TurnState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
@@ -40,7 +39,7 @@ def mind() -> Moody:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as process:
+    async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
 

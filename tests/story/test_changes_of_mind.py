@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import SIGNATURE
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
@@ -28,14 +27,14 @@ def mind() -> Mind:
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     """An agent that collects: what arrives during a turn is the next turn."""
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as process:
+    async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
 
 @pytest.fixture
 async def steered(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     """An agent whose turns take newcomers along."""
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path, is_steered=True) as process:
+    async with running_agent(bus, store, mind, tmp_path, is_steered=True) as process:
         yield process
 
 

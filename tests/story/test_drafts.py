@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, StreamRestarted, TextDelta, TokenCount
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.working import runs
 from agent.working.drafting import showing
@@ -81,7 +80,7 @@ def said_by(
 
 def demo(bus: RedisBus, store: SqlStore, folder: Path) -> AbstractAsyncContextManager[AgentProcess]:
     """An agent with the demo model."""
-    return running_agent(bus, store, RetryingClient(ScriptedClient()), folder)
+    return running_agent(bus, store, ScriptedClient(), folder)
 
 
 @pytest.mark.usefixtures("eager")
@@ -133,7 +132,7 @@ async def test_only_the_answer_of_the_turn_is_told(
 ) -> None:
     """No command, no title, nothing of sub-agents."""
     async with (
-        running_agent(bus, sqlite_store, RetryingClient(ScriptedClient()), tmp_path) as agent,
+        running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent,
         reading(bus, raw_redis) as read,
     ):
         await agent.ask("/help")
@@ -149,7 +148,7 @@ async def test_a_quick_answer_is_not_told_of(
     bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     async with (
-        running_agent(bus, sqlite_store, RetryingClient(ScriptedClient()), tmp_path) as agent,
+        running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent,
         reading(bus, raw_redis) as read,
     ):
         await agent.ask("hello")

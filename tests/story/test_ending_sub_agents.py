@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import ControlKind, ControlRequest
@@ -42,7 +41,7 @@ def crew(sqlite_store: SqlStore) -> Crew:
 
 @pytest.fixture
 async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path) as process:
+    async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
 
 

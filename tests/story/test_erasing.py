@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.store.store import SqlStore
 from tests.parts.agents import running_agent
@@ -20,7 +19,7 @@ async def test_a_turn_that_runs_and_what_waits_behind_it_end_first(
     mind = Mind()
     may_go_on = mind.hold()
     async with (
-        running_agent(bus, store, RetryingClient(mind), tmp_path) as agent,
+        running_agent(bus, store, mind, tmp_path) as agent,
         client_of(app_of(store, bus)) as operator,
     ):
         await agent.say("think for ever")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent.model.client import ModelEvent, ModelRequest
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
@@ -37,7 +36,7 @@ def mind() -> Mind:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as process:
+    async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
 
@@ -49,7 +48,7 @@ async def test_a_process_that_leaves_hands_its_turns_over_without_counting_an_at
 ) -> None:
     """Every place is taken by turns that take too long, and more is waiting: it leaves after its grace all the same."""
     mind.hold()
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path, concurrency=2, grace_s=0.1) as agent:
+    async with running_agent(bus, store, mind, tmp_path, concurrency=2, grace_s=0.1) as agent:
         for user in range(1, 5):
             await agent.say("think for ever", f"telegram:{user}")
         await mind.until_asked(2)
@@ -63,7 +62,7 @@ async def test_a_turn_in_its_last_seconds_may_finish(
     bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind
 ) -> None:
     gate = mind.hold()
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as agent:
+    async with running_agent(bus, store, mind, tmp_path) as agent:
         await agent.say("hello")
         await mind.until_asked(1)
         agent.stopping.set()
@@ -218,7 +217,7 @@ async def test_a_message_that_cannot_be_answered_is_given_up_and_its_author_told
             async for event in super().stream(request):
                 yield event
 
-    async with running_agent(bus, store, RetryingClient(Poisoned()), tmp_path) as agent:
+    async with running_agent(bus, store, Poisoned(), tmp_path) as agent:
         sorry = await agent.ask("poison", within_s=60)
         assert "could not answer" in sorry
         assert runs == TURN_ATTEMPTS_MAX

@@ -11,7 +11,6 @@ from sqlalchemy import Table, func, select
 from structlog.testing import capture_logs
 
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, TextDelta
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.config.limits import Allowance, GuestAllowance, Limits, PotAllowance, RoleAllowance
 from gateway.contracts.entries import TurnState, UsagePurpose
@@ -50,7 +49,7 @@ async def test_at_the_limit_one_clear_sentence_and_no_model_is_asked(
     """It says when it goes on; nothing is wrong, so there is no reference and no error in the log."""
     mind = Mind()
     limits = Limits(user=Allowance(turns=2))
-    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path, limits=limits) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, limits=limits) as agent:
         await agent.ask("say one")
         await agent.ask("say two")
         calls = mind.calls
@@ -163,9 +162,7 @@ async def test_a_stopped_call_costs_what_was_read_and_written(
     """An estimate: the provider has read the prompt. The rest of the reservation comes back. The conversation's own
     account says the same."""
     mind = Priced()
-    async with running_agent(
-        bus, sqlite_store, RetryingClient(mind), tmp_path, limits=Limits(user=Allowance(usd=1.0))
-    ) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, limits=Limits(user=Allowance(usd=1.0))) as agent:
         await agent.ask("/title No call for this")
         await agent.say("tell me everything")
         await until(lambda: mind.has_begun)
@@ -191,7 +188,7 @@ async def test_a_call_that_the_provider_refused_costs_nothing(
                 yield event
 
     async with running_agent(
-        bus, sqlite_store, RetryingClient(Refusing()), tmp_path, limits=Limits(user=Allowance(tokens=10**6, turns=5))
+        bus, sqlite_store, Refusing(), tmp_path, limits=Limits(user=Allowance(tokens=10**6, turns=5))
     ) as agent:
         await agent.ask("/title fixed")
         assert "eference" in await agent.ask("say hi")

@@ -12,7 +12,6 @@ import pytest
 
 from agent.limits import ROUNDS_KEPT_MESSAGES, ROUNDS_MESSAGES_MAX, SUMMARY_REST_TURNS
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, PromptMessage, RequestedCall, TextDelta
-from agent.model.retrying import RetryingClient
 from gateway.admin.operator_channel import compact_order
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
@@ -37,7 +36,7 @@ def model() -> Summarist:
 
 @pytest.fixture
 async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, model: Summarist) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, subagents=ALONE) as process:
+    async with running_agent(bus, sqlite_store, model, tmp_path, subagents=ALONE) as process:
         yield process
 
 
@@ -98,7 +97,7 @@ async def test_compaction_waits_for_the_size_of_the_next_prompt(
 ) -> None:
     """A turn of many calls sums up to far more tokens than the window has; no prompt of it is near that."""
     model = Caller(rounds=12, window=8_192)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
         await agent.ask("hello")
         await agent.ask("hello again")
         spent = await agent.store.current_session(SessionKey.parse(ANNA))
@@ -132,7 +131,7 @@ async def test_the_provider_knows_better_than_our_estimate(
 ) -> None:
     """Believed to be 32k, it is 4k: the refused prompt is compacted and sent once more."""
     model = Optimist(4_000)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
         for number in range(12):
             assert (await agent.ask(f"say turn {number} {FILLER}")).startswith(f"turn {number}")
         assert await summaries(agent)
@@ -216,7 +215,7 @@ async def test_a_turn_of_many_rounds_is_condensed_between_them(
     """Past fifty messages the first rounds become a summary; the last twenty messages and the request stay. The
     transcript keeps every round, and the summary lives no longer than the turn."""
     model = Caller(rounds=60, window=100_000)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, tool_rounds_max=0) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, tool_rounds_max=0) as agent:
         assert await agent.ask("please do it sixty times") == "done"
         kept = await entries(agent)
         session = await agent.store.current_session(SessionKey.parse(ANNA))
@@ -241,7 +240,7 @@ async def test_outputs_of_a_long_turn_make_room_for_each_other(
 ) -> None:
     """Each call is as long as a page; all prompts fit, and the request stays."""
     model = Caller(rounds=20, window=8_192, chars=1_900)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, subagents=ALONE) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, subagents=ALONE) as agent:
         await agent.ask("say first things first")
         model.turns.clear()
         assert await agent.ask("please go on") == "done"

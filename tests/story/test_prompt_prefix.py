@@ -18,7 +18,6 @@ from agent.attachments.gallery import WorkspaceGallery
 from agent.model.catalog import ModelCatalog
 from agent.model.endpoints import Endpoint
 from agent.model.litellm_client import LitellmClient
-from agent.model.retrying import RetryingClient
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import AttachmentKind
@@ -53,7 +52,7 @@ async def provider() -> AsyncIterator[ModelServer]:
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, provider: ModelServer) -> AsyncIterator[AgentProcess]:
     client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"))
     model = "openai/gpt-4o-mini"
-    async with running_agent(bus, store, RetryingClient(client), tmp_path, model=model) as process:
+    async with running_agent(bus, store, client, tmp_path, model=model) as process:
         yield process
     await client.close()
 
@@ -68,7 +67,7 @@ async def test_an_image_stays_where_it_was_shown(
     )
     async with (
         delivering(bus) as postman,
-        running_agent(bus, sqlite_store, RetryingClient(client), tmp_path, model="openai/gpt-4o-mini") as agent,
+        running_agent(bus, sqlite_store, client, tmp_path, model="openai/gpt-4o-mini") as agent,
     ):
         files = [postman.post("cat.png", png(9), AttachmentKind.IMAGE), postman.post("notes.txt", b"about cats")]
         await agent.bus.intake.enqueue(with_files("whose cat?", *files))

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from agent.model.client import ModelEvent, ModelRequest
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
@@ -30,7 +29,7 @@ ANNA, BEN = "telegram:1", "telegram:2"
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent with the demo model, on SQLite and on PostgreSQL; everybody may write files."""
     tools = Tools(policy=("allow write",))
-    async with running_agent(bus, store, RetryingClient(ScriptedClient()), tmp_path, tools=tools) as process:
+    async with running_agent(bus, store, ScriptedClient(), tmp_path, tools=tools) as process:
         yield process
 
 
@@ -71,7 +70,7 @@ async def test_the_bytes_are_lent_until_the_receipt_and_to_their_lane_only(
 ) -> None:
     """A channel that asks under another key, or too late, gets nothing."""
     tools = Tools(policy=("allow write",))
-    async with running_agent(bus, store, RetryingClient(ScriptedClient()), tmp_path, tools=tools) as agent:
+    async with running_agent(bus, store, ScriptedClient(), tmp_path, tools=tools) as agent:
         await agent.ask(asks_for("file_write", path="a.csv", content="1,2\n"), ANNA)
         while not agent.titles:
             await agent.deliver("telegram")
@@ -95,7 +94,7 @@ class FailsAfterwards(ScriptedClient):
 async def test_a_turn_that_fails_sends_no_file(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
     """Its answer was never given, and nothing of it is kept."""
     Workspaces(tmp_path / WORKSPACES).of(SessionKey.parse(ANNA)).write("a.csv", b"1,2")
-    async with running_agent(bus, store, RetryingClient(FailsAfterwards()), tmp_path) as agent:
+    async with running_agent(bus, store, FailsAfterwards(), tmp_path) as agent:
         failed = await answer_to(agent, asks_for("send_file", path="a.csv"))
         assert (failed.kind, failed.files) == (ReplyKind.ERROR, ())
         assert await borrowed(agent, failed) == b""

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from agent.working.runs import Run
 from gateway.bus.bus import RedisBus
@@ -34,7 +33,7 @@ def mind() -> Mind:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as process:
+    async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
 
@@ -64,7 +63,7 @@ async def test_a_stop_never_waits_for_work(bus: RedisBus, store: SqlStore, tmp_p
     people = [f"telegram:{number}" for number in range(1, 61)]
     mind.hold()
     took_s: list[float] = []
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path, concurrency=20) as agent:
+    async with running_agent(bus, store, mind, tmp_path, concurrency=20) as agent:
         for person in people:
             await agent.say("think for ever", person)
         await mind.until_asked(20)
@@ -101,7 +100,7 @@ async def test_after_the_acknowledgement_the_turn_does_nothing_more(
         await until(lambda: any(reply.text.startswith(f"after {word}") for reply in agent.replies))
 
     counted: dict[str, int] = {}
-    async with running_agent(bus, store, RetryingClient(restless), tmp_path, tool_rounds_max=0) as agent:
+    async with running_agent(bus, store, restless, tmp_path, tool_rounds_max=0) as agent:
         hearing = asyncio.create_task(agent.hear())
         for number in range(10):
             await asyncio.gather(*(one_life(agent, person, number) for person in people))
@@ -132,7 +131,7 @@ async def test_a_call_that_ignores_its_cancellation_holds_nobody_up(
             async for event in super().stream(request):
                 yield event
 
-    async with running_agent(bus, store, RetryingClient(Deaf()), tmp_path) as agent:
+    async with running_agent(bus, store, Deaf(), tmp_path) as agent:
         await agent.say("deaf to the world")
         await hangs.wait()
         await agent.control(ControlKind.STOP)
@@ -293,7 +292,7 @@ async def test_the_title_of_a_stopped_turn_is_not_made(bus: RedisBus, store: Sql
             async for event in super().stream(request):
                 yield event
 
-    async with running_agent(bus, store, RetryingClient(Slow()), tmp_path) as agent:
+    async with running_agent(bus, store, Slow(), tmp_path) as agent:
         await agent.say("plan a trip to Rome")
         await begun.wait()
         await agent.control(ControlKind.STOP)

@@ -13,7 +13,6 @@ import pytest
 
 from agent.limits import SUBAGENTS_LIVE_MAX
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, RequestedCall, TextDelta
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.config.limits import Allowance, GuestAllowance, Limits
 from gateway.contracts.entries import UsagePurpose
@@ -45,7 +44,7 @@ async def test_many_at_once_never_take_more_than_is_left(
     def asked() -> int:
         return len(model.of(UsagePurpose.SUBAGENT))
 
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, limits=limits) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, limits=limits) as agent:
         await agent.say("split it")
         refused = 0
         async with asyncio.timeout(PATIENCE_S):
@@ -75,7 +74,7 @@ async def test_at_the_limit_a_child_ends_and_its_user_reads_one_sentence(
     """The first call of the turn has cost more than there was: no child asks a model any more, nor does the turn."""
     limits = Limits(guest=GuestAllowance(usd=0.4))
     model = Cast([delegated("look around")], "never said", child=lambda _: "never said")
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, limits=limits) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, limits=limits) as agent:
         reply = await agent.ask("look around")
         assert RESET.search(reply)
         assert "\n" not in reply
@@ -146,7 +145,7 @@ async def test_a_child_that_ends_in_the_middle_of_a_call_pays_what_was_read_and_
     says so as the day does, and its transcript how far it came."""
     order = UNTIL_LATE if end == "timed_out" else delegated("look around")
     model = Talking([order], "It did not get to its end.")
-    async with running_agent(bus, store, RetryingClient(model), tmp_path, limits=GENEROUS) as agent:
+    async with running_agent(bus, store, model, tmp_path, limits=GENEROUS) as agent:
         await begun(agent, model)
         if end == "killed":
             (pid,) = children()
@@ -168,7 +167,7 @@ async def test_a_child_that_ends_in_the_middle_of_a_call_pays_what_was_read_and_
 async def test_a_child_that_its_process_leaves_behind_has_paid(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
     """It was lost with its worker, which had the time to say what it had cost."""
     model = Talking([delegated("look around", tool="sub_agent_spawn")], "It works.")
-    async with running_agent(bus, store, RetryingClient(model), tmp_path, limits=GENEROUS, grace_s=0.1) as agent:
+    async with running_agent(bus, store, model, tmp_path, limits=GENEROUS, grace_s=0.1) as agent:
         await begun(agent, model)
         await agent.heard(2)
     task = await newest(store)
@@ -180,7 +179,7 @@ async def test_a_child_that_comes_to_its_end_pays_what_its_provider_counted(
     bus: RedisBus, store: SqlStore, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")], "All is well.")
-    async with running_agent(bus, store, RetryingClient(model), tmp_path, limits=GENEROUS) as agent:
+    async with running_agent(bus, store, model, tmp_path, limits=GENEROUS) as agent:
         await begun(agent, model)
         model.let_go.set()
         await agent.heard(2)
@@ -193,7 +192,7 @@ async def test_a_try_that_broke_is_on_the_bill_beside_the_answer(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")], "All is well.", is_dropped=True)
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, limits=GENEROUS) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, limits=GENEROUS) as agent:
         await begun(agent, model)
         model.let_go.set()
         await agent.heard(2)
@@ -208,7 +207,7 @@ async def test_where_nothing_is_limited_a_call_that_was_cut_off_is_on_the_bill_a
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")])
-    async with running_agent(bus, sqlite_store, RetryingClient(model), tmp_path, grace_s=0.1) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, grace_s=0.1) as agent:
         await agent.say("look around")
         await until(lambda: model.of(UsagePurpose.SUBAGENT))
     task = await newest(sqlite_store)

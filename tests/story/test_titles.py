@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.retrying import RetryingClient
 from agent.model.scripted import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import ReplyKind
@@ -23,7 +22,7 @@ ANNA = "discord:1/500/600"
 
 @pytest.fixture
 async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, sqlite_store, RetryingClient(ScriptedClient()), tmp_path) as process:
+    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as process:
         yield process
 
 

@@ -15,7 +15,6 @@ import pytest
 
 from agent.limits import WAKES_IN_A_ROW_MAX
 from agent.model.client import ModelEvent, ModelRequest
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role, TurnStart
 from gateway.contracts.ids import turn_id_of
@@ -44,7 +43,7 @@ def crew(sqlite_store: SqlStore) -> Crew:
 
 @pytest.fixture
 async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
-    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path) as process:
+    async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
 
 
@@ -53,7 +52,7 @@ async def test_a_turn_that_waits_ends_and_goes_on_when_all_are_done(
 ) -> None:
     """The lane is free meanwhile, and the one answer comes when the last sub-agent is done."""
     crew = Crew(store)
-    async with running_agent(bus, store, RetryingClient(mind), tmp_path) as agent:
+    async with running_agent(bus, store, mind, tmp_path) as agent:
         await agent.ask("hello")
         await crew.spawn("alpha", "beta")
         await yielded(agent, mind)
@@ -194,7 +193,7 @@ async def test_a_wake_takes_its_turn_behind_what_runs(agent: AgentProcess, crew:
 async def test_a_wake_joins_a_running_turn_where_messages_do(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind, crew: Crew
 ) -> None:
-    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path, is_steered=True) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, is_steered=True) as agent:
         await agent.ask("hello")
         await crew.spawn("alpha")
         gate = mind.hold()
@@ -274,7 +273,7 @@ async def test_a_plan_that_a_person_approves_is_no_earlier_attempt(
     bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind
 ) -> None:
     """Its sub-agent has ended in this very turn."""
-    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path, admins=(ANN,)) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, admins=(ANN,)) as agent:
         await agent.say("/plan say hello")
         question = await agent.question()
         await agent.press(question.choices[0].command)
@@ -302,7 +301,7 @@ async def test_sub_agents_that_lead_to_one_another_come_to_an_end_until_a_person
 ) -> None:
     """How often is kept with what wakes, so no restart begins to count anew."""
     crew, mind = Crew(sqlite_store), Restless()
-    async with running_agent(bus, sqlite_store, RetryingClient(mind), tmp_path) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path) as agent:
         await agent.ask("hello")
         await crew.spawn("alpha", wakes=WAKES_IN_A_ROW_MAX - 2)
         await crew.end("alpha")

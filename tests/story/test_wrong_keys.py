@@ -14,10 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.model.catalog import ModelCatalog
 from agent.model.endpoints import Endpoint
-from agent.model.fallback import FallbackClient
+from agent.model.health import ModelHealth
 from agent.model.litellm_client import LitellmClient
-from agent.model.observed import ModelHealth, ObservedClient
-from agent.model.retrying import RetryingClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ModelFault
@@ -62,12 +60,12 @@ async def agents(
 
     litellm = LitellmClient(ModelCatalog(), endpoint)
     health = ModelHealth(lambda model: litellm.facts(model).api, (MODEL,), ManualClock())  # so that no hour ends
-    observed = ObservedClient(RetryingClient(litellm), health)
 
     def running(*fallbacks: str) -> AbstractAsyncContextManager[AgentProcess]:
-        client = FallbackClient(observed, fallbacks)
         admins = (SessionKey.parse(ADMIN),)
-        return running_agent(bus, sqlite_store, client, tmp_path, model=MODEL, admins=admins, health=health)
+        return running_agent(
+            bus, sqlite_store, litellm, tmp_path, model=MODEL, fallbacks=fallbacks, admins=admins, health=health
+        )
 
     yield running
     await litellm.close()

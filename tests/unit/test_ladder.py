@@ -18,8 +18,8 @@ from agent.limits import (
     SUMMARY_TIMEOUT_S,
     SUMMARY_TOKENS_MAX,
 )
+from agent.model.calling import ModelClient
 from agent.model.client import ModelEvent, ModelFacts, ModelRequest, always
-from agent.model.retrying import RetryingClient
 from agent.models import Models
 from agent.tokens import estimate_tokens
 from gateway.clock import SystemClock
@@ -45,7 +45,7 @@ def ladder(store: SqlStore, model: Summarist, *, pauses: list[float] | None = No
         if pauses is not None:
             pauses.append(pause_s)
 
-    client = RetryingClient(model, sleep=sleep)
+    client = ModelClient(model, sleep=sleep)
     models = Models(client, Settings(agent=Agent(model="demo/scripted", utility_model="demo/scripted")))
     return Ladder(client, models, store, SCRUBBER, CLOCK)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from agent.model.calling import ModelClient
 from agent.model.client import (
     Bill,
     ModelAnswer,
@@ -22,8 +23,7 @@ from agent.model.client import (
     ask,
 )
 from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
-from agent.model.metered import MeteredClient, MeteredEmbeddings, Planned
-from agent.model.retrying import RetryingClient
+from agent.model.metering import Planned
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
@@ -109,8 +109,8 @@ async def sleep(_wait_s: float) -> None:
     """No time passes here."""
 
 
-def metered(desk: Desk, *attempts: Sequence[Step]) -> MeteredClient:
-    return MeteredClient(RetryingClient(Playing(*attempts), sleep=sleep), desk)
+def metered(desk: Desk, *attempts: Sequence[Step]) -> ModelClient:
+    return ModelClient(Playing(*attempts), gate=desk, sleep=sleep)
 
 
 async def test_a_call_reserves_its_prompt_and_the_longest_answer_and_pays_for_what_came() -> None:
@@ -257,7 +257,7 @@ class Embedding:
 )
 async def test_embeddings_are_metered_as_well(error: Exception | None, cost: Amounts) -> None:
     desk = Desk()
-    embeddings = MeteredEmbeddings(Embedding(error), desk, Playing().facts)
+    embeddings = ModelClient(Playing(), embeddings=Embedding(error), gate=desk, sleep=sleep)
     await asyncio.gather(
         embeddings.embed(EmbeddingRequest("e", ADA, (own_words("hello"),), 5.0)), return_exceptions=True
     )

@@ -9,6 +9,7 @@ import pytest
 
 from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S
 from agent.model.by_name import ByName
+from agent.model.calling import ModelClient
 from agent.model.client import (
     ModelAnswer,
     ModelEvent,
@@ -19,8 +20,6 @@ from agent.model.client import (
     TokenCount,
     ask,
 )
-from agent.model.fallback import FallbackClient
-from agent.model.retrying import RetryingClient
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import (
     ConfigError,
@@ -72,8 +71,8 @@ class Models:
         self.waited.append(wait_s)
         self.now_s += wait_s
 
-    def retrying(self) -> RetryingClient:
-        return RetryingClient(self, sleep=self.sleep, monotonic_s=lambda: self.now_s)
+    def client(self, *fallbacks: str) -> ModelClient:
+        return ModelClient(self, fallbacks=fallbacks, sleep=self.sleep, monotonic_s=lambda: self.now_s)
 
 
 def asking(model: str = "a/1", *, purpose: UsagePurpose = UsagePurpose.TURN, timeout_s: float = 180.0) -> ModelRequest:
@@ -90,7 +89,7 @@ async def test_back_off_grows_and_has_jitter() -> None:
     for _ in range(20):
         models = Models({"a/1": busy})
         with pytest.raises(ModelUnavailable):
-            await ask(models.retrying(), asking())
+            await ask(models.client(), asking())
         assert len(models.asked) == TRIES
         assert models.waited[0] < models.waited[1]
         waits.append(models.waited[0])
@@ -102,21 +101,21 @@ async def test_what_cannot_pass_is_tried_once(error: type[ModelError]) -> None:
     """Authentication, quota, not found, invalid, too long: trying again changes nothing."""
     models = Models({"a/1": lambda: error("no")})
     with pytest.raises(error):
-        await ask(models.retrying(), asking())
+        await ask(models.client(), asking())
     assert models.asked == ["a/1"]
 
 
 async def test_a_provider_is_never_asked_before_the_time_it_named() -> None:
     models = Models({"a/1": lambda: ModelUnavailable("busy", retry_after_s=7)})
     with pytest.raises(ModelUnavailable):
-        await ask(models.retrying(), asking())
+        await ask(models.client(), asking())
     assert all(wait_s >= 7 for wait_s in models.waited)
 
 
 async def test_a_provider_that_wants_too_long_has_said_no() -> None:
     models = Models({"a/1": lambda: ModelUnavailable("busy", retry_after_s=MODEL_RETRY_AFTER_MAX_S + 1)})
     with pytest.raises(ModelUnavailable):
-        await ask(models.retrying(), asking())
+        await ask(models.client(), asking())
     assert (models.asked, models.waited) == (["a/1"], [])
 
 
@@ -124,7 +123,7 @@ async def test_all_tries_share_the_time_of_the_call() -> None:
     """A title has fifteen seconds, not three times fifteen; who would have to wait longer gives up."""
     models = Models({"a/1": lambda: ModelUnavailable("busy", retry_after_s=4)}, takes_s=5)
     with pytest.raises(ModelUnavailable):
-        await ask(models.retrying(), asking(timeout_s=15))
+        await ask(models.client(), asking(timeout_s=15))
     assert len(models.asked) == 2
     assert models.allowed_s[0] == 15
     assert models.allowed_s[1] <= 6
@@ -134,9 +133,9 @@ async def test_a_call_that_took_all_its_time_is_not_made_again() -> None:
     """It would take as long; a fall-back may be faster."""
     models = Models({"a/1": lambda: ModelTooSlow(180)})
     with pytest.raises(ModelTooSlow):
-        await ask(models.retrying(), asking())
+        await ask(models.client(), asking())
     assert models.asked == ["a/1"]
-    assert (await ask(FallbackClient(models.retrying(), ("b/1",)), asking())).model == "b/1"
+    assert (await ask(models.client("b/1"), asking())).model == "b/1"
 
 
 async def test_no_try_begins_without_a_permit() -> None:
@@ -152,14 +151,14 @@ async def test_no_try_begins_without_a_permit() -> None:
         "a/1", UsagePurpose.TURN, SessionKey("telegram", "1"), own_words("system"), (), permit=permit
     )
     with pytest.raises(asyncio.CancelledError):
-        await ask(FallbackClient(models.retrying(), ("b/1",)), request)
+        await ask(models.client("b/1"), request)
     assert models.asked == ["a/1"]
 
 
 async def test_fall_backs_are_asked_in_order_after_the_retries() -> None:
     """And what was shown of a failed model is void."""
     models = Models({"a/1": busy, "b/1": lambda: ModelRejected("no such model")})
-    client = FallbackClient(models.retrying(), ("b/1", "a/1", "c/1"))
+    client = models.client("b/1", "a/1", "c/1")
     events = [event async for event in client.stream(asking())]
     assert models.asked == ["a/1"] * TRIES + ["b/1", "c/1"]
     last_restart = max(at for at, event in enumerate(events) if isinstance(event, StreamRestarted))
@@ -173,7 +172,7 @@ async def test_fall_backs_are_asked_in_order_after_the_retries() -> None:
 async def test_the_model_that_was_asked_for_comes_first(chosen: str) -> None:
     """Also when it is no fall-back, and also when it is the second one."""
     models = Models()
-    assert (await ask(FallbackClient(models, ("a/1", "b/1")), asking(chosen))).model == chosen
+    assert (await ask(models.client("a/1", "b/1"), asking(chosen))).model == chosen
     assert models.asked == [chosen]
 
 
@@ -181,7 +180,7 @@ async def test_a_prompt_that_is_too_long_is_not_sent_elsewhere() -> None:
     """It has to become shorter; the user's own model then gets it again."""
     models = Models({"a/1": lambda: ContextTooLong("8192")})
     with pytest.raises(ContextTooLong):
-        await ask(FallbackClient(models, ("b/1",)), asking())
+        await ask(models.client("b/1"), asking())
     assert models.asked == ["a/1"]
 
 
@@ -189,14 +188,14 @@ async def test_when_all_fail_the_first_failure_is_the_answer() -> None:
     """A fall-back with a smaller window must not have the conversation of the model in front condensed."""
     models = Models({"a/1": lambda: ModelRejected("quota"), "b/1": lambda: ContextTooLong("4096")})
     with pytest.raises(ModelRejected, match="quota"):
-        await ask(FallbackClient(models, ("b/1",)), asking())
+        await ask(models.client("b/1"), asking())
 
 
 @pytest.mark.parametrize("purpose", [purpose for purpose in UsagePurpose if purpose is not UsagePurpose.TURN])
 async def test_small_work_never_leaves_its_provider(purpose: UsagePurpose) -> None:
     """Whoever reads a conversation's title has read the conversation."""
     models = Models({"a/small": busy})
-    client = FallbackClient(models.retrying(), ("b/1", "a/large"))
+    client = models.client("b/1", "a/large")
     assert (await ask(client, asking("a/small", purpose=purpose))).model == "a/large"
     assert "b/1" not in models.asked
 

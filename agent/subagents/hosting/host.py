@@ -18,10 +18,10 @@ import structlog
 
 from agent.hearing import Hearing
 from agent.limits import ROUND_TIMEOUT_S
+from agent.model.calling import ModelClient
 from agent.model.client import (
     Ending,
     ModelAnswer,
-    ModelClient,
     ModelRequest,
     PromptMessage,
     RequestedCall,

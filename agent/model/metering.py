@@ -1,4 +1,4 @@
-"""Asks before each model call whether its owner may afford it, and says afterwards what it really cost.
+"""What a model call may cost, and what it did cost.
 
 What a call costs that gave no answer: nothing when the provider refused it before a word came; an estimate of
 its prompt and of what was heard when it was cut off, because providers charge for what they have read and
@@ -8,9 +8,8 @@ written. Each attempt that broke in the middle is paid for.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from agent.limits import (
@@ -21,10 +20,8 @@ from agent.limits import (
     SPOKEN_BYTES_PER_S,
     TRANSCRIPTION_TRIES_MAX,
 )
-from agent.model.around import AroundClient
 from agent.model.client import (
     ModelAnswer,
-    ModelClient,
     ModelEvent,
     ModelFacts,
     ModelRequest,
@@ -35,11 +32,10 @@ from agent.model.client import (
     ToolSpec,
     price_usd,
 )
-from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
-from agent.model.transcription import TranscriptionAnswer, TranscriptionModel, TranscriptionRequest
+from agent.model.embedding import EmbeddingRequest
+from agent.model.transcription import TranscriptionRequest
 from agent.tokens import estimate_tokens
 from gateway.contracts.entries import Usage, UsagePurpose
-from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.spending import Amounts, nano_of
 
@@ -80,97 +76,8 @@ class Gate(Protocol):
         ...
 
 
-class MeteredClient(AroundClient):
-    """A `ModelClient` that makes no call which its owner cannot afford: it raises `BudgetSpent`."""
-
-    def __init__(self, inner: ModelClient, gate: Gate) -> None:
-        super().__init__(inner)
-        self._gate = gate
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The inner stream, reserved before and settled after. Also raises `BudgetSpent`."""
-        facts = self._inner.facts(request.model)
-        ticket = await self._gate.admit(request.key.owner, partial(_planned, request, facts))
-        call = _Call(request, ticket, facts.prices_usd)
-        request.bill.kept_by(lambda: call.unanswered)
-        try:
-            async for event in self._inner.stream(replace(request, permit=call.permit)):
-                call.hear(event)
-                if isinstance(event, ModelAnswer):  # settled before it is handed on: then nobody listens any more
-                    if ticket is not None:
-                        await ticket.settle(call.cost_so_far)
-                    call.hand_on()
-                yield event
-        except ModelError:
-            call.refuse()
-            raise
-        finally:
-            if ticket is not None:
-                ticket.settle_soon(call.cost_so_far)
-
-
-class MeteredEmbeddings:
-    """The same for an `EmbeddingModel`: `facts` tells its price."""
-
-    def __init__(self, inner: EmbeddingModel, gate: Gate, facts: Callable[[str], ModelFacts]) -> None:
-        self._inner = inner
-        self._gate = gate
-        self._facts = facts
-
-    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
-        """The inner answer, reserved before and settled after. Also raises `BudgetSpent`."""
-        prices_usd = self._facts(request.model).prices_usd
-        most = _amounts(sum(map(estimate_tokens, request.texts)), 0, prices_usd)
-        for_s = request.timeout_s * EMBEDDING_TRIES_MAX + RESERVATION_GRACE_S
-        planned = Planned(request.model, most, any(prices_usd.values()), for_s)
-        ticket = await self._gate.admit(request.key.owner, lambda: planned)
-        if ticket is None:
-            return await self._inner.embed(request)
-        cost = most
-        try:
-            answer = await self._inner.embed(request)
-            cost = Amounts(answer.tokens, nano_of(answer.cost_usd))
-            await ticket.settle(cost)
-            return answer
-        except ModelError:
-            cost = Amounts()
-            raise
-        finally:
-            ticket.settle_soon(cost)
-
-
-class MeteredTranscriptions:
-    """The same for a `TranscriptionModel`: what it costs is guessed from the size of a recording."""
-
-    def __init__(self, inner: TranscriptionModel, gate: Gate, facts: Callable[[str], ModelFacts]) -> None:
-        self._inner = inner
-        self._gate = gate
-        self._facts = facts
-
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
-        """The inner answer, reserved before and settled after. Also raises `BudgetSpent`."""
-        prices_usd = self._facts(request.model).prices_usd
-        most = _of_recording(len(request.content), prices_usd)
-        for_s = request.timeout_s * TRANSCRIPTION_TRIES_MAX + RESERVATION_GRACE_S
-        planned = Planned(request.model, most, any(prices_usd.values()), for_s, turn_id=request.turn_id)
-        ticket = await self._gate.admit(request.key.owner, lambda: planned)
-        if ticket is None:
-            return await self._inner.transcribe(request)
-        cost = most
-        try:
-            answer = await self._inner.transcribe(request)
-            cost = Amounts(answer.tokens.prompt + answer.tokens.completion, nano_of(answer.cost_usd))
-            await ticket.settle(cost)
-            return answer
-        except ModelError:
-            cost = Amounts()
-            raise
-        finally:
-            ticket.settle_soon(cost)
-
-
-class _Call:
-    """What is known of a call while it runs: its attempts, what was heard, what that costs."""
+class MeteredCall:
+    """Know of a call while it runs: its attempts, what was heard, what that costs."""
 
     def __init__(self, request: ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
         self._request = request
@@ -234,10 +141,24 @@ class _Call:
         return self._lost + Paid(prompt_tokens, self._heard_tokens, usd)
 
 
-def planned(
+def embedding_plan(request: EmbeddingRequest, facts: ModelFacts) -> Planned:
+    """Plan a call of an embedding model, which is paid by its texts."""
+    most = _amounts(sum(map(estimate_tokens, request.texts)), 0, facts.prices_usd)
+    for_s = request.timeout_s * EMBEDDING_TRIES_MAX + RESERVATION_GRACE_S
+    return Planned(request.model, most, any(facts.prices_usd.values()), for_s)
+
+
+def transcription_plan(request: TranscriptionRequest, facts: ModelFacts) -> Planned:
+    """Plan a transcription: what it costs is guessed from the size of the recording."""
+    most = _of_recording(len(request.content), facts.prices_usd)
+    for_s = request.timeout_s * TRANSCRIPTION_TRIES_MAX + RESERVATION_GRACE_S
+    return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
+
+
+def engine_plan(
     model: str, prompt: str, images: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str
 ) -> Planned:
-    """The plan of an engine that makes the calls of a turn by itself: its first one stands for all of them."""
+    """Plan all the calls of a turn for an engine that makes them by itself."""
     most = _amounts(estimate_tokens(prompt) + IMAGE_TOKENS * images, RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
     return Planned(model, most, any(prices_usd.values()), for_s, turn_id=turn_id, begins_turn=True)
 
@@ -248,7 +169,8 @@ def cost_of(calls: Iterable[Usage]) -> Amounts:
     return sum(amounts, start=Amounts())
 
 
-def _planned(request: ModelRequest, facts: ModelFacts) -> Planned:
+def request_plan(request: ModelRequest, facts: ModelFacts) -> Planned:
+    """Plan a call: its prompt, and the longest answer."""
     bound = min(facts.output_max or RESERVED_COMPLETION_TOKENS_MAX, RESERVED_COMPLETION_TOKENS_MAX)
     completion_tokens = bound if request.completion_tokens_max is None else request.completion_tokens_max
     return Planned(

@@ -8,17 +8,13 @@ answers hides nothing from the operator.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import structlog
 
 from agent.limits import MODEL_REPORTS_EVERY_S
-from agent.model.around import AroundClient
-from agent.model.client import ModelAnswer, ModelClient, ModelEvent, ModelRequest
-from agent.model.embedding import EmbeddingAnswer, EmbeddingModel, EmbeddingRequest
-from agent.model.transcription import TranscriptionAnswer, TranscriptionModel, TranscriptionRequest
 from gateway.clock import SystemClock
 from gateway.contracts.errors import (
     BusError,
@@ -112,49 +108,3 @@ class ModelHealth:
 
     def _counted(self, model: str) -> str:
         return model if model in self._known else _OTHER
-
-
-class ObservedClient(AroundClient):
-    """A `ModelClient` whose calls are noted."""
-
-    def __init__(self, inner: ModelClient, health: ModelHealth) -> None:
-        super().__init__(inner)
-        self._health = health
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The inner stream."""
-        began_s = self._health.now_s()
-        try:
-            async for event in self._inner.stream(request):
-                if isinstance(event, ModelAnswer):  # noted before it is handed on: then nobody listens
-                    self._health.answered(request.model, began_s)
-                yield event
-        except ModelError as error:
-            self._health.failed(request.model, error)
-            raise
-
-
-class ObservedEmbeddings:
-    """An `EmbeddingModel`, likewise."""
-
-    def __init__(self, inner: EmbeddingModel, health: ModelHealth) -> None:
-        self._inner = inner
-        self._health = health
-
-    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
-        """The inner answer."""
-        with self._health.watching(request.model):
-            return await self._inner.embed(request)
-
-
-class ObservedTranscriptions:
-    """A `TranscriptionModel`, likewise."""
-
-    def __init__(self, inner: TranscriptionModel, health: ModelHealth) -> None:
-        self._inner = inner
-        self._health = health
-
-    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
-        """The inner answer."""
-        with self._health.watching(request.model):
-            return await self._inner.transcribe(request)
