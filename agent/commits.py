@@ -11,15 +11,15 @@ from functools import partial
 
 import structlog
 
-from agent.batch import Batch, newest_of, reply_id_of
+from agent.batch import newest_of, reply_id_of
 from agent.commands.table import Done
-from agent.engine import StepsTaken
+from agent.engine import Turn
 from agent.offering import Meant, Offer, offering, retry_offers
 from agent.sentences import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
 from agent.titles.naming import nameable, title_reply
 from agent.usage.sentences import spent_sentence
 from gateway.contracts.buttons import Button
-from gateway.contracts.entries import Effect, Entry, EntryKind, Role, Session, TurnCommit, TurnState
+from gateway.contracts.entries import Effect, Entry, EntryKind, Role, TurnCommit, TurnState
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.messages import CleanText, Reply, ReplyKind, clipped, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
@@ -37,100 +37,100 @@ class Commits:
         self._scrubber = scrubber
         self._clock = clock
 
-    def answered(self, batch: Batch, session: Session, taken: StepsTaken, little_left: str) -> TurnCommit:
+    def answered(self, turn: Turn, little_left: str) -> TurnCommit:
         """The answer of a model. `little_left` is said behind it: what is nearly used up, or ""."""
-        reply = self._answer(batch, session, taken, little_left)
-        return self._commit(batch, session, TurnState.DONE, taken, reply)
+        reply = self._answer(turn, little_left)
+        return self._commit(turn, TurnState.DONE, reply)
 
-    def obeyed(self, batch: Batch, session: Session, done: Done) -> TurnCommit:
+    def obeyed(self, turn: Turn, done: Done) -> TurnCommit:
         """What a command says and does."""
-        left = StepsTaken()
         if done.noted is not None:
             now_ms = self._clock.now_ms()
-            note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
-            left.entries.append(note)
+            note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
+            turn.entries.append(note)
         for file in done.files:
-            left.enclosures.add(file)
-        reply = self._reply(batch, session, left, self._clean(batch, done.text), ReplyKind.NOTICE)
-        reply = replace(reply, files=left.enclosures.files)
-        commit = self._commit(batch, session, TurnState.DONE, left, reply, effects=done.effects, offers=done.offers)
-        return commit if done.title is None else self._naming(batch, commit, done.title)
+            turn.enclosures.add(file)
+        reply = self._reply(turn, self._clean(turn, done.text), ReplyKind.NOTICE)
+        reply = replace(reply, files=turn.enclosures.files)
+        commit = self._commit(turn, TurnState.DONE, reply, effects=done.effects, offers=done.offers)
+        return commit if done.title is None else self._naming(turn, commit, done.title)
 
-    def yielded(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
+    def yielded(self, turn: Turn) -> TurnCommit:
         """No answer yet; but files that are to go out do not wait for it, nor what was removed from a message."""
-        files, word = taken.enclosures.files, words_for(session.language).say(YIELDED_WORD)
-        reply = replace(self._reply(batch, session, taken, word, ReplyKind.NOTICE), files=files)
+        files, word = turn.enclosures.files, words_for(turn.session.language).say(YIELDED_WORD)
+        reply = replace(self._reply(turn, word, ReplyKind.NOTICE), files=files)
         has_news = bool(files) or reply.text != word
-        barrier = taken.suspension.barrier
-        return self._commit(batch, session, TurnState.DONE, taken, reply if has_news else None, barrier=barrier)
+        barrier = turn.suspension.barrier
+        return self._commit(turn, TurnState.DONE, reply if has_news else None, barrier=barrier)
 
-    def stopped(self, batch: Batch, session: Session, taken: StepsTaken) -> TurnCommit:
+    def stopped(self, turn: Turn) -> TurnCommit:
         """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
 
         The transcript says that it was stopped, or the next prompt would ask for it once more.
         """
-        return self._commit(batch, session, TurnState.STOPPED, self._noted(batch, taken, STOPPED_NOTE), None)
+        return self._commit(self._noted(turn, STOPPED_NOTE), TurnState.STOPPED, None)
 
-    def refused(self, batch: Batch, session: Session, taken: StepsTaken, error: BudgetSpent) -> TurnCommit:
+    def refused(self, turn: Turn, error: BudgetSpent) -> TurnCommit:
         """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
         _log.info("turn.refused", reason=str(error))
-        words = words_for(session.language)
-        sentence = self._clean(batch, spent_sentence(error, words, now_ms=self._clock.now_ms()))
-        reply = self._reply(batch, session, taken, sentence, ReplyKind.NOTICE)
-        return self._commit(batch, session, TurnState.FAILED, self._noted(batch, taken, sentence), reply)
+        words = words_for(turn.session.language)
+        sentence = self._clean(turn, spent_sentence(error, words, now_ms=self._clock.now_ms()))
+        reply = self._reply(turn, sentence, ReplyKind.NOTICE)
+        return self._commit(self._noted(turn, sentence), TurnState.FAILED, reply)
 
-    def failed(self, batch: Batch, session: Session, taken: StepsTaken, error: Exception) -> TurnCommit:
+    def failed(self, turn: Turn, error: Exception) -> TurnCommit:
         """One plain sentence, with the reference under which the log has the rest."""
         reference = self._clock.code(6)
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
-        sentence = self._clean(batch, failure_sentence(error, reference, words_for(session.language)))
-        reply = self._reply(batch, session, taken, sentence, ReplyKind.ERROR)
-        taken = self._noted(batch, taken, sentence)
-        offers = retry_offers(error, batch.turn_id, words_for(session.language)) if taken.said is not None else ()
-        return self._commit(batch, session, TurnState.FAILED, taken, reply, offers=offers, reference=reference)
+        sentence = self._clean(turn, failure_sentence(error, reference, words_for(turn.session.language)))
+        reply = self._reply(turn, sentence, ReplyKind.ERROR)
+        self._noted(turn, sentence)
+        offers = (
+            retry_offers(error, turn.batch.turn_id, words_for(turn.session.language)) if turn.said is not None else ()
+        )
+        return self._commit(turn, TurnState.FAILED, reply, offers=offers, reference=reference)
 
-    def _naming(self, batch: Batch, commit: TurnCommit, title: CleanText) -> TurnCommit:
-        address = nameable(batch.newest)
+    def _naming(self, turn: Turn, commit: TurnCommit, title: CleanText) -> TurnCommit:
+        address = nameable(turn.batch.newest)
         if address is None:
             return commit
         now_ms = self._clock.now_ms()
-        telling = title_reply(title, turn_id=batch.turn_id, key=batch.key, address=address, now_ms=now_ms)
+        telling = title_reply(title, turn_id=turn.batch.turn_id, key=turn.batch.key, address=address, now_ms=now_ms)
         return replace(commit, outbox=(*commit.outbox, telling))
 
-    def _answer(self, batch: Batch, session: Session, taken: StepsTaken, little_left: str) -> Reply:
-        answer = taken.answer or own_words("")
+    def _answer(self, turn: Turn, little_left: str) -> Reply:
+        answer = turn.answer or own_words("")
         parts = [clipped(answer, REPLY_CHARS_MAX)]
         if len(answer) > REPLY_CHARS_MAX:
-            parts.append(words_for(session.language).say(CUT_NOTE))
+            parts.append(words_for(turn.session.language).say(CUT_NOTE))
         if little_left:
-            parts.append(self._clean(batch, little_left))
-        reply = self._reply(batch, session, taken, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
-        return replace(reply, files=taken.enclosures.files)
+            parts.append(self._clean(turn, little_left))
+        reply = self._reply(turn, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return replace(reply, files=turn.enclosures.files)
 
-    def _clean(self, batch: Batch, text: str) -> CleanText:
-        return self._scrubber.for_chat(str(batch.key)).scrub(text)
+    def _clean(self, turn: Turn, text: str) -> CleanText:
+        return self._scrubber.for_chat(str(turn.batch.key)).scrub(text)
 
-    def _noted(self, batch: Batch, taken: StepsTaken, text: CleanText) -> StepsTaken:
+    def _noted(self, turn: Turn, text: CleanText) -> Turn:
         """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
-        if taken.said is not None or not batch.is_command:
+        if turn.said is not None or not turn.batch.is_command:
             now_ms = self._clock.now_ms()
-            taken.entries.append(Entry(Role.ASSISTANT, text, turn_id=batch.turn_id, created_at_ms=now_ms))
-            taken.prompt_tokens = 0  # a count belongs to the answer it was made for
-        return taken
+            turn.entries.append(Entry(Role.ASSISTANT, text, turn_id=turn.batch.turn_id, created_at_ms=now_ms))
+            turn.prompt_tokens = 0  # a count belongs to the answer it was made for
+        return turn
 
-    def _reply(self, batch: Batch, session: Session, taken: StepsTaken, text: CleanText, kind: ReplyKind) -> Reply:
+    def _reply(self, turn: Turn, text: CleanText, kind: ReplyKind) -> Reply:
         """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
-        words = words_for(session.language)
-        answered = (*batch.messages, *taken.joined)
-        removed = [removed for message in answered for removed in message.removed]
+        words = words_for(turn.session.language)
+        removed = [removed for message in turn.answered for removed in message.removed]
         note = removed_note(removed, words)
-        told = (self._clean(batch, note),) if note else ()
-        notes = (*taken.notes, *told, *unchecked_notes(text, removed, words))
+        told = (self._clean(turn, note),) if note else ()
+        notes = (*turn.notes, *told, *unchecked_notes(text, removed, words))
         return Reply(
-            id=reply_id_of(batch.turn_id),
-            turn_id=batch.turn_id,
-            key=batch.key,
-            address=newest_of(answered).address,
+            id=reply_id_of(turn.batch.turn_id),
+            turn_id=turn.batch.turn_id,
+            key=turn.batch.key,
+            address=newest_of(turn.answered).address,
             text=joined(text, *notes, by="\n\n"),
             kind=kind,
             created_at_ms=self._clock.now_ms(),
@@ -139,10 +139,8 @@ class Commits:
 
     def _commit(
         self,
-        batch: Batch,
-        session: Session,
+        turn: Turn,
         state: TurnState,
-        taken: StepsTaken,
         reply: Reply | None,
         *,
         effects: tuple[Effect, ...] = (),
@@ -152,24 +150,24 @@ class Commits:
     ) -> TurnCommit:
         buttons: tuple[Button, ...] = ()
         if reply is not None and offers:
-            meant, clean = Meant.for_author(newest_of((*batch.messages, *taken.joined))), partial(self._clean, batch)
+            meant, clean = Meant.for_author(newest_of(turn.answered)), partial(self._clean, turn)
             reply, buttons = offering(reply, offers, meant, clean, self._clock)
         return TurnCommit(
-            turn_id=batch.turn_id,
-            session_id=session.id,
-            key=batch.key,
-            fence=batch.fence,
+            turn_id=turn.batch.turn_id,
+            session_id=turn.session.id,
+            key=turn.batch.key,
+            fence=turn.batch.fence,
             state=state,
-            consumed=tuple(message.id for message in (*batch.messages, *taken.joined)),
-            entries=tuple(taken.entries),
-            usage=tuple(taken.usage),
+            consumed=tuple(message.id for message in turn.answered),
+            entries=tuple(turn.entries),
+            usage=tuple(turn.usage),
             outbox=(reply,) if reply else (),
-            contents=taken.enclosures.contents(reply.id) if reply and reply.files else (),
+            contents=turn.enclosures.contents(reply.id) if reply and reply.files else (),
             effects=effects,
             error_reference=reference,
             finished_at_ms=self._clock.now_ms(),
-            prompt_tokens=taken.prompt_tokens,
+            prompt_tokens=turn.prompt_tokens,
             barrier=barrier,
             buttons=buttons,
-            collected=tuple(taken.suspension.collected),
+            collected=tuple(turn.suspension.collected),
         )

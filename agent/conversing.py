@@ -10,7 +10,7 @@ from agent.attachments.sentences import UNSEEN, could_be_seen_by
 from agent.batch import Batch
 from agent.compacting.room import Rooms
 from agent.context import preamble
-from agent.engine import Engine, Hold, StepsTaken
+from agent.engine import Engine, Turn
 from agent.memory.knowledge import Memory
 from agent.models import Models
 from agent.people import People
@@ -57,31 +57,27 @@ class Conversing:
 
     async def converse(
         self,
-        batch: Batch,
+        turn: Turn,
         heard: Sequence[InboundMessage],
-        session: Session,
-        taken: StepsTaken,
-        hold: Hold,
         lost: CleanText | None,
     ) -> None:
-        """Ask the model; `taken` grows while it works. `lost` is what it is told of earlier attempts. Raises
+        """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
         `ModelError` and `BudgetSpent`."""
-        hold = await self._attending.attend(
-            heard, session, taken, hold, turn_id=batch.turn_id, key=batch.key, fence=batch.fence
-        )
+        batch, session = turn.batch, turn.session
+        await self._attending.attend(heard, turn)
         profile, ceiling = await self.powers(batch, session)
-        context = await self._context(batch, session, taken, hold, ceiling=ceiling)
+        context = await self._context(turn, ceiling=ceiling)
         system = partial(self._prompts.system_prompt, context, profile)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
-        said = taken.said if taken.said is not None else last_said(room.view)
+        said = turn.said if turn.said is not None else last_said(room.view)
         chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
         await room.fit(chosen.budget)
         unseen = self._unseen(batch, room.view, chosen.model)
-        await self._begin_notes(batch, session, taken, room.view, lost=lost, unseen=unseen)
-        prompt = room.prompt(taken.entries)
-        await self._engine.run(taken, hold, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
+        await self._begin_notes(turn, room.view, lost=lost, unseen=unseen)
+        prompt = room.prompt(turn.entries)
+        await self._engine.run(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
         if room.is_abridged:
-            taken.prompt_tokens = 0  # the count is of less than the next prompt will hold
+            turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
     async def powers(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
         """Who the agent is in this turn and what it may use at most, by its session and its place."""
@@ -91,21 +87,19 @@ class Conversing:
 
     async def _begin_notes(
         self,
-        batch: Batch,
-        session: Session,
-        taken: StepsTaken,
+        turn: Turn,
         view: Sequence[Entry],
         *,
         lost: CleanText | None,
         unseen: CleanText | None,
     ) -> None:
         """What the model is told beside the request itself: the first thing that the turn leaves behind."""
-        said = taken.said or own_words("")
-        memory = await self._memory.block(session, said, view) if self._memory is not None and said else None
+        said = turn.said or own_words("")
+        memory = await self._memory.block(turn.session, said, view) if self._memory is not None and said else None
         now_ms = self._clock.now_ms()
         told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost, unseen=unseen)
-        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=batch.turn_id, created_at_ms=now_ms)
-        taken.entries.append(note)
+        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
+        turn.entries.append(note)
 
     def _unseen(self, batch: Batch, view: Sequence[Entry], model: str) -> CleanText | None:
         """What a model is told with an image that it cannot see, and which nobody describes to it."""
@@ -114,12 +108,11 @@ class Conversing:
         seeing = self._models.seeing
         return self._scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
 
-    async def _context(
-        self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold, *, ceiling: Permissions
-    ) -> ToolContext:
+    async def _context(self, turn: Turn, *, ceiling: Permissions) -> ToolContext:
         """For whom tools run in this turn, and what they may do."""
+        batch, session = turn.batch, turn.session
         newest = batch.newest
-        person, role = await self._people.least_among(taken.authors)
+        person, role = await self._people.least_among(turn.authors)
         named = (message.author_name for message in reversed(batch.messages) if message.author == person)
         return ToolContext(
             batch.key,
@@ -131,11 +124,11 @@ class Conversing:
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
             ceiling=ceiling,
-            permit=hold.permit,
-            enclosures=taken.enclosures,
+            permit=turn.permit,
+            enclosures=turn.enclosures,
             lineage=Lineage(session.id),
-            suspension=taken.suspension,
-            reading=taken.reading,
+            suspension=turn.suspension,
+            reading=turn.reading,
             wake=WakeAddress(
                 batch.key,
                 newest.address,

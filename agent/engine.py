@@ -1,4 +1,4 @@
-"""What a turn asks of an engine, and what an engine leaves behind.
+"""One turn, what it asks of an engine, and what an engine leaves behind in it.
 
 `agent.steps` is the engine of every litellm model, `agent.engines` has the others. An engine keeps nothing
 from one turn to the next: it is given the whole history each time, so there is nothing in it to reset.
@@ -6,32 +6,61 @@ from one turn to the next: it is given the whole history each time, so there is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agent.batch import Batch
 from agent.model.client import PromptMessage
 from agent.tools.enclosures import Enclosures
 from agent.tools.suspension import Suspension
 from agent.tools.tool import Reading, ToolContext
 from gateway.contracts.answers import Question
-from gateway.contracts.entries import Entry, Usage
+from gateway.contracts.entries import Entry, Session, Usage
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
 
 
-@dataclass(slots=True)
-class StepsTaken:
-    """What a turn leaves behind; filled as it goes, so that a failure keeps what was done.
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A message that joined a running turn, and what it became in the transcript."""
 
-    `said` is what the user said in this turn, once the transcript holds it; of a command nothing is held. `authors` are
-    all whose words are answered: the turn may do what each of them may.
+    message: InboundMessage
+    entry: Entry
+
+
+class Hold(Protocol):
+    """What a turn may ask of whoever holds its lane."""
+
+    async def permit(self) -> None:
+        """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
+        ...
+
+    async def join(self) -> Sequence[Joined]:
+        """Messages that came meanwhile and belong to this turn from now on, in order."""
+        ...
+
+    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
+        """While the block lasts people may see `text()`, what there is of an answer so far; nobody waits for that."""
+        ...
+
+
+@dataclass(slots=True)
+class Turn:
+    """One turn that has begun: what it answers, and what it leaves behind, filled as it goes, so that a failure keeps
+    what was done.
+
+    `hold` says whether it may go on. `said` is what the user said in this turn, once the transcript holds it; of a
+    command nothing is held. `authors` are all whose words are answered: the turn may do what each of them may.
     `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
     what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves a
-    barrier in its `suspension`.
+    barrier in its `suspension`. `receive` makes of messages that join what the transcript and the model get.
     """
 
+    batch: Batch
+    session: Session
+    hold: Hold
     said: CleanText | None = None
     authors: tuple[SessionKey, ...] = ()
     entries: list[Entry] = field(default_factory=list)
@@ -46,30 +75,24 @@ class StepsTaken:
     asked: Question | None = None
     finish_reason: str = ""
     notes: list[CleanText] = field(default_factory=list)
+    receive: Callable[[Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """A message that joined a running turn, and what it became in the transcript."""
-
-    message: InboundMessage
-    entry: Entry
-
-
-class Hold(Protocol):
-    """What a turn may ask of the run that holds its lane."""
+    @property
+    def answered(self) -> tuple[InboundMessage, ...]:
+        """Return the messages that the turn answers, those that joined it included."""
+        return (*self.batch.messages, *self.joined)
 
     async def permit(self) -> None:
         """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
-        ...
+        await self.hold.permit()
 
     async def join(self) -> Sequence[Joined]:
-        """Messages that came meanwhile and belong to this turn from now on, in order."""
-        ...
-
-    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
-        """While the block lasts people may see `text()`, what there is of an answer so far; nobody waits for that."""
-        ...
+        """Return the messages that came meanwhile and belong to this turn from now on, in order."""
+        newcomers = await self.hold.join()
+        if self.receive is not None:
+            newcomers = await self.receive(newcomers)
+        self.joined.extend(newcomer.message for newcomer in newcomers)
+        return newcomers
 
 
 class Room(Protocol):
@@ -89,8 +112,7 @@ class Engine(Protocol):
 
     async def run(
         self,
-        taken: StepsTaken,
-        hold: Hold,
+        turn: Turn,
         context: ToolContext,
         *,
         model: str,
@@ -98,7 +120,7 @@ class Engine(Protocol):
         prompt: Sequence[PromptMessage],
         room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
+        """Fill `turn` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
         behind the round. Raises the `ModelError` tree; cancellable at every await. `room` is asked between two rounds.
 
         What the model says is heard as a stream and scrubbed as it comes; every call is charged.

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from agent.engine import Hold, Joined, Room, StepsTaken
+from agent.engine import Joined, Room, Turn
 from agent.hearing import Hearing
 from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
 from agent.model.calling import ModelClient
@@ -90,8 +90,7 @@ class Steps:
 
     async def run(
         self,
-        taken: StepsTaken,
-        hold: Hold,
+        turn: Turn,
         context: ToolContext,
         *,
         model: str,
@@ -99,33 +98,32 @@ class Steps:
         prompt: Sequence[PromptMessage],
         room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer, or the turn yields. Raises the `ModelError` tree.
+        """Fill `turn` until it has an answer, or the turn yields. Raises the `ModelError` tree.
 
-        Between two rounds the messages that `hold` lets in are put before the model, and `room` sees to it that
+        Between two rounds the messages that join the turn are put before the model, and `room` sees to it that
         they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
         """
         messages = list(prompt)
         for _ in range(self._rounds_max) if self._rounds_max else count():
             tools = self._tools.specs_for(context)
-            spoken = await self._speak(taken, hold, context, model, system, messages, room, tools=tools)
+            spoken = await self._speak(turn, context, model, system, messages, room, tools=tools)
             if not spoken.calls:
-                taken.answer = spoken.text
+                turn.answer = spoken.text
                 return
             results = await self._tools.run_round(context, _as_run(spoken))
-            self._keep_results(taken, context, messages, results)
-            self._note_failures(taken, context, messages, results)
+            self._keep_results(turn, context, messages, results)
+            self._note_failures(turn, context, messages, results)
             if context.suspension is not None and context.suspension.barrier is not None:
                 return
-            _let_in(taken, messages, await hold.join())
-            messages[:] = await room.condensed(taken.entries, counted=taken.prompt_tokens) or messages
-        self._note(taken, context, messages, PROMPTS.wrap_up)
-        spoken = await self._speak(taken, hold, context, model, system, messages, room, tools=())
-        taken.answer = spoken.text
+            _let_in(turn, messages, await turn.join())
+            messages[:] = await room.condensed(turn.entries, counted=turn.prompt_tokens) or messages
+        self._note(turn, context, messages, PROMPTS.wrap_up)
+        spoken = await self._speak(turn, context, model, system, messages, room, tools=())
+        turn.answer = spoken.text
 
     async def _speak(
         self,
-        taken: StepsTaken,
-        hold: Hold,
+        turn: Turn,
         context: ToolContext,
         model: str,
         system: CleanText,
@@ -148,22 +146,22 @@ class Steps:
             permit=context.permit,
         )
         try:
-            spoken = await self._hear(taken, request, hold)
+            spoken = await self._hear(turn, request)
         except ContextTooLong:
-            anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
+            anew = await room.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
             messages[:] = anew
             request = replace(request, messages=tuple(anew), bill=Bill())
-            spoken = await self._hear(taken, request, hold)
-        taken.prompt_tokens = spoken.answer.tokens.prompt
+            spoken = await self._hear(turn, request)
+        turn.prompt_tokens = spoken.answer.tokens.prompt
         if spoken.is_cut:
-            spoken = await self._go_on(taken, hold, request, spoken)
-        spoken = _marked(spoken, taken, context)
-        self._keep_speech(taken, context, messages, spoken)
+            spoken = await self._go_on(turn, request, spoken)
+        spoken = _marked(spoken, turn, context)
+        self._keep_speech(turn, context, messages, spoken)
         return spoken
 
-    async def _go_on(self, taken: StepsTaken, hold: Hold, request: ModelRequest, cut: _Spoken) -> _Spoken:
+    async def _go_on(self, turn: Turn, request: ModelRequest, cut: _Spoken) -> _Spoken:
         """Ask once more, for more tokens where the model has them: a text goes on where it ends, calls are written
         anew. What is there stays if that fails. Only what comes of both is kept: nobody has seen them apart."""
         before = "" if cut.answer.calls else cut.answer.text
@@ -184,7 +182,7 @@ class Steps:
             asked=again.completion_tokens_max,
         )
         try:
-            return await self._hear(taken, again, hold, before=before)
+            return await self._hear(turn, again, before=before)
         except ModelError as error:
             _log.warning("model.not_gone_on", reason=f"{type(error).__name__}: {error}")
             return cut
@@ -197,12 +195,10 @@ class Steps:
         more = min(OUTPUT_RAISED * had, facts.output_max, left)
         return more if more > had else None
 
-    def _keep_speech(
-        self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken
-    ) -> None:
+    def _keep_speech(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken) -> None:
         now_ms = self._clock.now_ms()
-        taken.finish_reason = spoken.answer.finish_reason
-        taken.entries.append(
+        turn.finish_reason = spoken.answer.finish_reason
+        turn.entries.append(
             Entry(
                 Role.ASSISTANT,
                 spoken.text,
@@ -213,7 +209,7 @@ class Steps:
         )
         messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
 
-    async def _hear(self, taken: StepsTaken, request: ModelRequest, hold: Hold, *, before: str = "") -> _Spoken:
+    async def _hear(self, turn: Turn, request: ModelRequest, *, before: str = "") -> _Spoken:
         """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. It is one text with
         what stands `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
         off."""
@@ -221,7 +217,7 @@ class Steps:
         heard = Hearing(scrubber)
         heard.add(before)
         try:
-            with hold.showing(heard.so_far):
+            with turn.hold.showing(heard.so_far):
                 async for event in self._client.stream(request):
                     match event:
                         case TextDelta(text=text):
@@ -230,14 +226,14 @@ class Steps:
                             heard.begin_anew()
                             heard.add(before)
                         case ModelAnswer():
-                            taken.usage.append(self._usage(event, request))
+                            turn.usage.append(self._usage(event, request))
                             is_whole = event.ending is Ending.OWN
                             calls = event.calls if request.tools and is_whole else ()
                             clean = tuple(_clean_call(call, scrubber) for call in calls)
                             return _Spoken(event, heard.to_the_end(), clean)
         finally:
             if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
-                taken.usage.append(unanswered)
+                turn.usage.append(unanswered)
         raise RuntimeError("a model stream ended without an answer")
 
     def _usage(self, answer: ModelAnswer, request: ModelRequest) -> Usage:
@@ -246,7 +242,7 @@ class Steps:
 
     def _keep_results(
         self,
-        taken: StepsTaken,
+        turn: Turn,
         context: ToolContext,
         messages: list[PromptMessage],
         results: Sequence[ToolResult],
@@ -254,7 +250,7 @@ class Steps:
         now_ms = self._clock.now_ms()
         for result in results:
             messages.append(PromptMessage(Role.TOOL, result.text, tool_call_id=result.call_id))
-            taken.entries.append(
+            turn.entries.append(
                 Entry(
                     Role.TOOL,
                     result.text,
@@ -267,23 +263,23 @@ class Steps:
 
     def _note_failures(
         self,
-        taken: StepsTaken,
+        turn: Turn,
         context: ToolContext,
         messages: list[PromptMessage],
         results: Sequence[ToolResult],
     ) -> None:
         note = self._tools.note_on(context, results)
         if note is not None:
-            self._note(taken, context, messages, note)
+            self._note(turn, context, messages, note)
 
-    def _note(self, taken: StepsTaken, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
+    def _note(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
         """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""
         _tell(messages, text)
         now_ms = self._clock.now_ms()
-        taken.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
+        turn.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
 
 
-def _marked(spoken: _Spoken, taken: StepsTaken, context: ToolContext) -> _Spoken:
+def _marked(spoken: _Spoken, turn: Turn, context: ToolContext) -> _Spoken:
     """The answer, and under it for its reader why it is none of the model's own ending. Without a word that is all
     there is to say; a model that had no room for a word has said nothing."""
     if spoken.answer.ending is Ending.OWN or (spoken.is_cut and not spoken.text and not spoken.answer.calls):
@@ -292,7 +288,7 @@ def _marked(spoken: _Spoken, taken: StepsTaken, context: ToolContext) -> _Spoken
     said = ending_note(spoken.answer.ending, words_for(context.language), has_calls=has_calls)
     if not spoken.text.strip():
         return replace(spoken, text=said)
-    taken.notes.append(said)
+    turn.notes.append(said)
     return spoken
 
 
@@ -301,13 +297,12 @@ def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
     return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), cleaned(call.arguments, scrubber.scrub))
 
 
-def _let_in(taken: StepsTaken, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
+def _let_in(turn: Turn, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
     """One user message for all of them; an entry for each."""
     if newcomers:
         (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
         _tell(messages, told.text, told.images)
-        taken.entries.extend(newcomer.entry for newcomer in newcomers)
-        taken.joined.extend(newcomer.message for newcomer in newcomers)
+        turn.entries.extend(newcomer.entry for newcomer in newcomers)
 
 
 def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, ...] = ()) -> None:

@@ -13,13 +13,13 @@ from agent.batch import Batch
 from agent.commands.table import CommandTable, Converse, Done
 from agent.commits import Commits
 from agent.conversing import Conversing
-from agent.engine import Hold, StepsTaken
+from agent.engine import Turn
 from agent.limits import TURN_TIMEOUT_S
 from agent.people import People
 from agent.running.deadlines import Deadline
 from agent.subagents.results import attempt_text
 from agent.usage.metering import Meter
-from gateway.contracts.entries import Session, TurnCommit
+from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined
 from gateway.contracts.ports import Clock, Scrubber, Store
@@ -51,26 +51,26 @@ class TurnTaker:
         self._scrubber = scrubber
         self._clock = clock
 
-    async def take_turn(self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold) -> TurnCommit:
+    async def take_turn(self, turn: Turn) -> TurnCommit:
         """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
-        a commit of state FAILED. Cancellable at every await; `taken` then tells what had been done."""
+        a commit of state FAILED. Cancellable at every await; `turn` then tells what had been done."""
         try:
             async with Deadline(TURN_TIMEOUT_S):
-                lost = await self._lost(batch)
-                heard = await self._listen(batch, session, taken, hold)
+                lost = await self._lost(turn.batch)
+                heard = await self._listen(turn)
                 if isinstance(heard, Done):
-                    return self._commits.obeyed(batch, session, heard)
-                await self._conversing.converse(batch, heard, session, taken, hold, lost)
+                    return self._commits.obeyed(turn, heard)
+                await self._conversing.converse(turn, heard, lost)
         except BudgetSpent as error:
-            return self._commits.refused(batch, session, taken, error)
+            return self._commits.refused(turn, error)
         except (ModelError, TimeoutError) as error:
-            return self._commits.failed(batch, session, taken, error)
-        if taken.suspension.barrier is not None:
-            return self._commits.yielded(batch, session, taken)
-        if not (taken.answer or "").strip():
-            return self._commits.failed(batch, session, taken, EmptyAnswer(taken.finish_reason))
-        little_left = await self._meter.little_left(batch.key.owner, words_for(session.language))
-        return self._commits.answered(batch, session, taken, little_left)
+            return self._commits.failed(turn, error)
+        if turn.suspension.barrier is not None:
+            return self._commits.yielded(turn)
+        if not (turn.answer or "").strip():
+            return self._commits.failed(turn, EmptyAnswer(turn.finish_reason))
+        little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
+        return self._commits.answered(turn, little_left)
 
     async def _lost(self, batch: Batch) -> CleanText | None:
         """What the model is told of the sub-agents of earlier attempts at this turn: they are to end, and
@@ -81,26 +81,25 @@ class TurnTaker:
         await self._store.tasks.disown(batch.key, batch.turn_id)
         return self._scrubber.for_chat(str(batch.key)).scrub(attempt_text(tasks))
 
-    async def _listen(
-        self, batch: Batch, session: Session, taken: StepsTaken, hold: Hold
-    ) -> Done | Sequence[InboundMessage]:
+    async def _listen(self, turn: Turn) -> Done | Sequence[InboundMessage]:
         """What a command says; the messages, when the turn is a conversation, whose words the transcript holds."""
-        taken.authors = batch.authors
+        batch, session = turn.batch, turn.session
+        turn.authors = batch.authors
         if not batch.is_command:
             words = [message.text for message in batch.messages if not is_wake(message)]
-            taken.said = joined(*words, by="\n\n") if words else None
-            taken.is_plain = bool(words) and len(batch.messages) == 1 and batch.messages[0].is_text
+            turn.said = joined(*words, by="\n\n") if words else None
+            turn.is_plain = bool(words) and len(batch.messages) == 1 and batch.messages[0].is_text
             return batch.messages
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)
         _, ceiling = await self._conversing.powers(batch, session)
         match await self._commands.run(
-            command, session, role, fence=batch.fence, permit=hold.permit, ceiling=ceiling, turn_id=batch.turn_id
+            command, session, role, fence=batch.fence, permit=turn.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored, authors, has_foreign):
-                taken.said = said
-                taken.authors = (*authors, *batch.authors)
-                taken.reading.is_foreign = has_foreign
+                turn.said = said
+                turn.authors = (*authors, *batch.authors)
+                turn.reading.is_foreign = has_foreign
                 if is_stored:
                     return ()
                 command = replace(command, text=said)

@@ -190,11 +190,11 @@ class Worker:
         while True:
             await asyncio.sleep(ACTIVITY_EVERY_S)
             for run in list(self._runs.values()):
-                if run.batch is None:
+                if run.turn is None:
                     continue
-                address = run.batch.messages[-1].address
+                address = run.turn.batch.messages[-1].address
                 try:
-                    await self._bus.show_activity(Activity(address, run.batch.turn_id, ACTIVITY_FOR_S))
+                    await self._bus.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
                 except BusError:
                     break  # lossy on purpose: the next round tries again
 

@@ -67,7 +67,7 @@ class Consolidation:
     async def after(self, finished: Finished) -> None:
         """What the turn, or one before it, has left to be gone through."""
         if finished.has_boundary:
-            await self.go_through(finished.batch.key)
+            await self.go_through(finished.turn.batch.key)
 
     @asynccontextmanager
     async def catching_up(self) -> AsyncIterator[None]:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from agent.batch import Batch
-from agent.engine import StepsTaken
-from gateway.contracts.entries import Session, TurnCommit
+from agent.engine import Turn
+from gateway.contracts.entries import TurnCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +15,8 @@ class Finished:
     """A turn whose commit is in SQL and on the bus, however it ended (`commit.state`). `has_boundary` is that of
     `Committed`."""
 
-    batch: Batch
-    session: Session
+    turn: Turn
     commit: TurnCommit
-    taken: StepsTaken
     has_boundary: bool
 
 

@@ -11,9 +11,9 @@ def keeping_answers(cache: AnswerCache) -> AfterTurn:
     """What is left to do after each turn; a failure of it is logged by whoever runs it."""
 
     async def keep(finished: Finished) -> None:
-        taken = finished.taken
+        turn = finished.turn
         is_done = finished.commit.state is TurnState.DONE
-        if is_done and taken.asked is not None and taken.answer is not None and is_worth_keeping(taken):
-            await cache.put(taken.asked, taken.answer)
+        if is_done and turn.asked is not None and turn.answer is not None and is_worth_keeping(turn):
+            await cache.put(turn.asked, turn.answer)
 
     return keep

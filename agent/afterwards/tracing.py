@@ -12,7 +12,7 @@ def tracing_turns(spans: SpanSink) -> AfterTurn:
     """What is left to do after each turn."""
 
     async def tell(finished: Finished) -> None:
-        batch = finished.batch
+        batch = finished.turn.batch
         for span in turn_spans(finished.commit, batch.messages, began_ms=batch.begun_at_ms, fence=batch.fence):
             spans.record(span)
 
@@ -23,7 +23,7 @@ def counting_turns(tally: Tally) -> AfterTurn:
     """Likewise."""
 
     async def count(finished: Finished) -> None:
-        batch, commit = finished.batch, finished.commit
+        batch, commit = finished.turn.batch, finished.commit
         received_ms = min(message.received_at_ms for message in batch.messages)
         tally.add(TURNS, commit.state.value)
         tally.time(QUEUE_SECONDS, batch.begun_at_ms - received_ms)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from agent.attachments.occasion import Occasion
 from agent.attachments.receiving import Received, Receiving
-from agent.engine import Hold, Joined, StepsTaken
+from agent.engine import Joined, Turn
 from agent.limits import SHOWN_SHARE_MAX, SHOWN_TOKENS_MIN
 from agent.models import Models
-from gateway.contracts.entries import Session
-from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
 from gateway.contracts.ports import Store
 from gateway.contracts.subagents import is_wake
@@ -25,65 +24,40 @@ class Attending:
         self._models = models
         self._store = store
 
-    async def attend(
-        self,
-        messages: Sequence[InboundMessage],
-        session: Session,
-        taken: StepsTaken,
-        hold: Hold,
-        *,
-        turn_id: str,
-        key: SessionKey,
-        fence: int,
-    ) -> Hold:
-        """From now on the transcript says what came along with `messages`; what joins the turn through the hold that is
-        returned brings its files, too. Raises `Fenced` and `StoreUnavailable`."""
-        model = self._models.of_session(session)
+    async def attend(self, messages: Sequence[InboundMessage], turn: Turn) -> None:
+        """Have the transcript say what came along with `messages`, and with what joins the turn. Raises `Fenced` and
+        `StoreUnavailable`."""
+        batch, model = turn.batch, self._models.of_session(turn.session)
         occasion = Occasion(
-            session,
-            turn_id,
+            turn.session,
+            batch.turn_id,
             tokens_max=max(int(self._models.budget(model).usable * SHOWN_SHARE_MAX), SHOWN_TOKENS_MIN),
             sees=self._models.sees(model),
             language=next((message.language for message in reversed(messages) if message.language), ""),
-            permit=hold.permit,
+            permit=turn.permit,
         )
-        taken.reading.is_foreign |= any(map(_brings_foreign, messages))
-        received = await self._receiving.receive(messages, occasion)
+        received = await self._receive(messages, turn, occasion)
         if received.texts:
-            await self._store.retell(turn_id=turn_id, key=key, fence=fence, texts=received.texts)
-        _take_note(received, taken)
+            await self._store.retell(turn_id=batch.turn_id, key=batch.key, fence=batch.fence, texts=received.texts)
         if received.spoken:
-            taken.said = joined(*filter(None, (taken.said, *received.spoken)), by="\n\n")
-        return _Attended(hold, self._receiving, occasion, taken)
+            turn.said = joined(*filter(None, (turn.said, *received.spoken)), by="\n\n")
+        turn.receive = partial(self._receive_joined, turn, occasion)
 
-
-class _Attended:
-    """A `Hold` whose newcomers bring what came along with them."""
-
-    def __init__(self, inner: Hold, receiving: Receiving, occasion: Occasion, taken: StepsTaken) -> None:
-        self.permit = inner.permit
-        self.showing = inner.showing
-        self._inner = inner
-        self._receiving = receiving
-        self._occasion = occasion
-        self._taken = taken
-
-    async def join(self) -> Sequence[Joined]:
-        """The entries become the transcript's when the turn is committed."""
-        newcomers = await self._inner.join()
-        self._taken.reading.is_foreign |= any(_brings_foreign(newcomer.message) for newcomer in newcomers)
-        received = await self._receiving.receive([newcomer.message for newcomer in newcomers], self._occasion)
-        _take_note(received, self._taken)
+    async def _receive_joined(self, turn: Turn, occasion: Occasion, newcomers: Sequence[Joined]) -> Sequence[Joined]:
+        """Take in what came along with messages that join; the entries become the transcript's with the commit."""
+        received = await self._receive([newcomer.message for newcomer in newcomers], turn, occasion)
         return [
             replace(each, entry=replace(each.entry, text=received.texts.get(each.message.id, each.entry.text)))
             for each in newcomers
         ]
 
+    async def _receive(self, messages: Sequence[InboundMessage], turn: Turn, occasion: Occasion) -> Received:
+        turn.reading.is_foreign |= any(map(_brings_foreign, messages))
+        received = await self._receiving.receive(messages, occasion)
+        turn.notes.extend(note for note in received.notes if note not in turn.notes)
+        return received
+
 
 def _brings_foreign(message: InboundMessage) -> bool:
     """Quotes, files, and what sub-agents have found are not the words of the person."""
     return not message.is_text or is_wake(message)
-
-
-def _take_note(received: Received, taken: StepsTaken) -> None:
-    taken.notes.extend(note for note in received.notes if note not in taken.notes)

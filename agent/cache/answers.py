@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from agent.cache.cacheable import question, recalled_besides
-from agent.engine import Engine, Hold, Room, StepsTaken
+from agent.engine import Engine, Room, Turn
 from agent.limits import (
     CACHE_ANSWERS_MAX,
     CACHE_CANDIDATES_MAX,
@@ -119,8 +119,7 @@ class CachedEngine:
 
     async def run(
         self,
-        taken: StepsTaken,
-        hold: Hold,
+        turn: Turn,
         context: ToolContext,
         *,
         model: str,
@@ -128,37 +127,37 @@ class CachedEngine:
         prompt: Sequence[PromptMessage],
         room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer; from the cache without a round and without a cost."""
-        asked = self._asked(taken, context, model, system, prompt)
+        """Fill `turn` until it has an answer; from the cache without a round and without a cost."""
+        asked = self._asked(turn, context, model, system, prompt)
         answer = None
-        if asked is not None and taken.said is not None:
+        if asked is not None and turn.said is not None:
             answer = await self._cache.find(asked)
             if answer is None:
-                asked = await self._cache.embedded(asked, taken.said)
+                asked = await self._cache.embedded(asked, turn.said)
                 answer = await self._cache.find(asked) if asked.embedding is not None else None
         if answer is None:
-            taken.asked = asked
-            await self._inner.run(taken, hold, context, model=model, system=system, prompt=prompt, room=room)
+            turn.asked = asked
+            await self._inner.run(turn, context, model=model, system=system, prompt=prompt, room=room)
             return
         _log.info("turn.from_cache")
-        taken.answer = answer
+        turn.answer = answer
         now_ms = self._clock.now_ms()
-        taken.entries.append(Entry(Role.ASSISTANT, answer, turn_id=context.turn_id, created_at_ms=now_ms))
+        turn.entries.append(Entry(Role.ASSISTANT, answer, turn_id=context.turn_id, created_at_ms=now_ms))
 
     def _asked(
         self,
-        taken: StepsTaken,
+        turn: Turn,
         context: ToolContext,
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
     ) -> Question | None:
         """None for what may not be kept, and for a turn that has been under way already."""
-        if not taken.is_plain or taken.said is None or any(entry.role is Role.ASSISTANT for entry in taken.entries):
+        if not turn.is_plain or turn.said is None or any(entry.role is Role.ASSISTANT for entry in turn.entries):
             return None
         return question(
             context.key,
-            taken.said,
+            turn.said,
             circumstances=(model, context.role.value, str(context.asked_by)),
             system=system,
             tools=self._tools_of(context),
@@ -166,13 +165,13 @@ class CachedEngine:
         )
 
 
-def is_worth_keeping(taken: StepsTaken) -> bool:
+def is_worth_keeping(turn: Turn) -> bool:
     """One whole answer to one message, from a model that used no tool."""
-    spoken = [entry for entry in taken.entries if entry.role is not Role.USER]
+    spoken = [entry for entry in turn.entries if entry.role is not Role.USER]
     return (
         len(spoken) == 1
         and not spoken[0].tool_calls
-        and taken.finish_reason == "stop"
-        and not taken.joined
-        and bool((taken.answer or "").strip())
+        and turn.finish_reason == "stop"
+        and not turn.joined
+        and bool((turn.answer or "").strip())
     )

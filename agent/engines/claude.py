@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import structlog
 
-from agent.engine import Engine, Hold, Room, StepsTaken
+from agent.engine import Engine, Room, Turn
 from agent.engines.hearing import TOOL_PREFIX, Hearing
 from agent.engines.history import as_text, with_images
 from agent.limits import (
@@ -122,8 +122,7 @@ class ClaudeEngine:
 
     async def run(
         self,
-        taken: StepsTaken,
-        hold: Hold,
+        turn: Turn,
         context: ToolContext,
         *,
         model: str,
@@ -131,22 +130,22 @@ class ClaudeEngine:
         prompt: Sequence[PromptMessage],
         room: Room,
     ) -> None:
-        """Fill `taken` until it has an answer. Raises the `ModelError` tree."""
+        """Fill `turn` until it has an answer. Raises the `ModelError` tree."""
         if not is_claude(self._endpoint_of(model).model):
-            await self._otherwise.run(taken, hold, context, model=model, system=system, prompt=prompt, room=room)
+            await self._otherwise.run(turn, context, model=model, system=system, prompt=prompt, room=room)
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:
-            await self._answer(taken, context, model, system, prompt)
+            await self._answer(turn, context, model, system, prompt)
         except ContextTooLong:
-            anew = await room.condensed(taken.entries, counted=taken.prompt_tokens, is_refused=True)
+            anew = await room.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
             if anew is None:
                 raise
-            await self._answer(taken, context, model, system, anew)
+            await self._answer(turn, context, model, system, anew)
 
     async def _answer(
         self,
-        taken: StepsTaken,
+        turn: Turn,
         context: ToolContext,
         model: str,
         system: CleanText,
@@ -157,18 +156,18 @@ class ClaudeEngine:
         said = as_text(prompt)
         images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
         if not images or not self._client.facts(model).sees:
-            await self._attempt(taken, context, model, system, said, said, images=0)
+            await self._attempt(turn, context, model, system, said, said, images=0)
             return
         shown = await self._shown(context, images)
-        entries = len(taken.entries)
+        entries = len(turn.entries)
         try:
             content = await asyncio.to_thread(with_images, said, images, shown)
-            await self._attempt(taken, context, model, system, said, content, images=len(shown))
+            await self._attempt(turn, context, model, system, said, content, images=len(shown))
         except ModelRejected as error:
-            if not shown or error.needs_operator or len(taken.entries) > entries:
+            if not shown or error.needs_operator or len(turn.entries) > entries:
                 raise
             _log.warning("model.images_refused", model=model, reason=str(error))
-            await self._attempt(taken, context, model, system, said, with_images(said, images, {}), images=0)
+            await self._attempt(turn, context, model, system, said, with_images(said, images, {}), images=0)
 
     async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
         """Those that are still there: as many of the newest as fit into one request."""
@@ -183,7 +182,7 @@ class ClaudeEngine:
 
     async def _attempt(
         self,
-        taken: StepsTaken,
+        turn: Turn,
         context: ToolContext,
         model: str,
         system: CleanText,
@@ -199,8 +198,8 @@ class ClaudeEngine:
             context.key.owner,
             lambda: engine_plan(model, system + said, images, prices_usd, TURN_TIMEOUT_S, context.turn_id),
         )
-        charged = len(taken.usage)
-        hearing = Hearing(self._sdk, taken, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
+        charged = len(turn.usage)
+        hearing = Hearing(self._sdk, turn, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd)
         with self._health.watching(model):
             working = asyncio.create_task(self._converse(hearing, context, model, system, content))
             self._working.add(working)
@@ -213,7 +212,7 @@ class ClaudeEngine:
             finally:
                 hearing.charge()
                 if ticket is not None:
-                    ticket.settle_soon(cost_of(taken.usage[charged:]))
+                    ticket.settle_soon(cost_of(turn.usage[charged:]))
             hearing.conclude()
 
     def _ended(self, working: asyncio.Task[None]) -> None:

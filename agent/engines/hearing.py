@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Final
 
-from agent.engine import StepsTaken
+from agent.engine import Turn
 from agent.model.client import Ending, TokenCount, price_usd
 from agent.sentences import ending_note
 from agent.tools.arguments import cleaned
@@ -53,12 +53,12 @@ class _Speech:
 
 
 class Hearing:
-    """One attempt at a turn, as it is heard. Fills `taken` as it goes."""
+    """One attempt at a turn, as it is heard. Fills the turn as it goes."""
 
     def __init__(
         self,
         sdk: ModuleType,
-        taken: StepsTaken,
+        turn: Turn,
         context: ToolContext,
         scrubber: Scrubber,
         clock: Clock,
@@ -67,7 +67,7 @@ class Hearing:
         prices_usd: Mapping[str, float],
     ) -> None:
         self._sdk = sdk
-        self._taken = taken
+        self._turn = turn
         self._context = context
         self._scrubber = scrubber.for_chat(str(context.key))
         self._clock = clock
@@ -113,7 +113,7 @@ class Hearing:
                     self._speech.calls.append(block)
         if message.usage:
             self._counts[id_] = _counted(message.usage)
-            self._taken.prompt_tokens = self._counts[id_].prompt
+            self._turn.prompt_tokens = self._counts[id_].prompt
 
     def _write_speech(self) -> None:
         speech, self._speech = self._speech, None
@@ -125,7 +125,7 @@ class Hearing:
             for call in speech.calls
         )
         text = scrub("".join(speech.texts))
-        self._taken.answer = None if calls else text
+        self._turn.answer = None if calls else text
         self._write(Entry(Role.ASSISTANT, text, tool_calls=calls))
 
     def _write_results(self, blocks: Iterable[Any]) -> None:
@@ -137,7 +137,7 @@ class Hearing:
 
     def _write(self, entry: Entry) -> None:
         now_ms = self._clock.now_ms()
-        self._taken.entries.append(replace(entry, turn_id=self._context.turn_id, created_at_ms=now_ms))
+        self._turn.entries.append(replace(entry, turn_id=self._context.turn_id, created_at_ms=now_ms))
 
     def charge(self) -> None:
         """Put what it cost into the ledger, also when it was cut short: then what was counted until then."""
@@ -147,7 +147,7 @@ class Hearing:
             tokens = _counted(self._result.usage) if self._result.usage else tokens
             cost_usd = self._result.total_cost_usd if self._result.total_cost_usd is not None else cost_usd
         if tokens.prompt or tokens.completion or cost_usd:
-            self._taken.usage.append(
+            self._turn.usage.append(
                 Usage(
                     key=self._context.key,
                     purpose=UsagePurpose.TURN,
@@ -166,10 +166,10 @@ class Hearing:
         result = self._result
         if result is None:
             raise ModelUnavailable("the Claude CLI ended without a result")
-        if not result.is_error and self._taken.answer is not None:
-            self._mark(self._taken.answer, result.stop_reason or self._stop_reason)
+        if not result.is_error and self._turn.answer is not None:
+            self._mark(self._turn.answer, result.stop_reason or self._stop_reason)
             return
-        self._taken.answer = None
+        self._turn.answer = None
         said = " ".join(map(str, (result.result or "", *(result.errors or ())))).lower()
         what = f"Claude ended with {self._error or result.subtype} (status {result.api_error_status})"
         if any(words in said for words in _TOO_LONG_WORDS):
@@ -191,9 +191,9 @@ class Hearing:
             return
         note = ending_note(ending, words_for(self._context.language))
         if answer.strip():
-            self._taken.notes.append(note)
+            self._turn.notes.append(note)
         else:
-            self._taken.answer = note
+            self._turn.answer = note
 
 
 def _counted(usage: Mapping[str, Any]) -> TokenCount:

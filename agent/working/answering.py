@@ -21,7 +21,7 @@ import structlog
 from agent.afterwards.finished import AfterTurn, Finished
 from agent.batch import Batch
 from agent.commits import Commits
-from agent.engine import StepsTaken
+from agent.engine import Turn
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.running.background import Background
 from agent.running.insisting import insist
@@ -32,7 +32,7 @@ from agent.turn import TurnTaker
 from agent.working.batches import first_batch, leading
 from agent.working.closing import put_out
 from agent.working.runs import Beat, Run, RunPorts
-from gateway.contracts.entries import Committed, Session, TurnCommit, TurnStart, Usage
+from gateway.contracts.entries import Committed, TurnCommit, TurnStart
 from gateway.contracts.errors import BusError, Fenced, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply
@@ -128,8 +128,9 @@ class Answering:
                 handled = leading(taken, lambda message: message.id not in start.fresh_ids)
                 await self._publish_again(run, batch, start, handled)
                 return
-            run.begin(replace(batch, messages=fresh, is_first=start.is_first), lane[len(taken) :])
-            await self._take(run, start, is_heard=messages[0].id not in unheard)
+            batch = replace(batch, messages=fresh, is_first=start.is_first)
+            turn = run.begin(batch, start.session, lane[len(taken) :])
+            await self._take(run, turn, start.unsent, is_heard=messages[0].id not in unheard)
 
     async def _begin(self, batch: Batch) -> TurnStart:
         return await self._store.begin_turn(
@@ -156,53 +157,52 @@ class Answering:
         if not start.unsent:
             await put_out(self._bus, batch.newest.address, batch.turn_id)
 
-    async def _take(self, run: Run, start: TurnStart, *, is_heard: bool) -> None:
-        batch, session, taken = run.batch, start.session, StepsTaken()
-        assert batch is not None
+    async def _take(self, run: Run, turn: Turn, unsent: Sequence[Reply], *, is_heard: bool) -> None:
         commit: TurnCommit | None = None
         if run.cancelled is None and not is_heard:
             run.settle()
             _log.info("turn.unheard")
-            commit = self._commits.stopped(batch, session, taken)
+            commit = self._commits.stopped(turn)
         elif run.cancelled is None:
-            self._title(run, batch, session)
-            commit = await run.decide(self._turns.take_turn(batch, session, taken, run))
-            if commit is not None and len(await self._people.unheard_among(batch.messages)) == len(batch.messages):
-                commit = self._commits.stopped(batch, session, taken)
+            self._title(run, turn)
+            commit = await run.decide(self._turns.take_turn(turn))
+            messages = turn.batch.messages
+            if commit is not None and len(await self._people.unheard_among(messages)) == len(messages):
+                commit = self._commits.stopped(turn)
         if run.is_lost:
             _log.info("turn.given_up")
         elif run.cancelled is CancelKind.RESTART:
-            await self._restart(run, session, taken.usage)
+            await self._restart(run, turn)
         elif commit is None:
             run.settle()
-            commit = self._commits.stopped(batch, session, taken)
-            committed = await self._commit(run, commit, handled=run.covered)
-            self._follow_up(Finished(batch, session, commit, taken, committed.has_boundary))
+            commit = self._commits.stopped(turn)
+            committed = await self._commit(run, turn, commit, handled=run.covered)
+            self._follow_up(Finished(turn, commit, committed.has_boundary))
         else:
-            committed = await self._commit(run, commit, handled=run.taken, earlier=start.unsent)
-            self._follow_up(Finished(batch, session, commit, taken, committed.has_boundary))
+            committed = await self._commit(run, turn, commit, handled=run.taken, earlier=unsent)
+            self._follow_up(Finished(turn, commit, committed.has_boundary))
 
-    async def _commit(self, run: Run, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()) -> Committed:
+    async def _commit(
+        self, run: Run, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()
+    ) -> Committed:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
-        assert run.batch is not None
         committed = await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
         is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
         if not commit.outbox:
-            await put_out(self._bus, run.batch.newest.address, commit.turn_id)
+            await put_out(self._bus, turn.batch.newest.address, commit.turn_id)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
         return committed
 
-    async def _restart(self, run: Run, session: Session, usage: Sequence[Usage]) -> None:
+    async def _restart(self, run: Run, turn: Turn) -> None:
         """Newer words came: nothing of this run stays but what it cost, and nobody goes on working for it."""
-        assert run.batch is not None
-        disowning = partial(self._store.tasks.disown, run.batch.key, run.batch.turn_id)
+        disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
         await insist(disowning, for_s=COMMIT_PATIENCE_S)
         await insist(lambda: self._bus.restart(run.claim))
-        if usage:
+        if turn.usage:
             try:
-                await self._store.record_usage(usage, session_id=session.id)
+                await self._store.record_usage(turn.usage, session_id=turn.session.id)
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
 
@@ -210,10 +210,11 @@ class Answering:
         for after in self._afterwards:
             self._background.start(after(finished))
 
-    def _title(self, run: Run, batch: Batch, session: Session) -> None:
+    def _title(self, run: Run, turn: Turn) -> None:
+        batch = turn.batch
         if not batch.is_command:
             address = nameable(batch.newest)
-            title = self._titler.title(session, turn_id=batch.turn_id, permit=run.permit, address=address)
+            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.permit, address=address)
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: Run) -> None:

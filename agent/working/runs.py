@@ -20,14 +20,14 @@ from typing import Any, Final, Protocol
 import structlog
 
 from agent.batch import Batch, reply_id_of
-from agent.engine import Joined
+from agent.engine import Joined, Turn
 from agent.limits import CUT_GRACE_S
 from agent.people import People
 from agent.running.insisting import insist
 from agent.subagents.wakes.staleness import stale_among
 from agent.working.batches import leading, those_that_join
 from agent.working.drafting import showing
-from gateway.contracts.entries import TurnCommit
+from gateway.contracts.entries import Session, TurnCommit
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words
 from gateway.contracts.ports import CancelKind, Claim, Clock, LaneBus, LaneDepth, Store
@@ -63,7 +63,7 @@ class Run:
     def __init__(self, claim: Claim, beat: Beat, ports: RunPorts, *, is_steered: bool) -> None:
         """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
         self.claim = claim
-        self.batch: Batch | None = None
+        self.turn: Turn | None = None
         self.task: asyncio.Task[None] | None = None
         self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
         self.is_lost = False
@@ -82,10 +82,11 @@ class Run:
 
     # --- what the lease covers
 
-    def begin(self, batch: Batch, behind: Sequence[InboundMessage]) -> None:
-        """The run is about `batch`; the claim also covers `behind`, which waits."""
-        self.batch = batch
+    def begin(self, batch: Batch, session: Session, behind: Sequence[InboundMessage]) -> Turn:
+        """Return the turn that answers `batch`; the claim also covers `behind`, which waits."""
+        self.turn = Turn(batch, session, self)
         self._behind = list(behind)
+        return self.turn
 
     @property
     def covered(self) -> int:
@@ -140,7 +141,7 @@ class Run:
         try:
             if not await self._lanes.is_in_work(self.claim.key, self.claim.lease.fence):
                 self.lose()
-            elif self.batch is not None and await self._people.unheard_among(self.batch.messages):
+            elif self.turn is not None and await self._people.unheard_among(self.turn.batch.messages):
                 self.cancel(CancelKind.RESTART)  # without those whom nobody listens to any more
         except BusUnavailable:
             return False
@@ -152,16 +153,17 @@ class Run:
         """In steer mode: what arrived behind the turn, up to a command, another place or another person: the turn may
         do what those may who began it. Raises `Fenced`."""
         room = TURN_MESSAGES_MAX - self.taken
-        if self.batch is None or not self._is_steered or self._behind or room <= 0:
+        if self.turn is None or not self._is_steered or self._behind or room <= 0:
             return ()
+        batch = self.turn.batch
         more = await insist(lambda: self._bus.extend(self.claim, messages_max=room))
         self._covered += len(more)
-        joining = those_that_join(self.batch.messages[0], more)
+        joining = those_that_join(batch.messages[0], more)
         stale = await insist(lambda: stale_among(self._store.tasks, joining))
-        authors = {message.author for message in self.batch.messages}
+        authors = {message.author for message in batch.messages}
         newcomers = joining[: leading(joining, lambda said: said.id not in stale and said.author in authors)]
         self._behind = list(more[len(newcomers) :])
-        return await self._stored(self.batch, newcomers) if newcomers else ()
+        return await self._stored(batch, newcomers) if newcomers else ()
 
     async def _stored(self, batch: Batch, newcomers: Sequence[InboundMessage]) -> Sequence[Joined]:
         now_ms = self._clock.now_ms()
@@ -177,9 +179,9 @@ class Run:
 
     def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
         """As a draft of the reply that the turn will leave."""
-        if self.batch is None:
+        if self.turn is None:
             return nullcontext()
-        batch = self.batch
+        batch = self.turn.batch
         blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id_of(batch.turn_id), own_words(""))
         return showing(self._bus, blank, text)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.engine import StepsTaken
+from agent.engine import Turn
 from agent.model.calling import ModelClient
 from agent.model.catalog import ModelCatalog
 from agent.model.client import Ending, ModelRequest, PromptMessage, ask
@@ -25,7 +24,7 @@ from gateway.clock import SystemClock
 from gateway.config.cache import Cache
 from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, ReplyKind, own_words
+from gateway.contracts.messages import ReplyKind, own_words
 from gateway.scrub import Scrubber
 from gateway.store.store import SqlStore
 from gateway.words import words_for
@@ -34,6 +33,7 @@ from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import Step
 from tests.parts.model_server import Body, Failure, ModelServer, call, serve_model
 from tests.parts.tooling import context, registry, tool
+from tests.parts.turns import FreeHold, begun_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 OPENAI, CLAUDE = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5"
@@ -44,23 +44,6 @@ UNFINISHED_NOTE, FILTERED_NOTE, REFUSED_NOTE = (
 )
 CALL_CUT_NOTE = ending_note(Ending.CUT, words_for("en"), has_calls=True)
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
-
-
-class Free:
-    """A hold that nothing ends; `drafts` are what could be seen of each stream when it had ended."""
-
-    def __init__(self) -> None:
-        self.drafts: list[Callable[[], CleanText]] = []
-
-    async def permit(self) -> None:
-        return
-
-    async def join(self) -> Sequence[Any]:
-        return ()
-
-    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
-        self.drafts.append(text)
-        return nullcontext()
 
 
 class Boundless:
@@ -101,16 +84,15 @@ def two_calls(first: str, second: str) -> Body:
 
 
 async def turn(
-    url: str, writing: Writing, *, model: str = OPENAI, hold: Free | None = None, rounds_max: int = 25
-) -> StepsTaken:
+    url: str, writing: Writing, *, model: str = OPENAI, hold: FreeHold | None = None, rounds_max: int = 25
+) -> Turn:
     """What one turn leaves behind."""
     client = LitellmClient(ModelCatalog(), lambda name: Endpoint(name, url, "key-of-the-test"))
     steps = Steps(ModelClient(client), registry(writing.tool), Scrubber(), SystemClock(), rounds_max=rounds_max)
-    taken = StepsTaken()
+    taken = begun_turn(hold)
     try:
         await steps.run(
             taken,
-            hold or Free(),
             context(),
             model=model,
             system=own_words("You are a test."),
@@ -122,7 +104,7 @@ async def turn(
     return taken
 
 
-def calls_kept(taken: StepsTaken) -> list[str]:
+def calls_kept(taken: Turn) -> list[str]:
     return [made.arguments for entry in taken.entries for made in entry.tool_calls]
 
 
@@ -196,7 +178,7 @@ async def test_whole_calls_run_whatever_reason_a_provider_gives_and_open_ones_do
 
 async def test_a_text_that_was_cut_off_goes_on_and_is_one_answer(provider: ModelServer) -> None:
     """In the draft, in the transcript and for the cache; a secret across the seam is found."""
-    hold = Free()
+    hold = FreeHold()
     answering(
         provider,
         {"content": f"One, two, {SECRET[:20]}", "finish_reason": "length"},

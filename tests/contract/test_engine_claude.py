@@ -8,7 +8,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import claude_agent_sdk
 import pytest
 
 from agent import assembly
-from agent.engine import Engine, StepsTaken
+from agent.engine import Engine, Turn
 from agent.engines import claude
 from agent.engines.claude import ClaudeEngine
 from agent.engines.history import as_text
@@ -56,6 +55,7 @@ from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import ClaudeCli, Step
 from tests.parts.pictures import png
 from tests.parts.tooling import OPEN, context, registry, tool
+from tests.parts.turns import begun_turn
 from tests.parts.waiting import until
 
 MODEL = "anthropic/claude-sonnet-4-6"
@@ -91,21 +91,8 @@ class Otherwise:
     def __init__(self) -> None:
         self.models: list[str] = []
 
-    async def run(self, taken: StepsTaken, hold: Any, context: Any, *, model: str, **_: Any) -> None:
+    async def run(self, turn: Turn, context: Any, *, model: str, **_: Any) -> None:
         self.models.append(model)
-
-
-class Free:
-    """A hold that nothing ends."""
-
-    async def permit(self) -> None:
-        return
-
-    async def join(self) -> Sequence[Any]:
-        return ()
-
-    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 class Till:
@@ -156,7 +143,7 @@ async def converse(
     policy: Policy = OPEN,
     prompt: Sequence[PromptMessage] = (user("hello"),),
     room: Shortening | None = None,
-    taken: StepsTaken | None = None,
+    taken: Turn | None = None,
     rounds_max: int = 25,
     asked: Any = None,
     model: str = MODEL,
@@ -164,7 +151,7 @@ async def converse(
     gate: Till | None = None,
     pictures: Mapping[str, bytes] = {},
     sees: bool = True,
-) -> StepsTaken:
+) -> Turn:
     """One turn, each attempt with the next program."""
     runs = iter(clis)
     engine = ClaudeEngine(
@@ -179,10 +166,9 @@ async def converse(
         rounds_max=rounds_max,
         transport=lambda: next(runs),
     )
-    taken = taken or StepsTaken()
+    taken = taken or begun_turn()
     await engine.run(
         taken,
-        Free(),
         asked or context(),
         model=model,
         system=own_words("You are a test."),
@@ -403,7 +389,7 @@ async def test_a_stop_ends_the_program_and_keeps_what_was_done() -> None:
             await gate.wait()
 
     cli = ClaudeCli([Step("", [("reader", {})]), Step("never")], think=think)
-    taken = StepsTaken()
+    taken = begun_turn()
     running = asyncio.create_task(converse(cli, tools=[tool("reader")], taken=taken))
     await until(lambda: len(taken.entries) == 2, lambda: taken)
     running.cancel()
@@ -521,10 +507,9 @@ def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {})
     )
 
 
-async def ask_real(engine: ClaudeEngine, prompt: Sequence[PromptMessage], taken: StepsTaken) -> None:
+async def ask_real(engine: ClaudeEngine, prompt: Sequence[PromptMessage], taken: Turn) -> None:
     await engine.run(
         taken,
-        Free(),
         context(),
         model=MODEL,
         system=own_words("You are the keeper of the lighthouse."),
@@ -536,7 +521,7 @@ async def ask_real(engine: ClaudeEngine, prompt: Sequence[PromptMessage], taken:
 async def test_the_real_program_that_reaches_nobody_is_a_plain_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it says about that is neither an answer nor part of the transcript."""
     monkeypatch.setitem(claude._QUIET, "CLAUDE_CODE_MAX_RETRIES", "0")
-    taken = StepsTaken()
+    taken = begun_turn()
     with pytest.raises(ModelUnavailable, match="server_error"):
         await ask_real(real_engine("http://127.0.0.1:9"), (user("hello"),), taken)
     assert (taken.answer, taken.entries, taken.usage) == (None, [], [])
@@ -546,7 +531,7 @@ async def test_the_real_program_on_an_api_of_our_own() -> None:
     """System prompt, history and tools arrive; a tool runs; the answer, its tokens and its entries come back."""
     reader = tool("reader", lambda arguments: f"The lamp is {arguments['colour']}.", properties={"colour": {}})
     async with serve_anthropic([Step("", [("reader", {"colour": "red"})]), Step("It is red.")]) as api:
-        taken = StepsTaken()
+        taken = begun_turn()
         prompt = (user("My name is Ann."), PromptMessage(Role.ASSISTANT, own_words("Hello Ann.")), user("The lamp?"))
         await ask_real(real_engine(api.url, reader), prompt, taken)
     assert taken.answer == "It is red."
@@ -562,7 +547,7 @@ async def test_the_real_program_on_an_api_of_our_own() -> None:
 
 async def test_the_real_program_shows_images() -> None:
     async with serve_anthropic([Step("It is red.")]) as api:
-        taken, picture = StepsTaken(), png(16)
+        taken, picture = begun_turn(), png(16)
         engine = real_engine(api.url, tool("reader"), pictures={"inbox/a.png": picture})
         await ask_real(engine, (user("What colour is it?", "inbox/a.png"),), taken)
     assert taken.answer == "It is red."

@@ -18,7 +18,7 @@ from gateway.clock import SystemClock
 from gateway.config.cache import Cache
 from gateway.contracts.answers import Question
 from gateway.contracts.entries import UsagePurpose
-from gateway.contracts.errors import ModelUnavailable, StoreUnavailable
+from gateway.contracts.errors import ModelRejected, ModelUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import AttachmentKind, CleanText, ReplyKind, own_words
 from gateway.contracts.vectors import Vector
@@ -227,7 +227,7 @@ class Failing(Mind):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.purpose is UsagePurpose.TURN:
             self.asked.append(request)
-            raise ModelUnavailable("down")
+            raise ModelRejected("down")
         async for event in super().stream(request):
             yield event
 

@@ -198,6 +198,6 @@ async def test_what_follows_a_turn_neither_delays_nor_spoils_it(
     gate.set()
     await until(lambda: len(finished) == 2, lambda: finished)
     assert [turn.commit.state for turn in finished] == [TurnState.DONE, TurnState.FAILED]
-    assert [turn.taken.said for turn in finished] == ["say one", "say two"]
+    assert [done.turn.said for done in finished] == ["say one", "say two"]
     mind.decide = lambda _request: None
     assert (await agent.ask("say three")).startswith("three")

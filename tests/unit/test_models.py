@@ -18,25 +18,10 @@ from agent.routing import Depth
 from gateway.config import Settings, utility_model
 from gateway.config.routing import Routing
 from gateway.config.settings import Agent
-from gateway.contracts.entries import Session, SessionStatus
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
+from tests.parts.turns import SESSION
 
 SONNET, HAIKU, MINI = "anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5", "openai/gpt-4o-mini"
-SESSION = Session(
-    id="s",
-    key=SessionKey("telegram", "1"),
-    number=1,
-    title=CleanText("New Chat"),
-    status=SessionStatus.ACTIVE,
-    parent_session_id=None,
-    created_at_ms=0,
-    updated_at_ms=0,
-    message_count=0,
-    tokens=0,
-    cost_usd=0.0,
-)
 
 
 def client(api_base: str = "") -> ByName:
