@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.emulators.discord import markup as discord_markup
+from channels.emulators.discord import view as discord_view
 from channels.emulators.slack import markup as slack_markup
 from channels.emulators.slack.mrkdwn import cut, mentioned, plain, stored, typed
 from channels.emulators.traffic import Json
@@ -23,7 +23,7 @@ _ATTRIBUTES = frozenset({"class", "href", "rel", "target", "start", "style", "sr
 
 
 def discord_html(text: str) -> str:
-    return discord_markup.to_html(text, NAMES.get)
+    return discord_view.to_html(text, NAMES.get)
 
 
 def mrkdwn_html(text: str) -> str:

@@ -20,22 +20,13 @@ from starlette.types import ASGIApp
 
 from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
-from channels.emulators.discord.api import Api, not_found
-from channels.emulators.discord.api_commands import CommandsApi
-from channels.emulators.discord.api_interactions import InteractionsApi
-from channels.emulators.discord.api_messages import MessagesApi
-from channels.emulators.discord.api_places import PlacesApi
-from channels.emulators.discord.buckets import Buckets
-from channels.emulators.discord.commands import as_entry
-from channels.emulators.discord.content import Mentions, mentions_in
-from channels.emulators.discord.gateway import Gateway
-from channels.emulators.discord.herald import Herald
-from channels.emulators.discord.http_interactions import HttpInteractions
-from channels.emulators.discord.interactions import Interactions
-from channels.emulators.discord.posting import Draft, Posting, rewritten
-from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of, files_of
-from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageFlag, MessageKind, User, World
+from channels.emulators.discord.api import Api, Buckets, not_found
+from channels.emulators.discord.gateway import EventSender, Gateway
+from channels.emulators.discord.interactions import HttpInteractions, Interactions, as_entry
+from channels.emulators.discord.messages import Draft, Mentions, Posting, mentions_in, rewritten
+from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
+from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
+from channels.emulators.discord.world import Channel, File, Message, MessageFlag, Switches, User, World
 from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 from channels.emulators.traffic import Json
 
@@ -53,8 +44,8 @@ class DiscordEmulator:
     Counted faults hit what delivers something to people (messages, threads, interaction answers), not typing or
     reads; `faults.other["any_request"] = 1` lets them hit everything. Further switches in `faults.other`:
     `forbidden_code` (with `blocked`; 50013 to write and 50001 to read are the defaults), `no_via` (429 as from
-    Cloudflare's ban), `global_limit` (the counted 429 is global), `server_error_status` (502),
-    `ignore_heartbeats` (no acknowledgement). What is the vendor's to choose is in `switches`.
+    Cloudflare's ban), `global_limit` (the counted 429 is global), `server_error_status` (502).
+    What is the vendor's to choose is in `switches`.
     """
 
     platform: Final = "discord"
@@ -85,17 +76,17 @@ class DiscordEmulator:
             faults=self.faults,
             clock_s=clock_s,
         )
-        self._herald = Herald(
+        self._sender = EventSender(
             world=self.world,
             gateway=self.gateway,
             audience=self._audience,
             switches=self.switches,
             faults=self.faults,
         )
-        self._posting = Posting(self.world, self._herald)
+        self._posting = Posting(self.world, self._sender)
         self.interactions = Interactions(
             world=self.world,
-            herald=self._herald,
+            sender=self._sender,
             switches=self.switches,
             application_id=self.application_id,
             clock_s=clock_s,
@@ -111,12 +102,12 @@ class DiscordEmulator:
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
         messages = MessagesApi(
-            world=self.world, posting=self._posting, herald=self._herald, switches=self.switches, clock_s=clock_s
+            world=self.world, posting=self._posting, sender=self._sender, switches=self.switches, clock_s=clock_s
         )
         places = PlacesApi(
             world=self.world,
             posting=self._posting,
-            herald=self._herald,
+            sender=self._sender,
             switches=self.switches,
             buckets=self._buckets,
             application_id=self.application_id,
@@ -174,7 +165,7 @@ class DiscordEmulator:
         if not await http.verify():
             await http.aclose()
             return False
-        self.http_interactions, self._herald.endpoint = http, http.send
+        self.http_interactions, self._sender.endpoint = http, http.send
         return True
 
     def _endpoint(self) -> Json:
@@ -192,7 +183,7 @@ class DiscordEmulator:
     def add_person(self, name: str) -> Person:
         """A person in the guild, with a direct chat to the bot."""
         person = self._join(name, is_bot=False)
-        self._herald.opened(self.world.dm_with(person))
+        self._sender.opened(self.world.dm_with(person))
         return as_person(person)
 
     def give_role(self, person_id: str, name: str) -> str:
@@ -210,7 +201,6 @@ class DiscordEmulator:
         handle = re.sub(r"[^a-z0-9_.]+", "_", name.lower()).strip("_") or "user"
         user = self.world.new_user(handle, name, is_bot=is_bot)
         self.guild.member_ids.append(user.id)
-        self._herald.joined(user, self.guild.id)
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
@@ -218,7 +208,7 @@ class DiscordEmulator:
         if kind is PlaceKind.GROUP:
             name = re.sub(r"\s+", "-", title.strip().lower())
             channel = self.world.new_channel(self.guild, name)
-            self._herald.opened(channel)
+            self._sender.opened(channel)
             return as_place(channel)
         if kind is PlaceKind.DM:
             raise ValueError("A direct chat comes with its person: use add_person.")
@@ -226,7 +216,7 @@ class DiscordEmulator:
         if not parents:
             raise ValueError("A thread needs a channel: add a group first.")
         owner = next((u for u in self.world.users.values() if not u.is_bot), self.world.bot)
-        return as_place(self._posting.thread_in(parents[0], owner, title, kind=ChannelKind.PUBLIC_THREAD))
+        return as_place(self._posting.thread_in(parents[0], owner, title))
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
         """A person starts a thread from a message: it gets that message's id, so there can be but one."""
@@ -306,22 +296,6 @@ class DiscordEmulator:
 
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         return [choice["name"] for choice in await self.interactions.suggest(person_id, place_id, name, typed)]
-
-    def react(self, person_id: str, message_id: str, place_id: str, emoji: str) -> None:
-        """A person puts a reaction on a message."""
-        message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
-        message.reactions[emoji] = [*message.reactions.get(emoji, []), user.id]
-        self._herald.reacted(message, user, emoji, added=True)
-
-    def pin(self, person_id: str, message_id: str, place_id: str) -> None:
-        """A person pins a message: an update that is no edit, and a message of the system."""
-        message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
-        message.pinned = True
-        self._herald.changed(message)
-        self._posting.post(self._channel(place_id), user, Draft(kind=MessageKind.PINNED))
-
-    def start_typing(self, person_id: str, place_id: str) -> None:
-        self._herald.typing(self._channel(place_id), self.world.users[int(person_id)])
 
     def said(self, place_id: str) -> Sequence[Said]:
         messages = self._channel(place_id).messages.values()

@@ -271,19 +271,17 @@ def message(world: World, said: Message, *, reads_everything: bool) -> Json:
         "content": said.content if is_open else "",
         "timestamp": timestamp(said.at_ms),
         "edited_timestamp": None if said.edited_ms is None else timestamp(said.edited_ms),
-        "tts": said.tts,
+        "tts": False,
         "mention_everyone": said.mentions_everyone,
         "mentions": [user(world.users[u]) for u in said.user_mentions if u in world.users],
         "mention_roles": [str(r) for r in said.role_mentions],
         "attachments": _attachments(world, said) if is_open else [],
         "embeds": said.embeds if is_open and not said.flags & MessageFlag.SUPPRESS_EMBEDS else [],
         "components": said.components if is_open else [],
-        "pinned": said.pinned,
+        "pinned": False,
         "flags": said.flags,
     }
     shape |= _relations(world, said, reads_everything=reads_everything)
-    if said.reactions:
-        shape["reactions"] = [_reaction(world, emoji, users) for emoji, users in said.reactions.items()]
     return shape
 
 
@@ -318,20 +316,3 @@ def _snapshot(world: World, said: Message) -> Json:
     """What a forward shows of a message: neither who wrote it, nor where."""
     whole = message(world, said, reads_everything=True)
     return {name: whole[name] for name in _SNAPSHOT}
-
-
-def _reaction(world: World, emoji: str, users: list[int]) -> Json:
-    return {
-        "count": len(users),
-        "count_details": {"burst": 0, "normal": len(users)},
-        "me": world.bot.id in users,
-        "me_burst": False,
-        "burst_colors": [],
-        "emoji": partial_emoji(emoji),
-    }
-
-
-def partial_emoji(emoji: str) -> Json:
-    """A Unicode emoji, or a custom one written `name:id`."""
-    name, _, emoji_id = emoji.partition(":")
-    return {"id": emoji_id or None, "name": name}
