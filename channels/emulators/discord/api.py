@@ -18,9 +18,9 @@ from starlette.routing import Route as StarletteRoute
 
 from channels.emulators.discord.world import (
     DiscordRefusal,
+    DiscordState,
+    DiscordSwitches,
     File,
-    Switches,
-    World,
     forbidden,
     invalid_form,
     no_such_route,
@@ -64,7 +64,7 @@ class _Window:
 class Buckets:
     """Counts requests. `clock_s` gives Unix seconds."""
 
-    def __init__(self, switches: Switches, clock_s: Callable[[], float]) -> None:
+    def __init__(self, switches: DiscordSwitches, clock_s: Callable[[], float]) -> None:
         self._switches = switches
         self._clock_s = clock_s
         self._windows: dict[tuple[str, str], _Window] = {}
@@ -146,7 +146,7 @@ class Route:
 class Api:
     """Turns our routes into Starlette's, each behind the same guard."""
 
-    def __init__(self, *, token: str, world: World, buckets: Buckets, faults: Faults) -> None:
+    def __init__(self, *, token: str, world: DiscordState, buckets: Buckets, faults: Faults) -> None:
         self._token = token
         self._world = world
         self._buckets = buckets
@@ -252,7 +252,7 @@ def _major(request: Request) -> str:
     return "/".join(str(request.path_params[name]) for name in _MAJOR if name in request.path_params)
 
 
-async def read(request: Request, world: World) -> Call:
+async def read(request: Request, world: DiscordState) -> Call:
     """Parse JSON, or multipart with `payload_json` and `files[n]`. Raises `DiscordRefusal` 50109 or 40005."""
     path = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
@@ -286,7 +286,7 @@ def _parsed(text: str) -> Json | list[Json]:
     return body
 
 
-async def _files(form: FormData, body: Json, world: World) -> tuple[File, ...]:
+async def _files(form: FormData, body: Json, world: DiscordState) -> tuple[File, ...]:
     described = {str(a.get("id")): a.get("description") for a in body.get("attachments") or []}
     uploads = [(key, value) for key, value in form.multi_items() if isinstance(value, UploadFile)]
     if len(uploads) > FILES_MAX:

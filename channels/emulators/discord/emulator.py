@@ -21,12 +21,12 @@ from starlette.types import ASGIApp
 from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, Buckets, not_found
-from channels.emulators.discord.gateway import EventSender, Gateway
-from channels.emulators.discord.interactions import HttpInteractions, Interactions, as_entry
-from channels.emulators.discord.messages import Draft, Mentions, Posting, mentions_in, rewritten
+from channels.emulators.discord.gateway import DiscordEvents, Gateway
+from channels.emulators.discord.interactions import DiscordInteractions, HttpInteractions, as_entry
+from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, Mentions, mentions_in, rewritten
 from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
 from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
-from channels.emulators.discord.world import Channel, File, Message, MessageFlag, Switches, User, World
+from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, File, Message, MessageFlag, User
 from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 from channels.emulators.traffic import Json
 
@@ -58,14 +58,14 @@ class DiscordEmulator:
         bot_user_id: str | None = None,
         bot_name: str = "Trivet",
         guild_name: str = "Guild",
-        switches: Switches | None = None,
+        switches: DiscordSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self.faults = Faults()
-        self.switches = switches or Switches()
+        self.switches = switches or DiscordSwitches()
         self.application_id = int(application_id or _id_in(token) or _FALLBACK_APPLICATION_ID)
         bot = User(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
-        self.world = World(bot=bot, clock_s=clock_s)
+        self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild(guild_name)
         self._audience = Audience()
         self.gateway = Gateway(
@@ -76,17 +76,17 @@ class DiscordEmulator:
             faults=self.faults,
             clock_s=clock_s,
         )
-        self._sender = EventSender(
+        self._events = DiscordEvents(
             world=self.world,
             gateway=self.gateway,
             audience=self._audience,
             switches=self.switches,
             faults=self.faults,
         )
-        self._posting = Posting(self.world, self._sender)
-        self.interactions = Interactions(
+        self._posting = DiscordPosting(self.world, self._events)
+        self.interactions = DiscordInteractions(
             world=self.world,
-            sender=self._sender,
+            events=self._events,
             switches=self.switches,
             application_id=self.application_id,
             clock_s=clock_s,
@@ -102,12 +102,12 @@ class DiscordEmulator:
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
         messages = MessagesApi(
-            world=self.world, posting=self._posting, sender=self._sender, switches=self.switches, clock_s=clock_s
+            world=self.world, posting=self._posting, events=self._events, switches=self.switches, clock_s=clock_s
         )
         places = PlacesApi(
             world=self.world,
             posting=self._posting,
-            sender=self._sender,
+            events=self._events,
             switches=self.switches,
             buckets=self._buckets,
             application_id=self.application_id,
@@ -154,7 +154,7 @@ class DiscordEmulator:
         return self._signing_key.public_key().public_bytes_raw().hex()
 
     async def use_http(self, url: str) -> bool:
-        """Set the Interactions Endpoint URL. Without the right answers to both probes it is refused."""
+        """Set the DiscordInteractions Endpoint URL. Without the right answers to both probes it is refused."""
         http = HttpInteractions(
             url=url,
             key=self._signing_key,
@@ -165,7 +165,7 @@ class DiscordEmulator:
         if not await http.verify():
             await http.aclose()
             return False
-        self.http_interactions, self._sender.endpoint = http, http.send
+        self.http_interactions, self._events.endpoint = http, http.send
         return True
 
     def _endpoint(self) -> Json:
@@ -183,7 +183,7 @@ class DiscordEmulator:
     def add_person(self, name: str) -> Person:
         """A person in the guild, with a direct chat to the bot."""
         person = self._join(name, is_bot=False)
-        self._sender.opened(self.world.dm_with(person))
+        self._events.opened(self.world.dm_with(person))
         return as_person(person)
 
     def give_role(self, person_id: str, name: str) -> str:
@@ -208,7 +208,7 @@ class DiscordEmulator:
         if kind is PlaceKind.GROUP:
             name = re.sub(r"\s+", "-", title.strip().lower())
             channel = self.world.new_channel(self.guild, name)
-            self._sender.opened(channel)
+            self._events.opened(channel)
             return as_place(channel)
         if kind is PlaceKind.DM:
             raise ValueError("A direct chat comes with its person: use add_person.")
@@ -245,7 +245,7 @@ class DiscordEmulator:
         front = f"<@{self.world.bot.id}> " if mention_bot else ""
         front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
         target = channel.messages.get(int(reply_to)) if reply_to else None
-        draft = Draft(
+        draft = DiscordDraft(
             content=front + text,
             mentions=_spoken(front + text, target if ping_reply else None),
             reply_to=target,
@@ -266,7 +266,7 @@ class DiscordEmulator:
         """A webhook writes: `webhook_id` is set and there is no member."""
         webhook_id = self.world.new_id()
         author = User(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
-        message = self._posting.post(self._channel(place_id), author, Draft(text, mentions_in(text)))
+        message = self._posting.post(self._channel(place_id), author, DiscordDraft(text, mentions_in(text)))
         return as_said(self.world, message)
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:

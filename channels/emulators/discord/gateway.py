@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
 from channels.emulators.discord.view import as_said
-from channels.emulators.discord.world import Channel, Message, MessageFlag, Switches, User, World
+from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, Message, MessageFlag, User
 from channels.emulators.severing import cut_of
 from channels.emulators.stage import EventKind, Faults, StageEvent
 from channels.emulators.traffic import Json
@@ -152,10 +152,10 @@ class Gateway:
     def __init__(
         self,
         *,
-        world: World,
+        world: DiscordState,
         token: str,
         application_id: int,
-        switches: Switches,
+        switches: DiscordSwitches,
         faults: Faults,
         clock_s: Callable[[], float],
     ) -> None:
@@ -400,9 +400,9 @@ def _mapping(data: object) -> Json:
 _LINK: Final = re.compile(r"https?://(\S+)")
 
 
-class EventSender:
+class DiscordEvents:
     def __init__(
-        self, *, world: World, gateway: Gateway, audience: Audience, switches: Switches, faults: Faults
+        self, *, world: DiscordState, gateway: Gateway, audience: Audience, switches: DiscordSwitches, faults: Faults
     ) -> None:
         self._world = world
         self._gateway = gateway

@@ -21,14 +21,14 @@ from starlette.types import ASGIApp
 
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import FILE_BYTES_MAX
-from channels.emulators.discord.gateway import EventSender
+from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.world import (
     Channel,
     DiscordRefusal,
+    DiscordState,
+    DiscordSwitches,
     Message,
-    Switches,
     User,
-    World,
     invalid_form,
     unknown,
 )
@@ -292,20 +292,20 @@ class Interaction:
         await self._answering.wait()
 
 
-class Interactions:
+class DiscordInteractions:
     """Begins interactions and finds them again by their token. `clock_s` gives seconds."""
 
     def __init__(
         self,
         *,
-        world: World,
-        sender: EventSender,
-        switches: Switches,
+        world: DiscordState,
+        events: DiscordEvents,
+        switches: DiscordSwitches,
         application_id: int,
         clock_s: Callable[[], float],
     ) -> None:
         self._world = world
-        self._sender = sender
+        self._events = events
         self._switches = switches
         self._application_id = application_id
         self._clock_s = clock_s
@@ -366,14 +366,14 @@ class Interactions:
         token = secrets.token_urlsafe(48)
         asked = Interaction(self._world.new_id(), token, kind, channel, user, self._clock_s(), data, source)
         self._by_token[token] = asked
-        self._sender.interacted(self._shape(asked), channel)
+        self._events.interacted(self._shape(asked), channel)
         if kind is InteractionKind.COMMAND:
             asyncio.get_running_loop().call_later(self._switches.first_answer_s, self._miss, asked)
         return asked
 
     def _miss(self, asked: Interaction) -> None:
         if not asked.is_answered:
-            self._sender.failed(asked.channel, asked.user, NOT_ANSWERED)
+            self._events.failed(asked.channel, asked.user, NOT_ANSWERED)
 
     def _command_data(self, name: str, options: list[Json]) -> Json:
         registered = [command for command in self.commands if command["name"] == name]
@@ -484,7 +484,7 @@ def _option_of(name: str, value: Option) -> Json:
 
 
 ANSWER_WITHIN_S: Final = 3.0
-_USER_AGENT: Final = "Discord-Interactions/1.0 (+https://discord.com)"
+_USER_AGENT: Final = "Discord-DiscordInteractions/1.0 (+https://discord.com)"
 _OK: Final = 200
 _ACCEPTED: Final = 202
 

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from channels.emulators.discord.gateway import EventSender
+from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.world import (
     Channel,
     DiscordRefusal,
+    DiscordState,
     File,
     Message,
     MessageFlag,
     MessageKind,
     User,
-    World,
     empty_message,
     invalid_form,
     unknown,
@@ -88,7 +88,7 @@ ARCHIVE_CHOICES_MIN: Final = (60, 1440, 4320, 10080)
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DiscordDraft:
     """A message before it has an id."""
 
     content: str = ""
@@ -109,12 +109,12 @@ class Draft:
         return not (self.content or self.files or self.components)
 
 
-class Posting:
-    def __init__(self, world: World, sender: EventSender) -> None:
+class DiscordPosting:
+    def __init__(self, world: DiscordState, events: DiscordEvents) -> None:
         self._world = world
-        self._sender = sender
+        self._events = events
 
-    def post(self, channel: Channel, author: User, draft: Draft) -> Message:
+    def post(self, channel: Channel, author: User, draft: DiscordDraft) -> Message:
         """Keep the message, wake an archived thread, and tell everybody."""
         if channel.is_thread and channel.archived:
             if channel.locked:
@@ -122,12 +122,12 @@ class Posting:
                     400, 50083, "Tried to perform an operation on an archived thread, such as editing a message"
                 )
             channel.archived = False
-            self._sender.thread_changed(channel)
+            self._events.thread_changed(channel)
         message = self._message(channel, author, draft)
         channel.messages[message.id] = message
         if channel.is_thread and author.id not in channel.member_ids:
             channel.member_ids.append(author.id)
-        self._sender.said(message)
+        self._events.said(message)
         return message
 
     def forward(self, channel: Channel, author: User, message: Message) -> Message:
@@ -135,10 +135,12 @@ class Posting:
         source = message.passed_on or message
         reference = self._reference(message) | {"type": FORWARD}
         return self.post(
-            channel, author, Draft(flags=MessageFlag.HAS_SNAPSHOT, reference=reference, passed_on=replace(source))
+            channel,
+            author,
+            DiscordDraft(flags=MessageFlag.HAS_SNAPSHOT, reference=reference, passed_on=replace(source)),
         )
 
-    def _message(self, channel: Channel, author: User, draft: Draft) -> Message:
+    def _message(self, channel: Channel, author: User, draft: DiscordDraft) -> Message:
         target = draft.reply_to
         kind = draft.kind or (MessageKind.REPLY if target else MessageKind.DEFAULT)
         return Message(
@@ -166,20 +168,20 @@ class Posting:
         reference: Json = {"type": 0, "channel_id": str(target.channel_id), "message_id": str(target.id)}
         return reference if guild_id is None else reference | {"guild_id": str(guild_id)}
 
-    def edit(self, message: Message, draft: Draft) -> None:
+    def edit(self, message: Message, draft: DiscordDraft) -> None:
         """Put the draft's content in the message's place; an edit that changes nothing is still an edit."""
         self._put(message, draft)
         message.edited_ms = self._world.now_ms()
-        self._sender.changed(message)
+        self._events.changed(message)
 
-    def fill(self, message: Message, draft: Draft) -> None:
+    def fill(self, message: Message, draft: DiscordDraft) -> None:
         """The first content of a message that was waiting for it, which is no edit. Whether it is ephemeral was decided
         before."""
         kept = message.flags & MessageFlag.EPHEMERAL
         self._put(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL & ~MessageFlag.LOADING | kept))
-        self._sender.filled(message)
+        self._events.filled(message)
 
-    def _put(self, message: Message, draft: Draft) -> None:
+    def _put(self, message: Message, draft: DiscordDraft) -> None:
         if draft.is_empty:
             raise empty_message()
         message.content = draft.content
@@ -192,7 +194,7 @@ class Posting:
 
     def delete(self, message: Message) -> None:
         del self._world.channels[message.channel_id].messages[message.id]
-        self._sender.deleted(message)
+        self._events.deleted(message)
 
     # --- threads
 
@@ -208,9 +210,9 @@ class Posting:
             parent, name, owner_id=author.id, started_from=message, auto_archive_min=auto_archive_min
         )
         message.flags |= MessageFlag.HAS_THREAD
-        self._sender.thread_opened(thread)
-        self._sender.changed(message)
-        starter = Draft(kind=MessageKind.THREAD_STARTER, reference=self._reference(message))
+        self._events.thread_opened(thread)
+        self._events.changed(message)
+        starter = DiscordDraft(kind=MessageKind.THREAD_STARTER, reference=self._reference(message))
         self.post(thread, author, starter)
         return thread
 
@@ -220,10 +222,10 @@ class Posting:
             raise DiscordRefusal(400, 50024, "Cannot execute action on this channel type")
         self._check_thread(name, AUTO_ARCHIVE_MIN)
         thread = self._world.new_thread(parent, name, owner_id=author.id)
-        self._sender.thread_opened(thread)
+        self._events.thread_opened(thread)
         if parent.takes_messages:
             reference: Json = {"type": 0, "channel_id": str(thread.id), "guild_id": str(parent.guild_id)}
-            self.post(parent, author, Draft(name, kind=MessageKind.THREAD_CREATED, reference=reference))
+            self.post(parent, author, DiscordDraft(name, kind=MessageKind.THREAD_CREATED, reference=reference))
         return thread
 
     def change_thread(self, thread: Channel, author: User, asked: Json) -> None:
@@ -238,9 +240,9 @@ class Posting:
         thread.locked = bool(asked.get("locked", thread.locked))
         thread.archived = False
         if is_renamed:
-            self.post(thread, author, Draft(name, kind=MessageKind.NAME_CHANGED))
+            self.post(thread, author, DiscordDraft(name, kind=MessageKind.NAME_CHANGED))
         thread.archived = bool(asked.get("archived", False))
-        self._sender.thread_changed(thread)
+        self._events.thread_changed(thread)
 
     def _check_thread(self, name: str, auto_archive_min: int) -> None:
         if not 1 <= len(name) <= THREAD_NAME_MAX:
@@ -266,9 +268,9 @@ class Posting:
         return message
 
 
-def unchanged(message: Message) -> Draft:
+def unchanged(message: Message) -> DiscordDraft:
     """The message as a draft, to be changed in part."""
-    return Draft(
+    return DiscordDraft(
         content=message.content,
         mentions=Mentions(message.user_mentions, message.role_mentions, message.mentions_everyone),
         files=message.files,
@@ -277,7 +279,7 @@ def unchanged(message: Message) -> Draft:
     )
 
 
-def rewritten(message: Message, content: str, mentions: Mentions) -> Draft:
+def rewritten(message: Message, content: str, mentions: Mentions) -> DiscordDraft:
     return replace(unchanged(message), content=content, mentions=mentions)
 
 
@@ -291,12 +293,12 @@ _ACTION_ROW: Final = 1  # component type
 _MAY_SET: Final = MessageFlag.SUPPRESS_EMBEDS | MessageFlag.SILENT | MessageFlag.EPHEMERAL
 
 
-def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> Draft:
+def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
     """Raises `DiscordRefusal`: 50006 for nothing to show, 50035 for a field that breaks its limit."""
     content = _content(body.get("content"))
     flags = int(body.get("flags") or 0) & _MAY_SET
     nonce = _nonce(body.get("nonce"))
-    draft = Draft(
+    draft = DiscordDraft(
         content=content,
         mentions=_mentions(content, body.get("allowed_mentions"), reply_to),
         files=files,
@@ -310,7 +312,7 @@ def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) 
     return draft
 
 
-def edited_draft(message: Message, body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> Draft:
+def edited_draft(message: Message, body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
     """The message with the fields of `body` in place; what `body` does not name stays."""
     kept, given = unchanged(message), _components(body)
     flags = message.flags
@@ -319,7 +321,7 @@ def edited_draft(message: Message, body: Json, files: tuple[File, ...], *, reply
     content = _content(body["content"]) if "content" in body else kept.content
     named = body.get("attachments")
     kept_files = kept.files if named is None else tuple(f for f in kept.files if str(f.id) in _ids(named))
-    return Draft(
+    return DiscordDraft(
         content=content,
         mentions=_mentions(content, body.get("allowed_mentions"), reply_to) if "content" in body else kept.mentions,
         files=kept_files + files,

@@ -11,25 +11,25 @@ from starlette.responses import JSONResponse, Response
 
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Buckets, Call, Route, snowflake, too_many
-from channels.emulators.discord.gateway import EventSender
+from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.interactions import (
+    DiscordInteractions,
     Interaction,
     InteractionKind,
-    Interactions,
     check_all,
     check_choices,
     without_localizations,
 )
-from channels.emulators.discord.messages import Draft, Posting, edited_draft, is_system, new_draft
+from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, edited_draft, is_system, new_draft
 from channels.emulators.discord.world import (
     Channel,
     DiscordRefusal,
+    DiscordState,
+    DiscordSwitches,
     Message,
     MessageFlag,
     MessageKind,
-    Switches,
     User,
-    World,
     forbidden,
     invalid_form,
     unknown,
@@ -41,10 +41,10 @@ class PlacesApi:
     def __init__(
         self,
         *,
-        world: World,
-        posting: Posting,
-        sender: EventSender,
-        switches: Switches,
+        world: DiscordState,
+        posting: DiscordPosting,
+        events: DiscordEvents,
+        switches: DiscordSwitches,
         buckets: Buckets,
         application_id: int,
         endpoint: Callable[[], Json],
@@ -52,7 +52,7 @@ class PlacesApi:
         """`endpoint` says what the application's owner set up for interactions."""
         self._world = world
         self._posting = posting
-        self._sender = sender
+        self._events = events
         self._switches = switches
         self._buckets = buckets
         self._application_id = application_id
@@ -128,11 +128,17 @@ class MessagesApi:
     """`clock_s` gives seconds, for the life of nonces."""
 
     def __init__(
-        self, *, world: World, posting: Posting, sender: EventSender, switches: Switches, clock_s: Callable[[], float]
+        self,
+        *,
+        world: DiscordState,
+        posting: DiscordPosting,
+        events: DiscordEvents,
+        switches: DiscordSwitches,
+        clock_s: Callable[[], float],
     ) -> None:
         self._world = world
         self._posting = posting
-        self._sender = sender
+        self._events = events
         self._switches = switches
         self._clock_s = clock_s
         self._nonces: dict[str, tuple[float, int, int]] = {}
@@ -248,7 +254,7 @@ class MessagesApi:
 
     async def typing(self, call: Call) -> Response:
         """Shown for 10 s or until the bot's next message."""
-        self._sender.typing(self._posting.channel(call.id("channel_id")), self._world.bot)
+        self._events.typing(self._posting.channel(call.id("channel_id")), self._world.bot)
         return Response(status_code=NO_CONTENT)
 
 
@@ -271,7 +277,7 @@ _DISCORDS_OWN: Final = ("id", "application_id", "version")
 
 
 class CommandsApi:
-    def __init__(self, *, world: World, interactions: Interactions, application_id: int) -> None:
+    def __init__(self, *, world: DiscordState, interactions: DiscordInteractions, application_id: int) -> None:
         self._world = world
         self._interactions = interactions
         self._application_id = application_id
@@ -325,10 +331,10 @@ class InteractionsApi:
     def __init__(
         self,
         *,
-        world: World,
-        posting: Posting,
-        interactions: Interactions,
-        switches: Switches,
+        world: DiscordState,
+        posting: DiscordPosting,
+        interactions: DiscordInteractions,
+        switches: DiscordSwitches,
         application_id: int,
     ) -> None:
         self._world = world
@@ -376,7 +382,7 @@ class InteractionsApi:
             return self._post(asked, draft)
         if kind is Answer.DEFERRED_MESSAGE:
             hidden = int(data.get("flags") or 0) & MessageFlag.EPHEMERAL
-            return self._post(asked, Draft(flags=MessageFlag.LOADING | hidden))
+            return self._post(asked, DiscordDraft(flags=MessageFlag.LOADING | hidden))
         if kind is Answer.AUTOCOMPLETE:
             check_choices(data)
         if kind is Answer.UPDATE and asked.source is not None:
@@ -394,7 +400,7 @@ class InteractionsApi:
         }
         return {"interaction": told, "resource": {"type": asked.answer_kind, "message": self._shape(message)}}
 
-    def _post(self, asked: Interaction, draft: Draft) -> Message:
+    def _post(self, asked: Interaction, draft: DiscordDraft) -> Message:
         """Signed by the bot through the interaction's webhook, whose id is the application's."""
         kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
         author: User = replace(self._world.bot, webhook_id=self._application_id)

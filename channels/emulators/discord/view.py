@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from channels.emulators.discord.world import Channel, File, Message, MessageFlag, MessageKind, User, World
+from channels.emulators.discord.world import Channel, DiscordState, File, Message, MessageFlag, MessageKind, User
 from channels.emulators.stage import Button, Person, Place, PlaceKind, Said
 from channels.emulators.traffic import Json
 
@@ -203,7 +203,7 @@ def as_place(channel: Channel) -> Place:
     return Place(own_id, kind, channel.name, address, parent_id=parent_id, root_id=root_id)
 
 
-def as_said(world: World, message: Message) -> Said:
+def as_said(world: DiscordState, message: Message) -> Said:
     return Said(
         id=str(message.id),
         place_id=str(message.channel_id),
@@ -241,7 +241,7 @@ def _only_for(message: Message) -> str | None:
     return str(message.interaction["user"]["id"])
 
 
-def _above(world: World, message: Message) -> str:
+def _above(world: DiscordState, message: Message) -> str:
     """The client names the command that a message answers, and who chose it."""
     if not message.command or message.interaction is None:
         return ""
@@ -252,7 +252,7 @@ def _target(reference: Json | None) -> str | None:
     return str(reference["message_id"]) if reference and "message_id" in reference else None
 
 
-def name_in(world: World, mention: str) -> str | None:
+def name_in(world: DiscordState, mention: str) -> str | None:
     """The name behind `@42`, `@&42` or `#42`."""
     sign = mention.rstrip("0123456789")
     number = int(mention.removeprefix(sign))
@@ -263,7 +263,7 @@ def name_in(world: World, mention: str) -> str | None:
     return world.bot.username if any(number == guild.bot_role_id for guild in world.guilds.values()) else None
 
 
-def _text(world: World, message: Message) -> str:
+def _text(world: DiscordState, message: Message) -> str:
     def shown(found: re.Match[str]) -> str:
         sign = found.group(1).replace("!", "")
         name = name_in(world, sign + found.group(2))
@@ -272,7 +272,7 @@ def _text(world: World, message: Message) -> str:
     return _notice(message) or _MENTION.sub(shown, (message.passed_on or message).content)
 
 
-def _html(world: World, message: Message) -> str:
+def _html(world: DiscordState, message: Message) -> str:
     notice = _notice(message)
     if notice:
         return f"<em>{to_html(notice, lambda _: None)}</em>"

@@ -101,7 +101,7 @@ def vendor_rates() -> RateTable:
 
 
 @dataclass(slots=True)
-class Switches:
+class DiscordSwitches:
     """May be changed at any time; each is read where it matters.
 
     - `rates` by kind of request; empty it for no limits per route. `global_per_s` 0 means no global limit.
@@ -265,7 +265,7 @@ class Guild:
     roles_of: dict[int, list[int]] = field(default_factory=dict)  # by the member
 
 
-class World:
+class DiscordState:
     """Everything that exists. Ids are snowflakes: unique everywhere and growing with time.
 
     `clock_s` gives Unix seconds.

@@ -63,8 +63,8 @@ from channels.emulators.telegram.world import (
     Json,
     Location,
     Message,
+    TelegramState,
     User,
-    World,
     buttons_of,
     person,
     shared,
@@ -94,7 +94,9 @@ class TelegramEmulator:
         self.token = token
         self.faults = Faults()
         self._audience = Audience()
-        self._world = World(User(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s())
+        self._world = TelegramState(
+            User(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
+        )
         self._updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
         webhook = WebhookSender(self._updates, self._world.now, self._webhook_retry_s)
         self._server = Server(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)

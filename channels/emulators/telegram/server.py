@@ -19,8 +19,8 @@ from channels.emulators.telegram.world import (
     ChatType,
     Json,
     Message,
+    TelegramState,
     User,
-    World,
     person,
 )
 
@@ -112,7 +112,7 @@ class Press:
 
 @dataclass(slots=True)
 class Server:
-    world: World
+    world: TelegramState
     updates: UpdateQueue
     webhook: WebhookSender
     quotas: Quotas

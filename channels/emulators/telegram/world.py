@@ -237,7 +237,7 @@ class Location:
 
 
 @dataclass(slots=True)
-class World:
+class TelegramState:
     """`now` gives Unix seconds."""
 
     bot: User
@@ -439,7 +439,7 @@ _ALBUMS: Final = {"photo": "seen", "video": "seen", "document": "document", "aud
 """What may stand in one album with what; the others go alone."""
 
 
-def shared(world: World, files: Sequence[SharedFile], album: str) -> Iterator[tuple[Json, str]]:
+def shared(world: TelegramState, files: Sequence[SharedFile], album: str) -> Iterator[tuple[Json, str]]:
     """The media part of each message, and the file's name. `album` begins the name of every album."""
     for number, (family, together) in enumerate(groupby(files, key=lambda file: _ALBUMS.get(kind_of(file)))):
         members = list(together)
