@@ -14,7 +14,7 @@ from channels.discord import limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.gateway import GatewayEvent
 from channels.emulators.discord.world import DiscordRefusal, invalid_form
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import QuoteKind
 from tests.parts.answering import EchoAgent, agent, until_at_most_queued, until_delivered, until_queued

@@ -13,7 +13,7 @@ from channels.discord.adapter import DiscordAdapter
 from channels.discord.pulse import GatewayUnstable, keep_pulse
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.gateway import GatewayEvent
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent, agent

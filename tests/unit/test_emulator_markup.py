@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from channels.emulators.discord import view as discord_view
 from channels.emulators.slack import text as slack_text
 from channels.emulators.slack.text import cut, mentioned, plain, rich_text, stored, typed
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 NAMES = {"@1": "Ada", "@&2": "Trivet", "#3": "hall", "U0ADA": "Ada", "C0HALL": "hall"}
 _TAGS = frozenset(

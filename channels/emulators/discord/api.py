@@ -26,9 +26,8 @@ from channels.emulators.discord.world import (
     no_such_route,
     unauthorized,
 )
-from channels.emulators.severing import NoAnswer
-from channels.emulators.stage import Faults
-from channels.emulators.traffic import RECORDED_MAX, Json
+from channels.emulators.serving import NoAnswer
+from channels.emulators.stage import RECORDED_MAX, Faults, Json
 
 # --- rate limits: fixed windows per kind of request and major parameter, and one for the whole bot
 

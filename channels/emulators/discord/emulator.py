@@ -18,7 +18,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, Buckets, not_found
 from channels.emulators.discord.gateway import DiscordEvents, Gateway
@@ -27,8 +26,18 @@ from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, Me
 from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
 from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
 from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, File, Message, MessageFlag, User
-from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
-from channels.emulators.traffic import Json
+from channels.emulators.stage import (
+    Audience,
+    Faults,
+    Json,
+    MenuEntry,
+    Person,
+    Place,
+    PlaceKind,
+    Said,
+    SharedFile,
+    StageEvent,
+)
 
 PREFIX: Final = "/api/v10"
 VOICE_TYPE: Final = "audio/ogg"

@@ -15,13 +15,11 @@ from typing import Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
 from channels.emulators.discord.view import as_said
 from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, Message, MessageFlag, User
-from channels.emulators.severing import cut_of
-from channels.emulators.stage import EventKind, Faults, StageEvent
-from channels.emulators.traffic import Json
+from channels.emulators.serving import cut_of
+from channels.emulators.stage import Audience, EventKind, Faults, Json, StageEvent
 
 # --- sessions: what a bot asked to hear, what it has heard, what it can have repeated
 

@@ -32,8 +32,7 @@ from channels.emulators.discord.world import (
     invalid_form,
     unknown,
 )
-from channels.emulators.stage import MenuEntry
-from channels.emulators.traffic import RECORDED_MAX, Json
+from channels.emulators.stage import RECORDED_MAX, Json, MenuEntry
 
 # --- commands: what Discord takes as one, what it makes of it, and whom its clients offer it to
 

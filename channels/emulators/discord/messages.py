@@ -21,7 +21,7 @@ from channels.emulators.discord.world import (
     invalid_form,
     unknown,
 )
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 # --- what a text mentions, and what the sender allowed it to ping
 

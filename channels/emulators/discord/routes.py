@@ -34,7 +34,7 @@ from channels.emulators.discord.world import (
     invalid_form,
     unknown,
 )
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 
 class PlacesApi:

@@ -18,7 +18,7 @@ from channels.emulators.discord.world import (
     MessageKind,
     User,
 )
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 EVERYTHING: Final = str((1 << 50) - 1)  # a permissions bit set with every named permission
 CDN_LIFE_S: Final = 24 * 3600  # signed attachment links die after about a day

@@ -10,8 +10,7 @@ from html import escape
 from typing import Final
 
 from channels.emulators.discord.world import Channel, DiscordState, File, Message, MessageFlag, MessageKind, User
-from channels.emulators.stage import Button, Person, Place, PlaceKind, Said
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Button, Json, Person, Place, PlaceKind, Said
 
 # --- Discord's Markdown subset as safe HTML
 #

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 # --- errors: an HTTP status, a JSON code and a message
 

@@ -13,7 +13,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from channels.emulators.severing import NoAnswer
+from channels.emulators.serving import NoAnswer
 from channels.emulators.slack.world import (
     Conversation,
     Message,
@@ -24,8 +24,7 @@ from channels.emulators.slack.world import (
     invalid_blocks,
     missing_argument,
 )
-from channels.emulators.stage import Faults
-from channels.emulators.traffic import RECORDED_MAX, Json
+from channels.emulators.stage import RECORDED_MAX, Faults, Json
 
 # --- rate limits: a tier per method, and a pace per channel for chat.postMessage
 

@@ -19,9 +19,9 @@ from uuid import uuid4
 import httpx
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from channels.emulators.severing import cut_of
+from channels.emulators.serving import cut_of
 from channels.emulators.slack.world import SlackRefusal, SlackSwitches
-from channels.emulators.traffic import RECORDED_MAX, Json
+from channels.emulators.stage import RECORDED_MAX, Json
 
 
 @dataclass(slots=True, eq=False)

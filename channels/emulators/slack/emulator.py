@@ -14,7 +14,6 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience
 from channels.emulators.slack import shapes
 from channels.emulators.slack.api import Limits, Lookup, Tokens, WebApi
 from channels.emulators.slack.delivery import Delivery, HttpEvents, Parcel, SocketMode
@@ -34,7 +33,7 @@ from channels.emulators.slack.text import (
     typed,
 )
 from channels.emulators.slack.world import Conversation, Message, SlackState, SlackSwitches, User
-from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.stage import Audience, Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"

@@ -14,8 +14,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from channels.emulators.audience import Audience
-from channels.emulators.severing import NoAnswer
+from channels.emulators.serving import NoAnswer
 from channels.emulators.slack import shapes
 from channels.emulators.slack.delivery import Delivery, Parcel
 from channels.emulators.slack.text import as_said, mentioned, place_of, stored, thread_id
@@ -29,8 +28,7 @@ from channels.emulators.slack.world import (
     User,
     token_digest,
 )
-from channels.emulators.stage import EventKind, Faults, StageEvent
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Audience, EventKind, Faults, Json, StageEvent
 
 # --- what changed, told once: to the app as Slack's events, to people as the stage's
 

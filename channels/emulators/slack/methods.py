@@ -26,7 +26,7 @@ from channels.emulators.slack.world import (
     missing_argument,
     ts_key,
 )
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 UPDATE_MAX: Final = 4000
 METADATA_BYTES_MAX: Final = 8 * 1024

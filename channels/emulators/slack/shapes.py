@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from channels.emulators.slack.world import Conversation, File, Message, SlackState, User, ts_key
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 VOICE_NAME: Final = "audio_message"
 """How the client names what somebody records in it."""

@@ -10,8 +10,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 
 from channels.emulators.slack.world import Conversation, Message, SlackRefusal, SlackState, User, invalid_blocks, ts_key
-from channels.emulators.stage import Button, Person, Place, PlaceKind, Said
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Button, Json, Person, Place, PlaceKind, Said
 
 # --- text as it is stored: what `&`, `<` and `>` become, what is a mention, where long text is cut
 

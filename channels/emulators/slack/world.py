@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 # --- errors: always HTTP 200 with `ok` false and a word, except the rate limit
 

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from channels.emulators.severing import NoAnswer
+from channels.emulators.serving import NoAnswer
 from channels.emulators.stage import EventKind, PlaceKind, StageEvent
 from channels.emulators.telegram.call import (
     ApiError,

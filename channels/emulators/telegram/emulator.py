@@ -40,8 +40,8 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience
 from channels.emulators.stage import (
+    Audience,
     EventKind,
     Faults,
     MenuEntry,

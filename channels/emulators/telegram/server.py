@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from channels.emulators.audience import Audience
-from channels.emulators.stage import Button, EventKind, Faults, Said, StageEvent
+from channels.emulators.stage import Audience, Button, EventKind, Faults, Said, StageEvent
 from channels.emulators.telegram.call import ApiError, Call, Quotas, bad_request, forbidden, upgraded
 from channels.emulators.telegram.text import FormattedText, to_html
 from channels.emulators.telegram.updates import UpdateQueue, WebhookSender
