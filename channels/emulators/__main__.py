@@ -24,10 +24,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
-from channels.emulators import discord as discord_platform
-from channels.emulators import slack as slack_platform
-from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.discord import DiscordEmulator, DiscordSwitches
+from channels.emulators.playground.site import AdminSessions
 from channels.emulators.serving import PLAYGROUND, Emulator, serve
+from channels.emulators.slack import SlackEmulator, SlackSwitches
 from channels.emulators.stage import PlaceKind, Stage
 from channels.emulators.telegram import TelegramEmulator
 
@@ -69,8 +69,8 @@ def discord(*, is_limited: bool) -> Part:
     """Discord; the first part of a token is the bot's id in base64."""
     bot_id = base64.b64encode(str(DISCORD_BOT_ID).encode()).decode().rstrip("=")
     token = f"{bot_id}.{secrets.token_urlsafe(5)[:6]}.{secrets.token_urlsafe(28)[:38]}"
-    switches = discord_platform.Switches() if is_limited else discord_platform.Switches(rates={}, global_per_s=0)
-    emulator = discord_platform.DiscordEmulator(token=token, switches=switches)
+    switches = DiscordSwitches() if is_limited else DiscordSwitches(rates={}, global_per_s=0)
+    emulator = DiscordEmulator(token=token, switches=switches)
     return Part(
         emulator,
         lambda url: {
@@ -87,11 +87,9 @@ def slack(*, is_limited: bool) -> Part:
     bot_token = f"xoxb-{secrets.randbelow(10**12):012}-{secrets.randbelow(10**13):013}-{secrets.token_hex(12)}"
     app_token = f"xapp-1-A0EMULATOR-{secrets.randbelow(10**13):013}-{secrets.token_hex(32)}"
     secret = secrets.token_hex(16)
-    switches = slack_platform.Switches(is_rate_limited=is_limited)
+    switches = SlackSwitches(is_rate_limited=is_limited)
     return Part(
-        slack_platform.SlackEmulator(
-            bot_token=bot_token, app_token=app_token, signing_secret=secret, switches=switches
-        ),
+        SlackEmulator(bot_token=bot_token, app_token=app_token, signing_secret=secret, switches=switches),
         lambda url: {
             "api_base": f"{url}/api/",
             "bot_token": bot_token,

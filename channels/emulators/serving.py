@@ -13,19 +13,87 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import uvicorn
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from channels.emulators.playground.sessions import SessionSource
-from channels.emulators.playground.site import Playground
-from channels.emulators.severing import Cut, HushedTransport, offer_cut
+from channels.emulators.playground.site import Playground, SessionSource
 from channels.emulators.stage import Stage
+
+# --- cutting a connection as a network fault would: no status line, no close frame, not one byte; or half of that
+#
+# ASGI has no word for it, so the server puts it into the scope of every request and websocket, as the extension
+# `emulators.sever`.
+
+
+Cut: TypeAlias = Callable[[], None]
+
+_EXTENSION: Final = "emulators.sever"
+
+
+def offer_cut(scope: Scope, cut: Cut) -> None:
+    """The server's side: what `cut_of` finds in this scope."""
+    scope.setdefault("extensions", {})[_EXTENSION] = cut
+
+
+def cut_of(scope: Scope) -> Cut:
+    """What resets the connection of this request or websocket. It raises under a server that cannot."""
+    return cast("Cut", scope.get("extensions", {}).get(_EXTENSION, _cannot_cut))
+
+
+class NoAnswer(Response):
+    """Given instead of an answer: the client sees a reset, and cannot know whether anything was done."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cut_of(scope)()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+
+class LossyTransport:
+    """A connection on a link that may be half dead: both ends believe in it, and nothing arrives.
+
+    Once it has lost a byte it loses all that follow, as a connection does whose router forgot it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, is_half_dead: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._is_half_dead = is_half_dead
+        self._has_lost = False
+
+    def loses_bytes(self) -> bool:
+        """Asked once for whatever comes or goes."""
+        self._has_lost = self._has_lost or self._is_half_dead()
+        return self._has_lost
+
+    def write(self, data: bytes) -> None:
+        if not self.loses_bytes():
+            self._transport.write(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        self.write(b"".join(parts))
+
+    def close(self) -> None:
+        """Nor does the other side hear that this one has hung up."""
+        if not self.loses_bytes():
+            self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def _cannot_cut() -> None:
+    raise RuntimeError("Cutting a connection needs the server of channels.emulators.serving.")
+
+
+# --- servers
+
 
 LOOPBACK: Final = "127.0.0.1"
 PLAYGROUND: Final = "playground"
@@ -95,7 +163,7 @@ async def listening(app: ASGIApp, port: int = 0, *, is_half_dead: Callable[[], b
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((LOOPBACK, port))
-        server = _GuestServer(_config(app, is_half_dead))
+        server = _EmbeddedServer(_config(app, is_half_dead))
         running = asyncio.create_task(server.serve(sockets=[listener]))
         ready = asyncio.create_task(server.is_ready.wait())
         try:
@@ -138,7 +206,7 @@ def _config(app: ASGIApp, is_half_dead: Callable[[], bool]) -> _Config:
     return config
 
 
-class _GuestServer(uvicorn.Server):
+class _EmbeddedServer(uvicorn.Server):
     """A server in somebody else's event loop: the signals of the process are not its business."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -167,7 +235,7 @@ class _Http(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         is_half_dead = cast("_Config", self.config).is_half_dead
-        super().connection_made(cast("asyncio.Transport", HushedTransport(transport, is_half_dead)))
+        super().connection_made(cast("asyncio.Transport", LossyTransport(transport, is_half_dead)))
 
     def data_received(self, data: bytes) -> None:
         if not _line(self).loses_bytes():
@@ -186,9 +254,9 @@ class _Websocket(WebSocketsSansIOProtocol):
             super().data_received(data)
 
 
-def _line(protocol: Any) -> HushedTransport:
+def _line(protocol: Any) -> LossyTransport:
     """What a protocol of ours writes to."""
-    return cast("HushedTransport", protocol.transport)
+    return cast("LossyTransport", protocol.transport)
 
 
 def _severable(app: Any, cut: Cut) -> Any:

@@ -6,10 +6,23 @@ knows a vendor, and nothing here is seen by the client libraries.
 
 from __future__ import annotations
 
+import asyncio
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+# --- what travels on an emulated wire, and how much of it is remembered
+
+
+Json: TypeAlias = dict[str, Any]
+"""One JSON object as a vendor's wire carries it. It stays at the edge: inside, there are dataclasses."""
+
+RECORDED_MAX: Final = 10_000  # how much of what came and went is kept for tests to look at
+
+
+# --- people, places, messages and events
 
 
 class PlaceKind(StrEnum):
@@ -240,3 +253,40 @@ class ThreadStage(Protocol):
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
         """The thread below a message, begun where there is none. Where threads have names, it is called `title`."""
         ...
+
+
+# --- everyone who watches a stage
+
+
+EVENTS_PER_LISTENER_MAX: Final = 10_000  # a page nobody reads any more must not fill the memory
+
+
+class Audience:
+    """Tells every listener of a stage what happened, each at its own speed."""
+
+    def __init__(self) -> None:
+        self._listeners: weakref.WeakSet[_Listener] = weakref.WeakSet()
+
+    def tell(self, event: StageEvent) -> None:
+        """Hand the event to everybody who listens now. A listener that fell far behind loses the oldest."""
+        for listener in list(self._listeners):
+            listener.hear(event)
+
+    def listen(self) -> AsyncIterator[StageEvent]:
+        """Every event from this call on, not from the first time it is awaited; whoever lets go of it is forgotten."""
+        listener = _Listener()
+        self._listeners.add(listener)
+        return listener
+
+
+class _Listener(AsyncIterator[StageEvent]):
+    def __init__(self) -> None:
+        self._heard: asyncio.Queue[StageEvent] = asyncio.Queue(EVENTS_PER_LISTENER_MAX)
+
+    def hear(self, event: StageEvent) -> None:
+        if self._heard.full():
+            self._heard.get_nowait()
+        self._heard.put_nowait(event)
+
+    async def __anext__(self) -> StageEvent:
+        return await self._heard.get()

@@ -12,9 +12,8 @@ import pytest
 from channels import notices
 from channels.discord import invocations, limits
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.discord.errors import Refused
 from channels.emulators.discord.interactions import NOT_ANSWERED
-from channels.emulators.discord.world import Message, MessageFlag
+from channels.emulators.discord.world import DiscordRefusal, Message, MessageFlag
 from channels.emulators.stage import EventKind, Place, Said
 from channels.line import Rules
 from gateway.bus.bus import RedisBus
@@ -152,7 +151,7 @@ async def test_a_closed_way_to_the_one_who_asked_says_nothing_of_the_bot(town: T
     """Nobody knows why it is closed; neither the bot's own token nor the channel is refused."""
     async with ready(town, bus):
         for count, status in enumerate((401, 403, 404), 1):
-            stage_of(town).switches.refuses_links = Refused(status, 0, "No")
+            stage_of(town).switches.refuses_links = DiscordRefusal(status, 0, "No")
             await invoked(town, town.group, "retry")
             assert await town.until_answers(count, town.group) == ["echo: /retry"] * count
 

@@ -12,9 +12,9 @@ import pytest
 
 from channels.discord import limits
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.discord.errors import Refused, invalid_form
-from channels.emulators.discord.sessions import Happening
-from channels.emulators.traffic import Json
+from channels.emulators.discord.gateway import GatewayEvent
+from channels.emulators.discord.world import DiscordRefusal, invalid_form
+from channels.emulators.stage import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import QuoteKind
 from tests.parts.answering import EchoAgent, agent, until_at_most_queued, until_delivered, until_queued
@@ -27,7 +27,7 @@ __all__ = ["agent", "stage", "town"]
 
 def told(stage: DiscordEmulator, event: str, payload: object) -> None:
     """An event of the gateway, as it stands here."""
-    stage.gateway.dispatch(Happening(event, lambda _all: payload))  # type: ignore[arg-type, return-value]
+    stage.gateway.dispatch(GatewayEvent(event, lambda _all: payload))  # type: ignore[arg-type, return-value]
 
 
 def message(stage: DiscordEmulator, town: Town, content: str, **more: object) -> Json:
@@ -163,7 +163,7 @@ async def test_a_command_is_taken_whatever_its_interaction_leaves_out(
 
 
 REFUSALS: Final = (
-    Refused(403, limits.REPLY_NEEDS_HISTORY, "Cannot reply without permission to read message history"),
+    DiscordRefusal(403, limits.REPLY_NEEDS_HISTORY, "Cannot reply without permission to read message history"),
     invalid_form("message_reference", "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE", "Cannot reply to this."),
 )
 

@@ -86,7 +86,6 @@ async def test_a_mention_in_a_channel_is_answered_in_a_thread_from_it(discord_wo
         with pytest.raises(discord.HTTPException) as twice:
             await message.create_thread(name="Talk again")
         assert twice.value.code == 160004
-        assert await message.channel.guild.active_threads() == [thread]
     assert [said.text for said in stage.said(str(thread.id))][1:] == ["here", "good"]
     place = next(p for p in stage.places() if p.kind is PlaceKind.THREAD)
     assert (place.id, place.parent_id, place.title) == (str(thread.id), hall.id, "Talk")
@@ -99,8 +98,10 @@ async def test_a_person_opens_a_thread_and_an_archived_one_wakes_up(discord_worl
         thread_place = stage.add_place(PlaceKind.THREAD, "Side talk", parent_id=hall.id)
         await until(lambda: client.heard_threads and client.messages)
         assert client.messages[0].is_system()
+        with pytest.raises(discord.HTTPException) as refused:
+            await client.messages[0].reply("to the system?")
+        assert refused.value.code == 50035
         thread = client.heard_threads[0]
-        await thread.join()
         stage.switches.moderates = True
         await thread.edit(archived=True)
         await stage.say(ada.id, thread_place.id, "still there?")
@@ -172,36 +173,15 @@ async def test_people_see_what_the_bot_does_as_it_happens(discord_world: Discord
     assert seen[4].message_id == str(sent.id)
 
 
-async def test_typing_reactions_edits_and_deletions_of_people_are_heard(discord_world: DiscordWorld) -> None:
+async def test_edits_and_deletions_of_people_are_heard(discord_world: DiscordWorld) -> None:
     stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
     async with discord_world.client() as client:
-        stage.start_typing(ada.id, hall.id)
         said = await stage.say(ada.id, hall.id, "first")
         await stage.edit(said.id, hall.id, "second")
-        stage.react(ada.id, said.id, hall.id, "👍")
-        message = await first(client)
-        await message.add_reaction("👀")
         await stage.delete(said.id, hall.id)
-        await until(lambda: client.deletes and len(client.reactions) == 2)
-        assert client.typers[0].user_id == int(ada.id)
+        await until(lambda: client.deletes)
         assert client.edits[0].data["content"] == "second"
         assert client.edits[0].data["edited_timestamp"] is not None
-        with pytest.raises(discord.NotFound):
-            await message.add_reaction("👀")
-
-
-async def test_a_pin_is_an_update_and_a_system_message(discord_world: DiscordWorld) -> None:
-    stage, (ada, hall) = discord_world.emulator, ada_in_the_hall(discord_world)
-    async with discord_world.client() as client:
-        said = await stage.say(ada.id, hall.id, "keep this")
-        stage.pin(ada.id, said.id, hall.id)
-        await until(lambda: client.edits and len(client.messages) == 2)
-        assert (client.edits[0].data["pinned"], client.edits[0].data["edited_timestamp"]) == (True, None)
-        assert client.messages[1].is_system()
-        with pytest.raises(discord.HTTPException) as refused:
-            await client.messages[1].reply("to the system?")
-        assert refused.value.code == 50035
-    assert stage.said(hall.id)[1].text == "Ada pinned a message to this channel."
 
 
 async def test_an_unfurled_link_updates_a_message_without_an_edit(discord_world: DiscordWorld) -> None:
@@ -241,14 +221,10 @@ async def test_history_is_there_for_who_was_away(discord_world: DiscordWorld) ->
         channel = client.get_partial_messageable(int(hall.id))
         after = [m.content async for m in channel.history(after=discord.Object(ids[2]), oldest_first=True)]
         before = [m.content async for m in channel.history(before=discord.Object(ids[2]), limit=1)]
-        around = [m.content async for m in channel.history(around=discord.Object(ids[3]), limit=3)]
         assert after == ["n3", "n4", "n5", "n6"]
         assert before == ["n1"]
-        assert sorted(around) == ["n2", "n3", "n4"]
         assert isinstance(text := client.get_channel(int(hall.id)), discord.TextChannel)
         assert text.last_message_id == ids[-1]
-        opened = await (await client.fetch_user(int(ada.id))).create_dm()
-        assert opened.id == stage.world.dm_with(stage.world.users[int(ada.id)]).id
 
 
 async def test_without_the_content_intent_only_what_concerns_the_bot_is_readable(discord_world: DiscordWorld) -> None:
@@ -278,14 +254,17 @@ async def test_what_discord_refuses(discord_world: DiscordWorld) -> None:
         foreign = channel.get_partial_message(int(said.id))
         gone = discord.MessageReference(message_id=1, channel_id=int(hall.id))
         cases: dict[int, list[Coroutine[Any, Any, object]]] = {
-            50035: [channel.send("x" * 2001), channel.send("y", reference=gone), channel.send("z", nonce="n" * 26)],
+            50035: [
+                channel.send("x" * 2001),
+                channel.send("y", reference=gone),
+                channel.send("z", nonce="n" * 26),
+                channel.send("a card", embed=discord.Embed(title="card")),
+            ],
             50006: [channel.send(" \n ")],
             50005: [foreign.edit(content="yours")],
             50013: [foreign.delete()],
             10003: [client.get_partial_messageable(99).send("nowhere")],
             10008: [channel.fetch_message(99)],
-            10014: [foreign.add_reaction("letters")],
-            10013: [client.fetch_user(99)],
         }
         for code, attempts in cases.items():
             for attempt in attempts:

@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from channels.emulators.serving import LOOPBACK, listening
 from channels.emulators.slack import SlackEmulator
-from channels.emulators.slack.http_events import signature
+from channels.emulators.slack.delivery import signature
 from channels.emulators.stage import Person, Place, PlaceKind
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN, SIGNING_SECRET, Bolt, SlackWorld, bolt_app, slack_world
 from tests.parts.waiting import until
@@ -148,14 +148,9 @@ async def test_the_home_tab_and_the_assistant(slack_world: SlackWorld) -> None:
         await until(lambda: bolt.events("app_home_opened") and bolt.events("assistant_thread_started"))
         started = bolt.events("assistant_thread_started")[0]["assistant_thread"]
         assert f"{started['channel_id']}/{started['thread_ts']}" == thread.id
-        await client.views_publish(user_id=ada.id, view={"type": "home", "blocks": []})
-        assert stage.people_api.homes[ada.id]["type"] == "home"
         where = {"channel_id": started["channel_id"], "thread_ts": started["thread_ts"]}
         await client.assistant_threads_setTitle(title="Talk", **where)
-        prompts = [{"title": "Joke", "message": "Tell me a joke"}]
-        await client.assistant_threads_setSuggestedPrompts(prompts=prompts, **where)
         assert next(place.title for place in stage.places() if place.id == thread.id) == "Talk"
-        assert stage.streams_api.prompts[thread.id] == prompts
 
 
 # --- Socket Mode by hand

@@ -8,7 +8,6 @@ import httpx
 import pytest
 from telegram import (
     Bot,
-    BotCommandScopeAllChatAdministrators,
     BotCommandScopeAllGroupChats,
     BotCommandScopeAllPrivateChats,
     BotCommandScopeChat,
@@ -57,11 +56,10 @@ async def test_the_narrowest_list_is_shown_in_the_language_of_the_person(
     await bot.set_my_commands([("help", "for Ada")], scope=BotCommandScopeChat(int(ada.id)))
     assert shown(ada, dm.id) == ["for Ada"]
     assert shown(noor, dm_of(telegram_emulator, noor).id) == ["in private"]
-    await bot.delete_my_commands(scope=BotCommandScopeChat(int(ada.id)))
+    await bot.set_my_commands([], scope=BotCommandScopeChat(int(ada.id)))
     assert shown(ada, dm.id) == ["in private"]
     await bot.set_my_commands([("help", "in groups")], scope=BotCommandScopeAllGroupChats())
-    await bot.set_my_commands([("help", "for those who run it")], scope=BotCommandScopeAllChatAdministrators())
-    assert (shown(ada, group.id), shown(noor, group.id)) == (["for those who run it"], ["in groups"])
+    assert (shown(ada, group.id), shown(noor, group.id)) == (["in groups"], ["in groups"])
 
 
 async def test_a_list_is_read_back_for_its_own_scope_and_language_only(bot: Bot) -> None:
@@ -90,8 +88,3 @@ async def test_a_list_is_read_back_for_its_own_scope_and_language_only(bot: Bot)
 )
 async def test_what_telegram_refuses(raw: Raw, params: dict[str, object], why: str) -> None:
     assert why in await raw.refusal("setMyCommands", **params)
-
-
-async def test_some_scopes_make_no_sense_in_private_chats(raw: Raw, ada: Person) -> None:
-    scope = {"type": "chat_administrators", "chat_id": int(ada.id)}
-    assert "private chats" in await raw.refusal("setMyCommands", commands=[], scope=scope)

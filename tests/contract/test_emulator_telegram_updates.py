@@ -73,15 +73,6 @@ class TestForwards:
             assert (message.caption, bool(message.photo)) == ("two *pictures*", True)
         assert once.html.startswith("<small>Forwarded from Noor &lt;3</small>")
 
-    async def test_what_the_bot_passes_on_stays_passed_on(
-        self, bot: Bot, telegram_emulator: ServedTelegram, emulator: TelegramEmulator, ada: Person
-    ) -> None:
-        dm = dm_of(telegram_emulator, ada)
-        said = await emulator.say(ada.id, dm.id, "mine")
-        sent = await bot.forward_message(int(ada.id), int(ada.id), int(said.id))
-        assert isinstance(sent.forward_origin, MessageOriginUser)
-        assert emulator.said(dm.id)[-1].html == "<small>Forwarded from Ada</small>\nmine"
-
 
 class TestOffsets:
     async def test_the_same_offset_gives_the_same_updates_until_they_are_confirmed(

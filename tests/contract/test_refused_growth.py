@@ -16,8 +16,8 @@ from discord.http import HTTPClient
 from channels.discord import limits as discord_limits
 from channels.discord.hooks import hook_of
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.discord.errors import Refused, forbidden
 from channels.emulators.discord.interactions import Interaction
+from channels.emulators.discord.world import DiscordRefusal, forbidden
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place
 from channels.outbound import journey
@@ -75,7 +75,7 @@ def stage_of(town: Town) -> DiscordEmulator:
     return town.stage
 
 
-def discord_refuses(refusal: Refused) -> Callable[[Town], None]:
+def discord_refuses(refusal: DiscordRefusal) -> Callable[[Town], None]:
     def switch(town: Town) -> None:
         stage_of(town).switches.refuses_edits = refusal
 
@@ -100,9 +100,9 @@ def slack_refuses(word: str) -> Callable[[Town], None]:
 ONLY_EDITS: dict[str, tuple[str, Callable[[Town], None]]] = {
     "discord-no-permission": ("discord", discord_refuses(forbidden(50013))),
     "discord-no-access": ("discord", discord_refuses(forbidden(50001))),
-    "discord-archived": ("discord", discord_refuses(Refused(400, 50083, "Thread is archived"))),
+    "discord-archived": ("discord", discord_refuses(DiscordRefusal(400, 50083, "Thread is archived"))),
     "discord-somebody-elses": ("discord", discord_refuses(forbidden(50005))),
-    "discord-invalid": ("discord", discord_refuses(Refused(400, 50035, "Invalid Form Body"))),
+    "discord-invalid": ("discord", discord_refuses(DiscordRefusal(400, 50035, "Invalid Form Body"))),
     "telegram-never": ("telegram", telegram_refuses(400)),
     "telegram-no-right": ("telegram", telegram_refuses(403)),
     "slack-too-late": ("slack", slack_refuses("edit_window_closed")),
@@ -283,6 +283,6 @@ async def test_a_link_that_closes_while_an_answer_grows_costs_no_answer(
     async with asked("retry", bus, monkeypatch) as (scene, _):
         await scene.turn.says(BEGINNING)
         await until(lambda: scene.town.texts(scene.place) == [BEGINNING])
-        stage_of(scene.town).switches.refuses_links = Refused(status, 0, "No")
+        stage_of(scene.town).switches.refuses_links = DiscordRefusal(status, 0, "No")
         await scene.ends([ANSWER])
         assert await scene.outcome() is DeliveryState.SENT

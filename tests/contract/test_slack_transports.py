@@ -14,8 +14,7 @@ import httpx
 import pytest
 
 from channels.emulators.slack import SlackEmulator
-from channels.emulators.slack.delivery import Parcel
-from channels.emulators.slack.http_events import signature
+from channels.emulators.slack.delivery import Parcel, signature
 from channels.outbound import journey
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter

@@ -10,8 +10,7 @@ from channels.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.discord.errors import forbidden
-from channels.emulators.discord.world import ChannelKind
+from channels.emulators.discord.world import ChannelKind, forbidden
 from channels.emulators.stage import Place, PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy, StrangerRule

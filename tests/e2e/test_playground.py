@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
-from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageOriginUser
+from telegram import InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity, MessageOriginUser
 from telegram.error import RetryAfter, TimedOut
 
 from channels.emulators.serving import PLAYGROUND, serve
@@ -32,7 +32,8 @@ class TestThePage:
 
         await ground.bot.send_chat_action(ground.ada, "typing")
         await expect(page.get_by_text("bot is typing")).to_be_visible()
-        answer = await ground.bot.send_message(ground.ada, "<b>Red</b> and <code>ripe</code>", parse_mode="HTML")
+        styles = [MessageEntity("bold", 0, 3), MessageEntity("code", 8, 4)]
+        answer = await ground.bot.send_message(ground.ada, "Red and ripe", entities=styles)
         await expect(said.nth(1).locator("strong")).to_have_text("Red")
         await expect(said.nth(1).locator(".badge")).to_be_visible()
         await expect(page.get_by_text("bot is typing")).to_be_hidden()
@@ -280,7 +281,7 @@ class TestThePage:
         await area.focus()
         await page.keyboard.type("/new")
         await expect(page.locator(".menu li")).to_have_count(1)
-        await ground.bot.delete_my_commands()
+        await ground.bot.set_my_commands([])
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("alert")).to_have_text("the menu offers no such command")
         await expect(area).to_have_value("/new")

@@ -14,8 +14,7 @@ import pytest
 from starlette.applications import Starlette
 from telegram import InlineKeyboardButton, InlineKeyboardMarkup
 
-from channels.emulators.playground.sessions import AdminSessions
-from channels.emulators.playground.site import Playground
+from channels.emulators.playground.site import AdminSessions, Playground
 from channels.emulators.serving import PLAYGROUND, listening, serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import PlaceKind

@@ -54,7 +54,7 @@ async def test_files_go_out_with_words_and_can_be_looked_at(page: Page, ground: 
     assert update.message.document is not None
     assert (update.message.caption, update.message.document.file_name) == ("my notes", "notes.txt")
 
-    await ground.bot.send_photo(ground.ada, DOT, caption="a dot", filename="dot.png")
+    await ground.bot.send_document(ground.ada, DOT, caption="a dot", filename="dot.png")
     picture = page.locator(".said li", has_text="a dot").locator("img")
     await expect(picture).to_have_js_property("naturalWidth", 1)
 

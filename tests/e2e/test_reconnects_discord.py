@@ -12,8 +12,8 @@ from channels.discord import connection, limits
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.pulse import GatewayUnstable, keep_pulse
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.discord.sessions import Happening
-from channels.emulators.traffic import Json
+from channels.emulators.discord.gateway import GatewayEvent
+from channels.emulators.stage import Json
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent, agent
@@ -187,7 +187,7 @@ async def test_events_that_nobody_knows_change_nothing(
     async with town.line(bus, adapter=impatient(town, bus)):
         for name in ("SOMETHING_OF_NEXT_YEAR", "MESSAGE_POLL_FINALIZED", "GUILD_APPLICATION_COMMAND_INDEX_UPDATE"):
             for payload in payloads:
-                stage.gateway.dispatch(Happening(name, lambda _all, payload=payload: payload))  # type: ignore[misc]
+                stage.gateway.dispatch(GatewayEvent(name, lambda _all, payload=payload: payload))  # type: ignore[misc]
         await stage.say(town.ann.id, town.dm(town.ann).id, "hello")
         assert await town.until_answers(1) == ["echo: hello"]
     assert stage.gateway.opened == 1

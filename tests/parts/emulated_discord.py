@@ -26,7 +26,7 @@ with warnings.catch_warnings():
 __all__ = ["DiscordWorld", "Heard", "discord", "discord_world"]
 
 TOKEN = "MTEwMDAwMDAwMDAwMDAwMDAwMA.test.discord-token"
-INTENTS = 46593 | 1 << 11 | 1 << 14  # a chat bot's, with reactions and typing
+INTENTS = 1 | 1 << 9 | 1 << 12 | 1 << 15  # our adapter's: guilds, messages there and in direct chats, content
 
 
 class Heard(discord.Client):
@@ -45,8 +45,6 @@ class Heard(discord.Client):
         self.messages: list[discord.Message] = []
         self.edits: list[discord.RawMessageUpdateEvent] = []
         self.deletes: list[discord.RawMessageDeleteEvent] = []
-        self.typers: list[discord.RawTypingEvent] = []
-        self.reactions: list[discord.RawReactionActionEvent] = []
         self.interactions: list[discord.Interaction] = []
         self.heard_threads: list[discord.Thread] = []
         self.readies = 0
@@ -63,12 +61,6 @@ class Heard(discord.Client):
 
     async def on_raw_message_delete(self, event: discord.RawMessageDeleteEvent) -> None:
         self.deletes.append(event)
-
-    async def on_raw_typing(self, event: discord.RawTypingEvent) -> None:
-        self.typers.append(event)
-
-    async def on_raw_reaction_add(self, event: discord.RawReactionActionEvent) -> None:
-        self.reactions.append(event)
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         self.interactions.append(interaction)

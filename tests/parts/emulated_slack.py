@@ -62,7 +62,7 @@ def bolt_app(client: AsyncWebClient) -> Bolt:
     async def acknowledge(ack: Any) -> None:
         await ack()
 
-    for kind in ("message", "app_mention", "reaction_added", "member_left_channel", "app_home_opened"):
+    for kind in ("message", "app_mention", "member_left_channel", "app_home_opened"):
         app.event(kind)(nothing)
     app.event("assistant_thread_started")(nothing)
     app.action("go")(acknowledge)

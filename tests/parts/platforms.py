@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from telegram import Bot
 
-from channels.emulators.playground.sessions import AdminSessions
+from channels.emulators.playground.site import AdminSessions
 from channels.emulators.serving import PLAYGROUND, listening, serve
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator

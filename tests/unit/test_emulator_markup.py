@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.emulators.discord import markup as discord_markup
-from channels.emulators.slack import markup as slack_markup
-from channels.emulators.slack.mrkdwn import cut, mentioned, plain, stored, typed
-from channels.emulators.traffic import Json
+from channels.emulators.discord import view as discord_view
+from channels.emulators.slack import text as slack_text
+from channels.emulators.slack.text import cut, mentioned, plain, rich_text, stored, typed
+from channels.emulators.stage import Json
 
 NAMES = {"@1": "Ada", "@&2": "Trivet", "#3": "hall", "U0ADA": "Ada", "C0HALL": "hall"}
 _TAGS = frozenset(
@@ -23,11 +23,11 @@ _ATTRIBUTES = frozenset({"class", "href", "rel", "target", "start", "style", "sr
 
 
 def discord_html(text: str) -> str:
-    return discord_markup.to_html(text, NAMES.get)
+    return discord_view.to_html(text, NAMES.get)
 
 
 def mrkdwn_html(text: str) -> str:
-    return slack_markup.mrkdwn_html(stored(text), NAMES.get)
+    return slack_text.mrkdwn_html(stored(text), NAMES.get)
 
 
 @pytest.mark.parametrize(
@@ -102,21 +102,16 @@ def test_slack_mrkdwn(text: str, html: str | None) -> None:
 
 def test_slack_blocks() -> None:
     blocks: list[Json] = [
-        {"type": "header", "text": {"type": "plain_text", "text": "Title <b>"}},
         {"type": "section", "text": {"type": "mrkdwn", "text": "*b* <b>"}},
-        {"type": "divider"},
         {"type": "markdown", "text": "**b** <@U0ADA> <b>\n\n| a |\n|---|\n| 1 |"},
-        {"type": "table", "rows": [[{"type": "raw_text", "text": "<c>"}]]},
-        {"type": "context", "elements": [{"type": "plain_text", "text": "small"}]},
+        *rich_text("look <c> <@U0ADA>", ["U0ADA"]),
     ]
-    html = slack_markup.blocks_html(blocks, NAMES.get)
+    html = slack_text.blocks_html(blocks, NAMES.get)
     for part in (
-        "<h2>Title &lt;b&gt;</h2>",
-        "<p><strong>b</strong> &lt;b&gt;</p><hr>",
+        "<p><strong>b</strong> &lt;b&gt;</p>",
         '<strong>b</strong> <span class="mention">@Ada</span> &lt;b&gt;',
         "<td>1</td>",
-        "<td>&lt;c&gt;</td>",
-        "<small>small</small>",
+        '<div>look &lt;c&gt; <span class="mention">@Ada</span></div>',
     ):
         assert part in html
 
@@ -147,9 +142,9 @@ def test_no_text_becomes_a_tag(text: str) -> None:
     blocks: list[Json] = [
         {"type": "markdown", "text": text},
         {"type": "section", "text": {"type": "mrkdwn", "text": text}},
-        {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [{"type": "link", "url": text}]}]},
+        *rich_text(text, []),
     ]
-    for html in (discord_html(text), mrkdwn_html(text), slack_markup.blocks_html(blocks, NAMES.get)):
+    for html in (discord_html(text), mrkdwn_html(text), slack_text.blocks_html(blocks, NAMES.get)):
         reader = _Reader()
         reader.feed(html)
         reader.close()

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from channels.emulators.discord.emulator import DiscordEmulator
-from channels.emulators.discord.switches import Switches
+from channels.emulators.discord.world import DiscordSwitches
 
-__all__ = ["DiscordEmulator", "Switches"]
+__all__ = ["DiscordEmulator", "DiscordSwitches"]

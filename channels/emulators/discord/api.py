@@ -1,9 +1,11 @@
-"""Discord's REST door: what every request passes before a route answers it, in the vendor's order."""
+"""What every REST request passes before a route answers it, in the vendor's order."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +16,89 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route as StarletteRoute
 
-from channels.emulators.discord.buckets import Allowance, Buckets
-from channels.emulators.discord.errors import Refused, forbidden, invalid_form, no_such_route, unauthorized
-from channels.emulators.discord.world import File, World
-from channels.emulators.severing import NoAnswer
-from channels.emulators.stage import Faults
-from channels.emulators.traffic import RECORDED_MAX, Json
+from channels.emulators.discord.world import (
+    DiscordRefusal,
+    DiscordState,
+    DiscordSwitches,
+    File,
+    forbidden,
+    invalid_form,
+    no_such_route,
+    unauthorized,
+)
+from channels.emulators.serving import NoAnswer
+from channels.emulators.stage import RECORDED_MAX, Faults, Json
+
+# --- rate limits: fixed windows per kind of request and major parameter, and one for the whole bot
+
+
+@dataclass(frozen=True, slots=True)
+class BucketState:
+    """What the bucket says about one request. `reset_after_s` counts from now, `resets_at_s` is Unix time."""
+
+    is_granted: bool
+    bucket: str
+    limit: int
+    remaining: int
+    reset_after_s: float
+    resets_at_s: float
+    is_global: bool = False
+
+    def headers(self) -> dict[str, str]:
+        return {
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.remaining),
+            "X-RateLimit-Reset": f"{self.resets_at_s:.3f}",
+            "X-RateLimit-Reset-After": f"{_up(self.reset_after_s):.3f}",
+            "X-RateLimit-Bucket": self.bucket,
+        }
+
+
+@dataclass(slots=True)
+class _Window:
+    ends_s: float
+    used: int = 0
+
+
+class Buckets:
+    """Counts requests. `clock_s` gives Unix seconds."""
+
+    def __init__(self, switches: DiscordSwitches, clock_s: Callable[[], float]) -> None:
+        self._switches = switches
+        self._clock_s = clock_s
+        self._windows: dict[tuple[str, str], _Window] = {}
+
+    def take(self, kind: str, major: str) -> BucketState | None:
+        """Use one request of the bucket; None when this kind is not limited."""
+        rate = self._switches.rates.get(kind)
+        return None if rate is None else self._take(kind, major, *rate)
+
+    def take_global(self) -> BucketState | None:
+        """None while the bot is within its requests per second over all routes."""
+        if not self._switches.global_per_s:
+            return None
+        allowance = self._take("global", "", self._switches.global_per_s, 1.0, is_global=True)
+        return None if allowance.is_granted else allowance
+
+    def _take(self, kind: str, major: str, limit: int, per_s: float, *, is_global: bool = False) -> BucketState:
+        now_s = self._clock_s()
+        window = self._windows.get((kind, major))
+        if window is None or window.ends_s <= now_s:
+            window = self._windows[kind, major] = _Window(now_s + per_s)
+        is_granted = window.used < limit
+        window.used += is_granted
+        bucket = hashlib.md5(kind.encode(), usedforsecurity=False).hexdigest()
+        left_s = window.ends_s - now_s
+        return BucketState(is_granted, bucket, limit, limit - window.used, left_s, window.ends_s, is_global)
+
+
+def _up(seconds: float) -> float:
+    """To whole milliseconds, never downward: who waits that long must not come too early."""
+    return math.ceil(seconds * 1000) / 1000
+
+
+# --- requests
+
 
 REQUEST_BYTES_MAX: Final = 25 * 1024 * 1024
 FILE_BYTES_MAX: Final = 10 * 1024 * 1024
@@ -40,7 +119,7 @@ class Call:
     host: str = ""
 
     def id(self, name: str) -> int:
-        """A snowflake out of the path. Raises `Refused` 50035 when it is none."""
+        """A snowflake out of the path. Raises `DiscordRefusal` 50035 when it is none."""
         return snowflake(self.path[name], name)
 
 
@@ -66,7 +145,7 @@ class Route:
 class Api:
     """Turns our routes into Starlette's, each behind the same guard."""
 
-    def __init__(self, *, token: str, world: World, buckets: Buckets, faults: Faults) -> None:
+    def __init__(self, *, token: str, world: DiscordState, buckets: Buckets, faults: Faults) -> None:
         self._token = token
         self._world = world
         self._buckets = buckets
@@ -86,9 +165,9 @@ class Api:
             try:
                 route = by_method.get(request.method)
                 if route is None:
-                    raise Refused(405, 0, "405: Method Not Allowed")
+                    raise DiscordRefusal(405, 0, "405: Method Not Allowed")
                 return await self._guarded(request, route)
-            except Refused as refused:
+            except DiscordRefusal as refused:
                 return JSONResponse(refused.body(), refused.status)
 
         return StarletteRoute(prefix + path, endpoint, methods=["GET", "POST", "PUT", "PATCH", "DELETE"])
@@ -109,7 +188,7 @@ class Api:
         try:
             self._refuse_if_blocked(call, route)
             response = await route.handler(call)
-        except Refused as refused:
+        except DiscordRefusal as refused:
             response = JSONResponse(refused.body(), refused.status)
         response.headers.update(headers | {"Via": "1.1 google"})
         if route.delivers and self._faults.drop_after > 0:
@@ -127,7 +206,9 @@ class Api:
             return HTMLResponse(_CLOUDFLARE_502, int(faults.other.get("server_error_status", 502)))
         if faults.rate_limit > 0:
             faults.rate_limit -= 1
-            asked = Allowance(False, "0" * 32, 5, 0, faults.retry_after_s, 0.0, bool(faults.other.get("global_limit")))
+            asked = BucketState(
+                False, "0" * 32, 5, 0, faults.retry_after_s, 0.0, bool(faults.other.get("global_limit"))
+            )
             return too_many(asked, via=not faults.other.get("no_via"))
         if faults.refuse_format > 0:
             faults.refuse_format -= 1
@@ -150,7 +231,7 @@ class Api:
             raise forbidden(int(code))
 
 
-def too_many(allowance: Allowance, *, via: bool) -> Response:
+def too_many(allowance: BucketState, *, via: bool) -> Response:
     """429. Without `Via` it looks like Cloudflare's own ban, and client libraries give up at once."""
     retry_after_s = allowance.reset_after_s
     body: Json = {
@@ -170,14 +251,14 @@ def _major(request: Request) -> str:
     return "/".join(str(request.path_params[name]) for name in _MAJOR if name in request.path_params)
 
 
-async def read(request: Request, world: World) -> Call:
-    """Parse JSON, or multipart with `payload_json` and `files[n]`. Raises `Refused` 50109 or 40005."""
+async def read(request: Request, world: DiscordState) -> Call:
+    """Parse JSON, or multipart with `payload_json` and `files[n]`. Raises `DiscordRefusal` 50109 or 40005."""
     path = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
     host = request.headers.get("host", "")
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if int(request.headers.get("content-length", 0)) > REQUEST_BYTES_MAX:
-        raise Refused(413, 40005, "Request entity too large")
+        raise DiscordRefusal(413, 40005, "Request entity too large")
     if kind == "multipart/form-data":
         async with request.form() as form:
             body = _parsed(str(form.get("payload_json", "{}")))
@@ -187,7 +268,7 @@ async def read(request: Request, world: World) -> Call:
     if not raw:
         return Call(path, query, host=host)
     if kind != "application/json":
-        raise Refused(400, 50035, 'Expected "Content-Type" header to be one of {"application/json"}.')
+        raise DiscordRefusal(400, 50035, 'Expected "Content-Type" header to be one of {"application/json"}.')
     body = _parsed(raw.decode())
     if isinstance(body, list):
         return Call(path, query, body_list=body, host=host)
@@ -198,22 +279,22 @@ def _parsed(text: str) -> Json | list[Json]:
     try:
         body = json.loads(text)
     except ValueError:
-        raise Refused(400, 50109, "The request body contains invalid JSON.") from None
+        raise DiscordRefusal(400, 50109, "The request body contains invalid JSON.") from None
     if not isinstance(body, (dict, list)):
-        raise Refused(400, 50109, "The request body contains invalid JSON.")
+        raise DiscordRefusal(400, 50109, "The request body contains invalid JSON.")
     return body
 
 
-async def _files(form: FormData, body: Json, world: World) -> tuple[File, ...]:
+async def _files(form: FormData, body: Json, world: DiscordState) -> tuple[File, ...]:
     described = {str(a.get("id")): a.get("description") for a in body.get("attachments") or []}
     uploads = [(key, value) for key, value in form.multi_items() if isinstance(value, UploadFile)]
     if len(uploads) > FILES_MAX:
-        raise Refused(400, 30015, f"Maximum number of attachments in a message reached ({FILES_MAX})")
+        raise DiscordRefusal(400, 30015, f"Maximum number of attachments in a message reached ({FILES_MAX})")
     files = []
     for key, upload in uploads:
         content = await upload.read()
         if len(content) > FILE_BYTES_MAX:
-            raise Refused(413, 40005, "Request entity too large")
+            raise DiscordRefusal(413, 40005, "Request entity too large")
         number = key.removeprefix("files[").removesuffix("]")
         kind = upload.content_type or "application/octet-stream"
         files.append(File(world.new_id(), upload.filename or "unknown", content, kind, described.get(number)))
@@ -221,7 +302,7 @@ async def _files(form: FormData, body: Json, world: World) -> tuple[File, ...]:
 
 
 def snowflake(value: object, name: str) -> int:
-    """Raises `Refused` 50035 as Discord does for `abc` where an id belongs."""
+    """Raises `DiscordRefusal` 50035 as Discord does for `abc` where an id belongs."""
     if isinstance(value, (str, int)) and str(value).isdigit():
         return int(value)
     raise invalid_form(name, "NUMBER_TYPE_COERCE", f'Value "{value}" is not snowflake.')

@@ -18,26 +18,26 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience
 from channels.emulators.discord import shapes
-from channels.emulators.discord.api import Api, not_found
-from channels.emulators.discord.api_commands import CommandsApi
-from channels.emulators.discord.api_interactions import InteractionsApi
-from channels.emulators.discord.api_messages import MessagesApi
-from channels.emulators.discord.api_places import PlacesApi
-from channels.emulators.discord.buckets import Buckets
-from channels.emulators.discord.commands import as_entry
-from channels.emulators.discord.content import Mentions, mentions_in
-from channels.emulators.discord.gateway import Gateway
-from channels.emulators.discord.herald import Herald
-from channels.emulators.discord.http_interactions import HttpInteractions
-from channels.emulators.discord.interactions import Interactions
-from channels.emulators.discord.posting import Draft, Posting, rewritten
-from channels.emulators.discord.stagecraft import as_person, as_place, as_said, buttons_of, files_of
-from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import Channel, ChannelKind, File, Message, MessageFlag, MessageKind, User, World
-from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
-from channels.emulators.traffic import Json
+from channels.emulators.discord.api import Api, Buckets, not_found
+from channels.emulators.discord.gateway import DiscordEvents, Gateway
+from channels.emulators.discord.interactions import DiscordInteractions, HttpInteractions, as_entry
+from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, Mentions, mentions_in, rewritten
+from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
+from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
+from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, File, Message, MessageFlag, User
+from channels.emulators.stage import (
+    Audience,
+    Faults,
+    Json,
+    MenuEntry,
+    Person,
+    Place,
+    PlaceKind,
+    Said,
+    SharedFile,
+    StageEvent,
+)
 
 PREFIX: Final = "/api/v10"
 VOICE_TYPE: Final = "audio/ogg"
@@ -53,8 +53,8 @@ class DiscordEmulator:
     Counted faults hit what delivers something to people (messages, threads, interaction answers), not typing or
     reads; `faults.other["any_request"] = 1` lets them hit everything. Further switches in `faults.other`:
     `forbidden_code` (with `blocked`; 50013 to write and 50001 to read are the defaults), `no_via` (429 as from
-    Cloudflare's ban), `global_limit` (the counted 429 is global), `server_error_status` (502),
-    `ignore_heartbeats` (no acknowledgement). What is the vendor's to choose is in `switches`.
+    Cloudflare's ban), `global_limit` (the counted 429 is global), `server_error_status` (502).
+    What is the vendor's to choose is in `switches`.
     """
 
     platform: Final = "discord"
@@ -67,14 +67,14 @@ class DiscordEmulator:
         bot_user_id: str | None = None,
         bot_name: str = "Trivet",
         guild_name: str = "Guild",
-        switches: Switches | None = None,
+        switches: DiscordSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self.faults = Faults()
-        self.switches = switches or Switches()
+        self.switches = switches or DiscordSwitches()
         self.application_id = int(application_id or _id_in(token) or _FALLBACK_APPLICATION_ID)
         bot = User(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
-        self.world = World(bot=bot, clock_s=clock_s)
+        self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild(guild_name)
         self._audience = Audience()
         self.gateway = Gateway(
@@ -85,17 +85,17 @@ class DiscordEmulator:
             faults=self.faults,
             clock_s=clock_s,
         )
-        self._herald = Herald(
+        self._events = DiscordEvents(
             world=self.world,
             gateway=self.gateway,
             audience=self._audience,
             switches=self.switches,
             faults=self.faults,
         )
-        self._posting = Posting(self.world, self._herald)
-        self.interactions = Interactions(
+        self._posting = DiscordPosting(self.world, self._events)
+        self.interactions = DiscordInteractions(
             world=self.world,
-            herald=self._herald,
+            events=self._events,
             switches=self.switches,
             application_id=self.application_id,
             clock_s=clock_s,
@@ -111,12 +111,12 @@ class DiscordEmulator:
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
         messages = MessagesApi(
-            world=self.world, posting=self._posting, herald=self._herald, switches=self.switches, clock_s=clock_s
+            world=self.world, posting=self._posting, events=self._events, switches=self.switches, clock_s=clock_s
         )
         places = PlacesApi(
             world=self.world,
             posting=self._posting,
-            herald=self._herald,
+            events=self._events,
             switches=self.switches,
             buckets=self._buckets,
             application_id=self.application_id,
@@ -163,7 +163,7 @@ class DiscordEmulator:
         return self._signing_key.public_key().public_bytes_raw().hex()
 
     async def use_http(self, url: str) -> bool:
-        """Set the Interactions Endpoint URL. Without the right answers to both probes it is refused."""
+        """Set the DiscordInteractions Endpoint URL. Without the right answers to both probes it is refused."""
         http = HttpInteractions(
             url=url,
             key=self._signing_key,
@@ -174,7 +174,7 @@ class DiscordEmulator:
         if not await http.verify():
             await http.aclose()
             return False
-        self.http_interactions, self._herald.endpoint = http, http.send
+        self.http_interactions, self._events.endpoint = http, http.send
         return True
 
     def _endpoint(self) -> Json:
@@ -192,7 +192,7 @@ class DiscordEmulator:
     def add_person(self, name: str) -> Person:
         """A person in the guild, with a direct chat to the bot."""
         person = self._join(name, is_bot=False)
-        self._herald.opened(self.world.dm_with(person))
+        self._events.opened(self.world.dm_with(person))
         return as_person(person)
 
     def give_role(self, person_id: str, name: str) -> str:
@@ -210,7 +210,6 @@ class DiscordEmulator:
         handle = re.sub(r"[^a-z0-9_.]+", "_", name.lower()).strip("_") or "user"
         user = self.world.new_user(handle, name, is_bot=is_bot)
         self.guild.member_ids.append(user.id)
-        self._herald.joined(user, self.guild.id)
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
@@ -218,7 +217,7 @@ class DiscordEmulator:
         if kind is PlaceKind.GROUP:
             name = re.sub(r"\s+", "-", title.strip().lower())
             channel = self.world.new_channel(self.guild, name)
-            self._herald.opened(channel)
+            self._events.opened(channel)
             return as_place(channel)
         if kind is PlaceKind.DM:
             raise ValueError("A direct chat comes with its person: use add_person.")
@@ -226,7 +225,7 @@ class DiscordEmulator:
         if not parents:
             raise ValueError("A thread needs a channel: add a group first.")
         owner = next((u for u in self.world.users.values() if not u.is_bot), self.world.bot)
-        return as_place(self._posting.thread_in(parents[0], owner, title, kind=ChannelKind.PUBLIC_THREAD))
+        return as_place(self._posting.thread_in(parents[0], owner, title))
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
         """A person starts a thread from a message: it gets that message's id, so there can be but one."""
@@ -255,7 +254,7 @@ class DiscordEmulator:
         front = f"<@{self.world.bot.id}> " if mention_bot else ""
         front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
         target = channel.messages.get(int(reply_to)) if reply_to else None
-        draft = Draft(
+        draft = DiscordDraft(
             content=front + text,
             mentions=_spoken(front + text, target if ping_reply else None),
             reply_to=target,
@@ -276,7 +275,7 @@ class DiscordEmulator:
         """A webhook writes: `webhook_id` is set and there is no member."""
         webhook_id = self.world.new_id()
         author = User(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
-        message = self._posting.post(self._channel(place_id), author, Draft(text, mentions_in(text)))
+        message = self._posting.post(self._channel(place_id), author, DiscordDraft(text, mentions_in(text)))
         return as_said(self.world, message)
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
@@ -306,22 +305,6 @@ class DiscordEmulator:
 
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
         return [choice["name"] for choice in await self.interactions.suggest(person_id, place_id, name, typed)]
-
-    def react(self, person_id: str, message_id: str, place_id: str, emoji: str) -> None:
-        """A person puts a reaction on a message."""
-        message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
-        message.reactions[emoji] = [*message.reactions.get(emoji, []), user.id]
-        self._herald.reacted(message, user, emoji, added=True)
-
-    def pin(self, person_id: str, message_id: str, place_id: str) -> None:
-        """A person pins a message: an update that is no edit, and a message of the system."""
-        message, user = self._message(message_id, place_id), self.world.users[int(person_id)]
-        message.pinned = True
-        self._herald.changed(message)
-        self._posting.post(self._channel(place_id), user, Draft(kind=MessageKind.PINNED))
-
-    def start_typing(self, person_id: str, place_id: str) -> None:
-        self._herald.typing(self._channel(place_id), self.world.users[int(person_id)])
 
     def said(self, place_id: str) -> Sequence[Said]:
         messages = self._channel(place_id).messages.values()

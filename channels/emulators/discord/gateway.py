@@ -5,30 +5,130 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum, IntFlag
 from typing import Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from channels.emulators.discord import shapes
-from channels.emulators.discord.sessions import (
-    INTENTS_KNOWN,
-    CloseCode,
-    Farewell,
-    Happening,
-    Intent,
-    Op,
-    Outlet,
-    Session,
-    frame,
-)
-from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import World
-from channels.emulators.severing import cut_of
-from channels.emulators.stage import Faults
-from channels.emulators.traffic import Json
+from channels.emulators.discord.view import as_said
+from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, Message, MessageFlag, User
+from channels.emulators.serving import cut_of
+from channels.emulators.stage import Audience, EventKind, Faults, Json, StageEvent
+
+# --- sessions: what a bot asked to hear, what it has heard, what it can have repeated
+
+
+REPLAY_MAX: Final = 5_000  # events kept for RESUME; whoever is further behind starts anew
+
+
+class Intent(IntFlag):
+    GUILDS = 1
+    GUILD_MESSAGES = 1 << 9
+    DIRECT_MESSAGES = 1 << 12
+    MESSAGE_CONTENT = 1 << 15
+    ALWAYS = 0
+
+
+INTENTS_KNOWN: Final = (1 << 27) - 1
+
+
+class Op(IntEnum):
+    DISPATCH = 0
+    HEARTBEAT = 1
+    IDENTIFY = 2
+    PRESENCE = 3
+    RESUME = 6
+    RECONNECT = 7
+    INVALID_SESSION = 9
+    HELLO = 10
+    HEARTBEAT_ACK = 11
+
+
+class CloseCode(IntEnum):
+    UNKNOWN_ERROR = 4000
+    UNKNOWN_OPCODE = 4001
+    DECODE_ERROR = 4002
+    NOT_AUTHENTICATED = 4003
+    AUTHENTICATION_FAILED = 4004
+    ALREADY_AUTHENTICATED = 4005
+    INVALID_SEQ = 4007
+    RATE_LIMITED = 4008
+    SESSION_TIMED_OUT = 4009
+    INVALID_SHARD = 4010
+    INVALID_API_VERSION = 4012
+    INVALID_INTENTS = 4013
+    DISALLOWED_INTENTS = 4014
+
+
+@dataclass(frozen=True, slots=True)
+class CloseFrame:
+    """The last thing put on an outlet: close with this code."""
+
+    code: int
+    reason: str = ""
+
+
+Outlet = asyncio.Queue[str | CloseFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayEvent:
+    """One dispatch before anybody's intents are looked at.
+
+    `shape` makes the event's data; its argument says whether the reader may see all content.
+    """
+
+    name: str
+    shape: Callable[[bool], Json]
+    intent: Intent = Intent.ALWAYS
+    guild_id: int | None = None
+
+
+@dataclass(slots=True)
+class Session:
+    id: str
+    intents: Intent
+    shard: tuple[int, int] = (0, 1)
+    seq: int = 0
+    outlet: Outlet | None = None
+    lost_at_s: float | None = None
+    reads_everything: bool = True
+    sent: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=REPLAY_MAX))
+
+    def hears(self, event: GatewayEvent) -> bool:
+        if event.intent and not self.intents & event.intent:
+            return False
+        index, count = self.shard
+        # direct chats always live on the first shard
+        return ((event.guild_id or 0) >> 22) % count == index
+
+    def dispatch(self, name: str, data: Json) -> None:
+        """Number the event, keep it for a RESUME, and send it if somebody listens."""
+        self.seq += 1
+        frame = json.dumps({"op": Op.DISPATCH, "t": name, "s": self.seq, "d": data})
+        self.sent.append((self.seq, frame))
+        if self.outlet is not None:
+            self.outlet.put_nowait(frame)
+
+    def missed_since(self, seq: int) -> list[str] | None:
+        """Frames after `seq`, or None when some of them are gone."""
+        if self.sent and self.sent[0][0] > seq + 1:
+            return None
+        return [frame for number, frame in self.sent if number > seq]
+
+
+def frame(op: Op, data: object = None) -> str:
+    return json.dumps({"op": op, "d": data, "s": None, "t": None})
+
+
+# --- the websockets
+
 
 FRAME_BYTES_MAX: Final = 4096
 FRAMES_PER_MINUTE_MAX: Final = 120
@@ -37,11 +137,11 @@ _ENDED_BY_CLIENT: Final = (1000, 1001)  # these close codes end a session at onc
 
 
 class _Closed(Exception):
-    """Our side ends the connection with this farewell."""
+    """Our side ends the connection with this frame."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
-        self.farewell = Farewell(code, reason)
+        self.frame = CloseFrame(code, reason)
 
 
 class Gateway:
@@ -50,10 +150,10 @@ class Gateway:
     def __init__(
         self,
         *,
-        world: World,
+        world: DiscordState,
         token: str,
         application_id: int,
-        switches: Switches,
+        switches: DiscordSwitches,
         faults: Faults,
         clock_s: Callable[[], float],
     ) -> None:
@@ -73,12 +173,12 @@ class Gateway:
     def is_connected(self) -> bool:
         return any(session.outlet is not None for session in self._sessions.values())
 
-    def dispatch(self, happening: Happening) -> None:
+    def dispatch(self, event: GatewayEvent) -> None:
         """To every session that asked for it and can still hear of it, now or after a RESUME."""
         self._forget_the_dead()
         for session in self._sessions.values():
-            if session.hears(happening):
-                session.dispatch(happening.name, happening.shape(session.reads_everything))
+            if session.hears(event):
+                session.dispatch(event.name, event.shape(session.reads_everything))
 
     # --- what a test or a fault may do to all connections
 
@@ -88,7 +188,7 @@ class Gateway:
             abort()
 
     def close(self, code: int) -> None:
-        self._say_to_all(Farewell(code))
+        self._say_to_all(CloseFrame(code))
 
     def ask_to_reconnect(self) -> None:
         """Op 7, as before a restart of Discord's servers."""
@@ -100,7 +200,7 @@ class Gateway:
         if not resumable:
             self._sessions.clear()
 
-    def _say_to_all(self, item: str | Farewell) -> None:
+    def _say_to_all(self, item: str | CloseFrame) -> None:
         for outlet in self._lines:
             outlet.put_nowait(item)
 
@@ -121,8 +221,8 @@ class Gateway:
         try:
             await self._converse(websocket, outlet)
         except _Closed as closed:
-            outlet.put_nowait(closed.farewell)
-            code = closed.farewell.code
+            outlet.put_nowait(closed.frame)
+            code = closed.frame.code
             await writer
         except WebSocketDisconnect as gone:
             code = gone.code
@@ -145,8 +245,7 @@ class Gateway:
             self._count_frame(recent)
             op, data = message.get("op"), message.get("d")
             if op == Op.HEARTBEAT:
-                if not self._faults.other.get("ignore_heartbeats"):
-                    outlet.put_nowait(frame(Op.HEARTBEAT_ACK))
+                outlet.put_nowait(frame(Op.HEARTBEAT_ACK))
             elif op == Op.IDENTIFY:
                 if session is not None:
                     raise _Closed(CloseCode.ALREADY_AUTHENTICATED, "Already authenticated.")
@@ -155,9 +254,7 @@ class Gateway:
                 session = self._resume(outlet, _mapping(data))
             elif session is None:
                 raise _Closed(CloseCode.NOT_AUTHENTICATED, "Not authenticated.")
-            elif op == Op.REQUEST_MEMBERS:
-                self._send_members(session, _mapping(data))
-            elif op not in (Op.PRESENCE, Op.VOICE_STATE):
+            elif op != Op.PRESENCE:
                 raise _Closed(CloseCode.UNKNOWN_OPCODE, "Unknown opcode.")
 
     async def _receive(self, websocket: WebSocket) -> Json:
@@ -246,7 +343,7 @@ class Gateway:
             outlet.put_nowait(frame(Op.INVALID_SESSION, False))
             return None
         if session.outlet is not None:  # the old socket has not noticed yet that it is dead
-            session.outlet.put_nowait(Farewell(CloseCode.UNKNOWN_ERROR))
+            session.outlet.put_nowait(CloseFrame(CloseCode.UNKNOWN_ERROR))
         for text in missed:
             outlet.put_nowait(text)
         session.outlet, session.lost_at_s = outlet, None
@@ -269,32 +366,12 @@ class Gateway:
             if session.lost_at_s is not None and session.lost_at_s < oldest_s:
                 del self._sessions[session.id]
 
-    def _send_members(self, session: Session, data: Json) -> None:
-        guild = self._world.guilds.get(int(data.get("guild_id", 0)))
-        if guild is None:
-            return
-        wanted = {int(str(user_id)) for user_id in _listed(data.get("user_ids"))}
-        prefix = str(data.get("query") or "").lower()
-        found = [
-            self._world.users[user_id]
-            for user_id in guild.member_ids
-            if (user_id in wanted if wanted else self._world.users[user_id].username.startswith(prefix))
-        ]
-        chunk: Json = {
-            "guild_id": str(guild.id),
-            "members": [shapes.member(self._world, guild, u) | {"user": shapes.user(u)} for u in found],
-            "chunk_index": 0,
-            "chunk_count": 1,
-            "not_found": [],
-        }
-        session.dispatch("GUILD_MEMBERS_CHUNK", chunk | ({"nonce": data["nonce"]} if "nonce" in data else {}))
-
 
 async def _write(websocket: WebSocket, outlet: Outlet) -> None:
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):  # the other side was faster
         while True:
             item = await outlet.get()
-            if isinstance(item, Farewell):
+            if isinstance(item, CloseFrame):
                 await websocket.close(item.code, item.reason)
                 return
             await websocket.send_text(item)
@@ -315,9 +392,138 @@ def _mapping(data: object) -> Json:
     return data
 
 
-def _listed(value: object) -> Iterator[object]:
-    """Discord takes one id or a list of them."""
-    if isinstance(value, list):
-        yield from value
-    elif value is not None:
-        yield value
+# --- what changed, told once to both who may know: the bot's gateway and the people's pages
+
+
+_LINK: Final = re.compile(r"https?://(\S+)")
+
+
+class DiscordEvents:
+    def __init__(
+        self, *, world: DiscordState, gateway: Gateway, audience: Audience, switches: DiscordSwitches, faults: Faults
+    ) -> None:
+        self._world = world
+        self._gateway = gateway
+        self._audience = audience
+        self._switches = switches
+        self._faults = faults
+        self.endpoint: Callable[[Json], None] | None = None
+
+    # --- messages
+
+    def said(self, message: Message) -> None:
+        """MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
+        is_inbound = message.author.id != self._world.bot.id
+        if is_inbound and self._faults.poison > 0:
+            self._faults.poison -= 1
+            self._to_bot(message, "MESSAGE_CREATE", only={"id", "channel_id", "content"})
+        self._to_bot(message, "MESSAGE_CREATE")
+        if is_inbound and self._faults.duplicate > 0:
+            self._faults.duplicate -= 1
+            self._to_bot(message, "MESSAGE_CREATE")
+        self._to_people(EventKind.SAID, message)
+        self._unfurl(message)
+
+    def changed(self, message: Message) -> None:
+        """MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
+        self._to_bot(message, "MESSAGE_UPDATE")
+        self._to_people(EventKind.EDITED, message)
+        self._unfurl(message)
+
+    def filled(self, message: Message) -> None:
+        """MESSAGE_UPDATE for the bot; for people it is there only now."""
+        self._to_bot(message, "MESSAGE_UPDATE")
+        self._to_people(EventKind.SAID, message)
+        self._unfurl(message)
+
+    def deleted(self, message: Message) -> None:
+        channel = self._world.channels[message.channel_id]
+        data: Json = {"id": str(message.id), "channel_id": str(channel.id)} | _guild_of(channel)
+        self._dispatch("MESSAGE_DELETE", data, channel, Intent.GUILD_MESSAGES, Intent.DIRECT_MESSAGES)
+        self._audience.tell(StageEvent(EventKind.DELETED, str(channel.id), message_id=str(message.id)))
+
+    def typing(self, channel: Channel, user: User) -> None:
+        """Show people that somebody types; no bot of ours asks to hear of it."""
+        self._audience.tell(StageEvent(EventKind.TYPING, str(channel.id), status=f"{user.shown_as} is typing"))
+
+    def _unfurl(self, message: Message) -> None:
+        """What stands behind a link is fetched and shown, in a new message and in one that gets other words."""
+        link = _LINK.search(message.content)
+        is_wanted = self._switches.sends_unfurls and not message.flags & MessageFlag.SUPPRESS_EMBEDS
+        if link is not None and is_wanted and not message.embeds:
+            message.embeds = [{"type": "link", "url": link.group(0), "title": link.group(1)}]
+            self._to_bot(message, "MESSAGE_UPDATE")
+
+    def _to_bot(self, message: Message, name: str, *, only: set[str] | None = None) -> None:
+        channel = self._world.channels[message.channel_id]
+
+        def shape(reads_everything: bool) -> Json:
+            data = shapes.message(self._world, message, reads_everything=reads_everything)
+            data["channel_type"] = channel.kind.value
+            if not message.flags & MessageFlag.EPHEMERAL:  # such a message names no guild
+                data |= _guild_of(channel)
+            if message.author.webhook_id is None:
+                data |= self._member(channel, message.author)
+            return data if only is None else {key: data[key] for key in only}
+
+        if not self._faults.blocked:
+            intent = Intent.DIRECT_MESSAGES if channel.is_dm else Intent.GUILD_MESSAGES
+            self._gateway.dispatch(GatewayEvent(name, shape, intent, channel.guild_id))
+
+    def _to_people(self, kind: EventKind, message: Message) -> None:
+        """A message that is still to be filled is only a sign that the bot works."""
+        if message.flags & MessageFlag.LOADING:
+            status = f"{message.author.shown_as} is thinking"
+            self._audience.tell(StageEvent(EventKind.TYPING, str(message.channel_id), status=status))
+            return
+        self._audience.tell(StageEvent(kind, str(message.channel_id), said=as_said(self._world, message)))
+
+    # --- places
+
+    def opened(self, channel: Channel) -> None:
+        """Tell of a guild channel, or of a direct chat, of which the bot hears nothing."""
+        if not channel.is_dm:
+            self._dispatch(
+                "CHANNEL_CREATE", shapes.channel(self._world, channel), channel, Intent.GUILDS, Intent.ALWAYS
+            )
+        self._audience.tell(StageEvent(EventKind.PLACE, str(channel.id)))
+
+    def thread_opened(self, thread: Channel) -> None:
+        data = shapes.channel(self._world, thread) | {"newly_created": True}
+        self._dispatch("THREAD_CREATE", data, thread, Intent.GUILDS, Intent.GUILDS)
+        self._audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
+
+    def thread_changed(self, thread: Channel) -> None:
+        self._dispatch("THREAD_UPDATE", shapes.channel(self._world, thread), thread, Intent.GUILDS, Intent.GUILDS)
+        self._audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
+
+    def interacted(self, interaction: Json, channel: Channel) -> None:
+        """INTERACTION_CREATE needs no intent; with an endpoint, the gateway tells nothing of interactions."""
+        if self.endpoint is not None:
+            self.endpoint(interaction)
+            return
+        times = 1
+        if self._faults.duplicate > 0:
+            self._faults.duplicate -= 1
+            times = 2
+        for _ in range(times):
+            self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
+
+    def failed(self, channel: Channel, user: User, why: str) -> None:
+        """What only the one sees whose interaction failed."""
+        self._audience.tell(StageEvent(EventKind.TOAST, str(channel.id), status=why, person_id=str(user.id)))
+
+    def _dispatch(self, name: str, data: Json, channel: Channel, in_guild: Intent, in_dm: Intent) -> None:
+        if self._faults.blocked:
+            return
+        intent = in_dm if channel.is_dm else in_guild
+        self._gateway.dispatch(GatewayEvent(name, lambda _: data, intent, channel.guild_id))
+
+    def _member(self, channel: Channel, user: User) -> Json:
+        if channel.guild_id is None:
+            return {}
+        return {"member": shapes.member(self._world, self._world.guilds[channel.guild_id], user)}
+
+
+def _guild_of(channel: Channel) -> Json:
+    return {} if channel.guild_id is None else {"guild_id": str(channel.guild_id)}

@@ -1,24 +1,251 @@
-"""Slash commands, what is suggested while they are typed, and buttons: a person asks, the app answers within three
-seconds and may go on for fifteen minutes.
+"""Slash commands, what is suggested while they are typed, and buttons.
+
+A person asks, the app answers within three seconds and may go on for fifteen minutes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import secrets
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
+
+import httpx
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from starlette.types import ASGIApp
 
 from channels.emulators.discord import shapes
 from channels.emulators.discord.api import FILE_BYTES_MAX
-from channels.emulators.discord.commands import is_offered
-from channels.emulators.discord.errors import Refused, unknown
-from channels.emulators.discord.herald import Herald
-from channels.emulators.discord.switches import Switches
-from channels.emulators.discord.world import Channel, Message, User, World
-from channels.emulators.traffic import Json
+from channels.emulators.discord.gateway import DiscordEvents
+from channels.emulators.discord.world import (
+    Channel,
+    DiscordRefusal,
+    DiscordState,
+    DiscordSwitches,
+    Message,
+    User,
+    invalid_form,
+    unknown,
+)
+from channels.emulators.stage import RECORDED_MAX, Json, MenuEntry
+
+# --- commands: what Discord takes as one, what it makes of it, and whom its clients offer it to
+
+
+COMMANDS_MAX: Final = 100
+OPTIONS_MAX: Final = 25
+CHOICES_MAX: Final = 25
+TEXT_MAX: Final = 100  # of descriptions, choices and their values
+COMMAND_CHARS_MAX: Final = 8000
+CHAT_INPUT: Final = 1
+IN_A_GUILD: Final = 0
+WITH_THE_BOT: Final = 1
+ADMINISTRATOR: Final = 1 << 3
+_STRING, _KNOWN_TYPES = 3, range(1, 12)
+_SUGGESTED_TYPES: Final = (_STRING, 4, 10)  # text and numbers
+_NAME: Final = re.compile(r"[-_'\w]{1,32}")
+_LOCALES: Final = frozenset(
+    {"bg", "cs", "da", "de", "el", "en-GB", "en-US", "es-419", "es-ES", "fi", "fr", "hi", "hr", "hu", "id", "it"}
+    | {"ja", "ko", "lt", "nl", "no", "pl", "pt-BR", "ro", "ru", "sv-SE", "th", "tr", "uk", "vi", "zh-CN", "zh-TW"}
+)
+
+
+def registered(body: Json, at: str = "") -> Json:
+    """A command with its defaults written out, without what only Discord knows. `at` is where errors are hung. Raises
+    `DiscordRefusal` 50035."""
+    kind = body.get("type") or CHAT_INPUT
+    name = body.get("name")
+    if kind == CHAT_INPUT:
+        _check_name(name, f"{at}name")
+        _check_text(body.get("description"), f"{at}description")
+    elif not isinstance(name, str) or not 1 <= len(name) <= 32:
+        raise invalid_form(f"{at}name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
+    options = [_option(option, f"{at}options.{number}.") for number, option in enumerate(_options(body, at))]
+    _check_options(options, at)
+    shape: Json = {
+        "type": kind,
+        "name": name,
+        "name_localizations": _localizations(body, "name_localizations", at, _check_name),
+        "description": body.get("description") or "",
+        "description_localizations": _localizations(body, "description_localizations", at, _check_text),
+        "default_member_permissions": _permissions(body.get("default_member_permissions"), at),
+        "dm_permission": body.get("dm_permission", True),
+        "contexts": _numbers(body.get("contexts"), (0, 1, 2), f"{at}contexts"),
+        "integration_types": _numbers(body.get("integration_types"), (0, 1), f"{at}integration_types") or [0],
+        "nsfw": bool(body.get("nsfw")),
+    }
+    if options:
+        shape["options"] = options
+    if _chars(shape) > COMMAND_CHARS_MAX:
+        raise invalid_form(f"{at}options", "APPLICATION_COMMAND_TOO_LARGE", "Command exceeds maximum size (8000)")
+    return shape
+
+
+def check_all(listed: Iterable[Json]) -> list[Json]:
+    """A list that takes the place of all commands. Raises `DiscordRefusal`."""
+    checked = [registered(body, f"{number}.") for number, body in enumerate(listed)]
+    if len(checked) > COMMANDS_MAX:
+        raise DiscordRefusal(400, 30032, f"Maximum number of application commands reached ({COMMANDS_MAX})")
+    seen: set[tuple[object, object]] = set()
+    for number, command in enumerate(checked):
+        if (command["type"], command["name"]) in seen:
+            message = "Application command names must be unique"
+            raise invalid_form(f"{number}.name", "APPLICATION_COMMANDS_DUPLICATE_NAME", message)
+        seen.add((command["type"], command["name"]))
+    return checked
+
+
+def check_choices(data: Mapping[str, Any]) -> list[Json]:
+    """What is suggested while somebody types. Raises `DiscordRefusal`."""
+    choices = data.get("choices")
+    if not isinstance(choices, list):
+        raise invalid_form("data.choices", "BASE_TYPE_REQUIRED", "This field is required")
+    if len(choices) > CHOICES_MAX:
+        raise invalid_form("data.choices", "BASE_TYPE_MAX_LENGTH", f"Must be {CHOICES_MAX} or fewer in length.")
+    for number, choice in enumerate(choices):
+        _check_text(choice.get("name"), f"data.choices.{number}.name")
+        if isinstance(choice.get("value"), str) and len(choice["value"]) > TEXT_MAX:
+            where = f"data.choices.{number}.value"
+            raise invalid_form(where, "BASE_TYPE_MAX_LENGTH", f"Must be {TEXT_MAX} or fewer in length.")
+    return choices
+
+
+def without_localizations(command: Json) -> Json:
+    """As it is listed for one who does not ask for them."""
+    kept = {key: value for key, value in command.items() if not key.endswith("_localizations")}
+    if "options" in kept:
+        kept["options"] = [without_localizations(option) for option in kept["options"]]
+    return kept
+
+
+def is_offered(command: Json, *, in_guild: bool, permissions: int) -> bool:
+    """Whether the client of one with these permissions shows it there."""
+    contexts = command["contexts"]
+    if contexts is None:
+        contexts = [IN_A_GUILD, WITH_THE_BOT] if command["dm_permission"] else [IN_A_GUILD]
+    if command["type"] != CHAT_INPUT or (IN_A_GUILD if in_guild else WITH_THE_BOT) not in contexts:
+        return False
+    needed = command["default_member_permissions"]
+    if not in_guild or needed is None or permissions & ADMINISTRATOR:
+        return True
+    return int(needed) != 0 and permissions & int(needed) == int(needed)
+
+
+def as_entry(command: Json, locale: str) -> MenuEntry:
+    """The command in the words of the client."""
+    options = command.get("options") or []
+    first = options[0] if options else {}
+    return MenuEntry(
+        command["name"],
+        _said(command, "description", locale),
+        _said(first, "name", locale) if first else "",
+        bool(first.get("autocomplete")),
+    )
+
+
+def _said(shape: Json, field: str, locale: str) -> str:
+    return str((shape.get(f"{field}_localizations") or {}).get(locale, shape[field]))
+
+
+def _options(body: Json, at: str) -> list[Json]:
+    options = body.get("options") or []
+    if not isinstance(options, list) or len(options) > OPTIONS_MAX:
+        raise invalid_form(f"{at}options", "BASE_TYPE_MAX_LENGTH", f"Must be {OPTIONS_MAX} or fewer in length.")
+    return options
+
+
+def _option(option: Json, at: str) -> Json:
+    if option.get("type") not in _KNOWN_TYPES:
+        raise invalid_form(
+            f"{at}type", "BASE_TYPE_CHOICES", "Value must be one of (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)."
+        )
+    _check_name(option.get("name"), f"{at}name")
+    _check_text(option.get("description"), f"{at}description")
+    shape: Json = {
+        "type": option["type"],
+        "name": option["name"],
+        "name_localizations": _localizations(option, "name_localizations", at, _check_name),
+        "description": option["description"],
+        "description_localizations": _localizations(option, "description_localizations", at, _check_text),
+    }
+    if option.get("autocomplete") and (option.get("choices") or option["type"] not in _SUGGESTED_TYPES):
+        code = "APPLICATION_COMMAND_OPTIONS_AUTOCOMPLETE_INVALID"
+        raise invalid_form(f"{at}autocomplete", code, "Autocomplete is not possible for this option.")
+    kept = ("required", "autocomplete", "choices", "min_value", "max_value", "min_length", "max_length")
+    return shape | {name: option[name] for name in kept if option.get(name)}
+
+
+def _check_options(options: list[Json], at: str) -> None:
+    names = [option["name"] for option in options]
+    for number, option in enumerate(options):
+        if option["name"] in names[:number]:
+            code = "APPLICATION_COMMAND_OPTIONS_NAME_ALREADY_EXISTS"
+            raise invalid_form(f"{at}options.{number}.name", code, "Option name already exists")
+        if option.get("required") and any(not before.get("required") for before in options[:number]):
+            code = "APPLICATION_COMMAND_OPTIONS_REQUIRED_INVALID"
+            raise invalid_form(f"{at}options.{number}", code, "Required options must be placed before non-required")
+
+
+def _check_name(name: object, at: str) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name != name.lower():
+        raise invalid_form(at, "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
+
+
+def _check_text(text: object, at: str) -> None:
+    if not isinstance(text, str) or not 1 <= len(text) <= TEXT_MAX:
+        raise invalid_form(at, "BASE_TYPE_BAD_LENGTH", f"Must be between 1 and {TEXT_MAX} in length.")
+
+
+def _localizations(body: Json, field: str, at: str, check: Callable[[object, str], None]) -> Json | None:
+    given = body.get(field)
+    if not given:
+        return None
+    for locale, text in given.items():
+        if locale not in _LOCALES:
+            raise invalid_form(
+                f"{at}{field}.{locale}", "ENUM_TYPE_COERCE", f'Value "{locale}" is not a valid enum value.'
+            )
+        check(text, f"{at}{field}.{locale}")
+    return dict(given)
+
+
+def _permissions(given: object, at: str) -> str | None:
+    if given is None:
+        return None
+    if not str(given).isdecimal():
+        where = f"{at}default_member_permissions"
+        raise invalid_form(where, "NUMBER_TYPE_COERCE", f'Value "{given}" is not int.')
+    return str(given)
+
+
+def _numbers(given: object, allowed: tuple[int, ...], at: str) -> list[int] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or any(number not in allowed for number in given):
+        raise invalid_form(at, "BASE_TYPE_CHOICES", f"Value must be one of {allowed}.")
+    return list(given)
+
+
+def _chars(shape: Json) -> int:
+    """Names, descriptions and values, of a localization the longest."""
+    return sum(_texts(shape)) + sum(_chars(option) for option in shape.get("options") or [])
+
+
+def _texts(shape: Json) -> Iterator[int]:
+    for name in ("name", "description"):
+        said = [str(shape[name]), *(shape.get(f"{name}_localizations") or {}).values()]
+        yield max(map(len, said))
+    for choice in shape.get("choices") or []:
+        yield len(str(choice["name"])) + len(str(choice["value"]))
+
+
+# --- interactions
+
 
 NOT_ANSWERED: Final = "The application did not respond"
 EVERY_PERMISSION: Final = int(shapes.EVERYTHING)
@@ -64,43 +291,40 @@ class Interaction:
         await self._answering.wait()
 
 
-class Interactions:
+class DiscordInteractions:
     """Begins interactions and finds them again by their token. `clock_s` gives seconds."""
 
     def __init__(
         self,
         *,
-        world: World,
-        herald: Herald,
-        switches: Switches,
+        world: DiscordState,
+        events: DiscordEvents,
+        switches: DiscordSwitches,
         application_id: int,
         clock_s: Callable[[], float],
     ) -> None:
         self._world = world
-        self._herald = herald
+        self._events = events
         self._switches = switches
         self._application_id = application_id
         self._clock_s = clock_s
         self._by_token: dict[str, Interaction] = {}
         self._suggested: dict[tuple[int, str], list[Json]] = {}  # by person and command
-        self.commands: dict[int | None, list[Json]] = {}  # registered commands by guild, None for everywhere
+        self.commands: list[Json] = []  # as registered
         self.permissions: dict[int, int] = {}  # of people in the guild, where they are not all
 
     # --- what people do
 
     def run_command(self, person_id: str, place_id: str, name: str, **options: Option) -> Interaction:
         """A person runs `/name`. The command need not be registered."""
-        data = self._command_data(name, [_option(*option) for option in options.items()])
+        data = self._command_data(name, [_option_of(*option) for option in options.items()])
         return self._ask(InteractionKind.COMMAND, person_id, place_id, data)
 
     def offered(self, person_id: str, place_id: str) -> list[Json]:
-        """The commands that the person's client shows there; a guild's own hide those of the same name."""
-        channel = self._world.channels[int(place_id)]
-        known = {command["name"]: command for command in self.commands.get(None, [])}
-        if channel.guild_id is not None:
-            known |= {command["name"]: command for command in self.commands.get(channel.guild_id, [])}
-        power, in_guild = self._power_of(int(person_id)), channel.guild_id is not None
-        return [command for command in known.values() if is_offered(command, in_guild=in_guild, permissions=power)]
+        """List the commands that the person's client shows there."""
+        power = self._power_of(int(person_id))
+        in_guild = self._world.channels[int(place_id)].guild_id is not None
+        return [command for command in self.commands if is_offered(command, in_guild=in_guild, permissions=power)]
 
     def invoke(self, person_id: str, place_id: str, name: str, argument: str) -> Interaction:
         """Choose an offered command, with its first option if there is an argument. Raises `ValueError`."""
@@ -141,17 +365,17 @@ class Interactions:
         token = secrets.token_urlsafe(48)
         asked = Interaction(self._world.new_id(), token, kind, channel, user, self._clock_s(), data, source)
         self._by_token[token] = asked
-        self._herald.interacted(self._shape(asked), channel)
+        self._events.interacted(self._shape(asked), channel)
         if kind is InteractionKind.COMMAND:
             asyncio.get_running_loop().call_later(self._switches.first_answer_s, self._miss, asked)
         return asked
 
     def _miss(self, asked: Interaction) -> None:
         if not asked.is_answered:
-            self._herald.failed(asked.channel, asked.user, NOT_ANSWERED)
+            self._events.failed(asked.channel, asked.user, NOT_ANSWERED)
 
     def _command_data(self, name: str, options: list[Json]) -> Json:
-        registered = [command for group in self.commands.values() for command in group if command["name"] == name]
+        registered = [command for command in self.commands if command["name"] == name]
         command_id = registered[0]["id"] if registered else str(self._world.new_id())
         data: Json = {"id": command_id, "name": name, "type": 1}
         return data | {"options": options} if options else data
@@ -209,25 +433,25 @@ class Interactions:
     # --- what the app finds again
 
     def to_answer(self, interaction_id: int, token: str) -> Interaction:
-        """For the first callback. Raises `Refused`: 10062 when it comes too late, 40060 when it comes again."""
+        """For the first callback. Raises `DiscordRefusal`: 10062 when it comes too late, 40060 when it comes again."""
         asked = self._by_token.get(token)
         if asked is None or asked.id != interaction_id:
             raise unknown("interaction")
         if asked.is_answered:
-            raise Refused(400, 40060, "Interaction has already been acknowledged.")
+            raise DiscordRefusal(400, 40060, "Interaction has already been acknowledged.")
         if self._clock_s() - asked.asked_s > self._switches.first_answer_s:
             raise unknown("interaction")
         return asked
 
     def to_follow(self, application_id: int, token: str) -> Interaction:
-        """For what comes after. Raises `Refused`: 10015 for no answer yet, 50027 for a dead token."""
+        """For what comes after. Raises `DiscordRefusal`: 10015 for no answer yet, 50027 for a dead token."""
         asked = self._by_token.get(token)
         if application_id != self._application_id or asked is None or not asked.is_answered:
             raise unknown("Webhook")
         if self._switches.refuses_links is not None:
             raise self._switches.refuses_links
         if self._clock_s() - asked.asked_s > self._switches.token_life_s:
-            raise Refused(401, 50027, "Invalid Webhook Token")
+            raise DiscordRefusal(401, 50027, "Invalid Webhook Token")
         return asked
 
     def metadata(self, asked: Interaction) -> Json:
@@ -251,5 +475,77 @@ def _typed(option: Json, value: Option) -> Json:
     return {"name": option["name"], "type": option["type"], "value": value}
 
 
-def _option(name: str, value: Option) -> Json:
+def _option_of(name: str, value: Option) -> Json:
     return {"name": name, "type": _OPTION_TYPES[type(value)], "value": value}
+
+
+# --- signed requests to the application's own endpoint, whose answer is the first callback
+
+
+ANSWER_WITHIN_S: Final = 3.0
+_USER_AGENT: Final = "Discord-DiscordInteractions/1.0 (+https://discord.com)"
+_OK: Final = 200
+_ACCEPTED: Final = 202
+
+
+class HttpInteractions:
+    """Posts to `url`; `api` is Discord's own, which takes what the endpoint answers as if it had been posted there."""
+
+    def __init__(
+        self, *, url: str, key: Ed25519PrivateKey, application_id: int, api: ASGIApp, clock_s: Callable[[], float]
+    ) -> None:
+        self.url = url
+        self._key = key
+        self._application_id = application_id
+        self._clock_s = clock_s
+        self._out = httpx.AsyncClient(trust_env=False, timeout=ANSWER_WITHIN_S)
+        self._in = httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://discord.invalid/api/v10")
+        self._under_way: set[asyncio.Task[None]] = set()
+        self.failures: deque[str] = deque(maxlen=RECORDED_MAX)  # why people saw "This interaction failed"
+
+    async def verify(self) -> bool:
+        """The check when the URL is saved in the portal: a PING is answered, one with a wrong signature refused."""
+        ping = {"id": "1", "application_id": str(self._application_id), "type": 1, "token": "ping", "version": 1}
+        try:
+            good, bad = await self._post(ping), await self._post(ping, is_genuine=False)
+            return good.status_code == _OK and good.json().get("type") == 1 and bad.status_code == 401
+        except (httpx.HTTPError, ValueError):
+            return False
+
+    def send(self, interaction: Json) -> None:
+        """Once; nobody tries again."""
+        task = asyncio.create_task(self._send(interaction))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _send(self, interaction: Json) -> None:
+        try:
+            answer = await self._post(interaction)
+            if answer.status_code not in (_OK, _ACCEPTED):
+                self.failures.append(f"answered {answer.status_code}")
+            elif answer.content:
+                path = f"/interactions/{interaction['id']}/{interaction['token']}/callback"
+                taken = await self._in.post(path, json=answer.json())
+                if not taken.is_success:
+                    self.failures.append(f"the answer is refused: {taken.text}")
+        except (httpx.HTTPError, ValueError) as error:
+            self.failures.append(type(error).__name__)
+
+    async def _post(self, payload: Json, *, is_genuine: bool = True) -> httpx.Response:
+        body, timestamp = json.dumps(payload).encode(), str(int(self._clock_s()))
+        key = self._key if is_genuine else Ed25519PrivateKey.generate()
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": _USER_AGENT,
+            "X-Signature-Timestamp": timestamp,
+            "X-Signature-Ed25519": key.sign(timestamp.encode() + body).hex(),
+        }
+        return await self._out.post(self.url, content=body, headers=headers)
+
+    async def aclose(self) -> None:
+        """Give up on what is still under way."""
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._out.aclose()
+        await self._in.aclose()

@@ -1,4 +1,4 @@
-"""World to wire: Discord's JSON objects, with every field that its own documents call required."""
+"""DiscordState to wire: Discord's JSON objects, with every field that its own documents call required."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from urllib.parse import quote
 from channels.emulators.discord.world import (
     Channel,
     ChannelKind,
+    DiscordState,
     File,
     Guild,
     Message,
     MessageFlag,
     MessageKind,
     User,
-    World,
 )
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
 
 EVERYTHING: Final = str((1 << 50) - 1)  # a permissions bit set with every named permission
 CDN_LIFE_S: Final = 24 * 3600  # signed attachment links die after about a day
@@ -55,11 +55,11 @@ def user(who: User) -> Json:
     }
 
 
-def own_user(world: World) -> Json:
+def own_user(world: DiscordState) -> Json:
     return user(world.bot) | {"verified": True, "mfa_enabled": True, "flags": 0, "email": None, "locale": "en-US"}
 
 
-def member(world: World, guild: Guild, who: User) -> Json:
+def member(world: DiscordState, guild: Guild, who: User) -> Json:
     """A guild member without its user."""
     return {
         "nick": None,
@@ -94,13 +94,13 @@ def role(role_id: int, name: str, *, bot_id: int | None = None) -> Json:
     return shape if bot_id is None else shape | {"tags": {"bot_id": str(bot_id)}}
 
 
-def roles(world: World, guild: Guild) -> list[Json]:
+def roles(world: DiscordState, guild: Guild) -> list[Json]:
     """@everyone, whose id is the guild's, the bot's managed role, which shares the bot's name, and what people have."""
     named = [role(role_id, name) for role_id, name in guild.role_names.items()]
     return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id), *named]
 
 
-def channel(world: World, place: Channel) -> Json:
+def channel(world: DiscordState, place: Channel) -> Json:
     last = str(max(place.messages)) if place.messages else None
     if place.is_thread:
         return _thread(world, place, last)
@@ -122,7 +122,7 @@ def channel(world: World, place: Channel) -> Json:
     return shape | {"available_tags": []} if place.kind is ChannelKind.FORUM else shape
 
 
-def _thread(world: World, place: Channel, last: str | None) -> Json:
+def _thread(world: DiscordState, place: Channel, last: str | None) -> Json:
     count = len(place.messages)
     shape: Json = {
         "id": str(place.id),
@@ -152,7 +152,7 @@ def thread_member(place: Channel, user_id: int) -> Json:
     return {"id": str(place.id), "user_id": str(user_id), "join_timestamp": timestamp(place.created_ms), "flags": 0}
 
 
-def guild(world: World, place: Guild) -> Json:
+def guild(world: DiscordState, place: Guild) -> Json:
     """The guild as REST gives it."""
     return {
         "id": str(place.id),
@@ -191,7 +191,7 @@ def guild(world: World, place: Guild) -> Json:
     }
 
 
-def guild_create(world: World, place: Guild) -> Json:
+def guild_create(world: DiscordState, place: Guild) -> Json:
     """GUILD_CREATE: the guild with what is in it. Without the presence intent, of the members only the bot itself."""
     return guild(world, place) | {
         "unavailable": False,
@@ -209,7 +209,7 @@ def guild_create(world: World, place: Guild) -> Json:
     }
 
 
-def application(world: World, application_id: int, *, has_message_content: bool) -> Json:
+def application(world: DiscordState, application_id: int, *, has_message_content: bool) -> Json:
     owner = next((u for u in world.users.values() if not u.is_bot), world.bot)
     return {
         "id": str(application_id),
@@ -234,7 +234,7 @@ def link_signature(file_id: int, expires: str) -> str:
     return hashlib.sha256(f"{file_id}:{expires}".encode()).hexdigest()
 
 
-def attachment(world: World, channel_id: int, file: File, *, is_voice: bool = False) -> Json:
+def attachment(world: DiscordState, channel_id: int, file: File, *, is_voice: bool = False) -> Json:
     """A file with its signed link; `ex` is the hour it dies, in hexadecimal seconds."""
     now_s = world.now_ms() // 1000
     expires = f"{now_s + CDN_LIFE_S:x}"
@@ -256,7 +256,7 @@ def attachment(world: World, channel_id: int, file: File, *, is_voice: bool = Fa
     return shape if file.description is None else shape | {"description": file.description}
 
 
-def message(world: World, said: Message, *, reads_everything: bool) -> Json:
+def message(world: DiscordState, said: Message, *, reads_everything: bool) -> Json:
     """A message as the bot gets it.
 
     Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor
@@ -271,28 +271,26 @@ def message(world: World, said: Message, *, reads_everything: bool) -> Json:
         "content": said.content if is_open else "",
         "timestamp": timestamp(said.at_ms),
         "edited_timestamp": None if said.edited_ms is None else timestamp(said.edited_ms),
-        "tts": said.tts,
+        "tts": False,
         "mention_everyone": said.mentions_everyone,
         "mentions": [user(world.users[u]) for u in said.user_mentions if u in world.users],
         "mention_roles": [str(r) for r in said.role_mentions],
         "attachments": _attachments(world, said) if is_open else [],
         "embeds": said.embeds if is_open and not said.flags & MessageFlag.SUPPRESS_EMBEDS else [],
         "components": said.components if is_open else [],
-        "pinned": said.pinned,
+        "pinned": False,
         "flags": said.flags,
     }
     shape |= _relations(world, said, reads_everything=reads_everything)
-    if said.reactions:
-        shape["reactions"] = [_reaction(world, emoji, users) for emoji, users in said.reactions.items()]
     return shape
 
 
-def _attachments(world: World, said: Message) -> list[Json]:
+def _attachments(world: DiscordState, said: Message) -> list[Json]:
     is_voice = bool(said.flags & MessageFlag.VOICE)
     return [attachment(world, said.channel_id, file, is_voice=is_voice) for file in said.files]
 
 
-def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:
+def _relations(world: DiscordState, said: Message, *, reads_everything: bool) -> Json:
     shape: Json = {}
     is_open = reads_everything or world.addresses_bot(said)
     if said.nonce is not None:
@@ -314,24 +312,7 @@ def _relations(world: World, said: Message, *, reads_everything: bool) -> Json:
     return shape
 
 
-def _snapshot(world: World, said: Message) -> Json:
+def _snapshot(world: DiscordState, said: Message) -> Json:
     """What a forward shows of a message: neither who wrote it, nor where."""
     whole = message(world, said, reads_everything=True)
     return {name: whole[name] for name in _SNAPSHOT}
-
-
-def _reaction(world: World, emoji: str, users: list[int]) -> Json:
-    return {
-        "count": len(users),
-        "count_details": {"burst": 0, "normal": len(users)},
-        "me": world.bot.id in users,
-        "me_burst": False,
-        "burst_colors": [],
-        "emoji": partial_emoji(emoji),
-    }
-
-
-def partial_emoji(emoji: str) -> Json:
-    """A Unicode emoji, or a custom one written `name:id`."""
-    name, _, emoji_id = emoji.partition(":")
-    return {"id": emoji_id or None, "name": name}

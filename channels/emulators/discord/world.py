@@ -1,4 +1,4 @@
-"""The state of the emulated Discord: users, guilds, channels, messages, and the ids that order them."""
+"""The state of the emulated Discord, what its owner may choose, and the errors of its API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,147 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
+
+# --- errors: an HTTP status, a JSON code and a message
+
+
+class DiscordRefusal(Exception):
+    """The request is answered with this error."""
+
+    def __init__(self, status: int, code: int, message: str, errors: Json | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.errors = errors
+
+    def body(self) -> Json:
+        body: Json = {"message": self.message, "code": self.code}
+        return body if self.errors is None else body | {"errors": self.errors}
+
+
+def unauthorized() -> DiscordRefusal:
+    return DiscordRefusal(401, 0, "401: Unauthorized")
+
+
+def no_such_route() -> DiscordRefusal:
+    return DiscordRefusal(404, 0, "404: Not Found")
+
+
+_UNKNOWN: Final = {
+    "Application": 10002,
+    "Channel": 10003,
+    "Guild": 10004,
+    "Member": 10007,
+    "Message": 10008,
+    "User": 10013,
+    "Webhook": 10015,
+    "interaction": 10062,
+    "application command": 10063,
+}
+
+
+def unknown(what: str) -> DiscordRefusal:
+    """404 `Unknown Channel` and its like."""
+    return DiscordRefusal(404, _UNKNOWN[what], f"Unknown {what}")
+
+
+def invalid_form(path: str, code: str, message: str) -> DiscordRefusal:
+    """400 / 50035 with the error hung under the field it is about; `path` is dotted."""
+    errors: Json = {"_errors": [{"code": code, "message": message}]}
+    for part in reversed(path.split(".")):
+        errors = {part: errors}
+    return DiscordRefusal(400, 50035, "Invalid Form Body", errors)
+
+
+def empty_message() -> DiscordRefusal:
+    return DiscordRefusal(400, 50006, "Cannot send an empty message")
+
+
+_FORBIDDEN: Final = {
+    50001: "Missing Access",
+    50003: "Cannot execute action on a DM channel",
+    50005: "Cannot edit a message authored by another user",
+    50007: "Cannot send messages to this user",
+    50013: "Missing Permissions",
+    50021: "Cannot execute action on a system message",
+}
+
+
+def forbidden(code: int) -> DiscordRefusal:
+    return DiscordRefusal(403, code, _FORBIDDEN.get(code, "Missing Permissions"))
+
+
+# --- where Discord's documents are unsure, or leave a choice to the owner of the bot: one switch each
+
+
+RateTable = dict[str, tuple[int, float]]
+
+
+def vendor_rates() -> RateTable:
+    """Requests per seconds in one bucket, as third parties measured them; Discord announces, never promises them."""
+    return {
+        "create_message": (5, 5.0),
+        "edit_message": (5, 5.0),
+        "delete_message": (5, 1.0),
+        "read_messages": (10, 5.0),
+        "typing": (5, 5.0),
+        "create_thread": (50, 300.0),
+        "rename": (2, 600.0),
+        "webhook": (5, 2.0),
+        "other": (50, 1.0),
+    }
+
+
+@dataclass(slots=True)
+class DiscordSwitches:
+    """May be changed at any time; each is read where it matters.
+
+    - `rates` by kind of request; empty it for no limits per route. `global_per_s` 0 means no global limit.
+    - `nonce_window_s`: how long `enforce_nonce` remembers; Discord says only "the past few minutes".
+    - `has_message_content`: the privileged intent is granted in the portal. Without it a session that asks for
+      it ends with 4014, and REST and gateway blank what the bot may not read.
+    - `sends_unfurls`: a message with a link is followed by a MESSAGE_UPDATE that is no edit.
+    - `refuses_replies`: how a message of the bot that names the one it answers is refused (160002 where the history
+      is closed to it); None takes it.
+    - `refuses_edits`: how a change of the bot's own message is refused; None takes it.
+    - `refuses_links`: how whatever follows the first answer to an interaction is refused; None takes it.
+    - `says_little`: the API answers of a message only its id, its place, its words and its nonce.
+    - `hides_threads`: a session begins without a word of threads, as if all of them were asleep.
+    - `moderates`: the bot may delete what others wrote, and change the threads of others.
+    - `first_answer_s`, `token_life_s`: how long an interaction waits for its first answer, and for all others.
+    - `heartbeat_ms`, `resume_window_s`: how long a gateway session lives without word from the client.
+    - `sessions_left`: the IDENTIFY budget of the day.
+    - `shards`: how many connections `GET /gateway/bot` recommends; `max_concurrency` of them may identify at a time.
+    - `refuses_sockets` n: the next n websockets get no handshake, as from a server that is down.
+    - `drops_after_hello` n: the next n websockets are closed (4000) right after HELLO.
+    """
+
+    rates: RateTable = field(default_factory=vendor_rates)
+    global_per_s: int = 50
+    nonce_window_s: float = 180.0
+    has_message_content: bool = True
+    sends_unfurls: bool = False
+    refuses_replies: DiscordRefusal | None = None
+    refuses_edits: DiscordRefusal | None = None
+    refuses_links: DiscordRefusal | None = None
+    says_little: bool = False
+    hides_threads: bool = False
+    moderates: bool = False
+    first_answer_s: float = 3.0
+    token_life_s: float = 15 * 60.0
+    heartbeat_ms: int = 41_250
+    resume_window_s: float = 180.0
+    sessions_left: int = 1000
+    shards: int = 1
+    max_concurrency: int = 1
+    refuses_sockets: int = 0
+    drops_after_hello: int = 0
+
+
+# --- users, guilds, channels, messages, and the ids that order them
+
 
 DISCORD_EPOCH_MS: Final = 1_420_070_400_000  # first second of 2015: snowflakes count from here
 
@@ -15,17 +155,13 @@ DISCORD_EPOCH_MS: Final = 1_420_070_400_000  # first second of 2015: snowflakes 
 class ChannelKind(IntEnum):
     TEXT = 0
     DM = 1
-    ANNOUNCEMENT = 5
     PUBLIC_THREAD = 11
-    PRIVATE_THREAD = 12
     FORUM = 15
 
 
 class MessageKind(IntEnum):
     DEFAULT = 0
     NAME_CHANGED = 4
-    PINNED = 6
-    JOINED = 7
     THREAD_CREATED = 18
     REPLY = 19
     COMMAND_ANSWER = 20
@@ -40,7 +176,6 @@ class MessageFlag(IntEnum):
     SILENT = 1 << 12
     VOICE = 1 << 13
     HAS_SNAPSHOT = 1 << 14
-    COMPONENTS_V2 = 1 << 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +215,11 @@ class Message:
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
     flags: int = 0
-    tts: bool = False
-    pinned: bool = False
     nonce: str | None = None
     reference: Json | None = None
     interaction: Json | None = None
     command: str = ""  # the name of the one that it answers
     passed_on: Message | None = None  # a copy of the message that this one forwards
-    reactions: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -114,7 +246,7 @@ class Channel:
 
     @property
     def is_thread(self) -> bool:
-        return self.kind in (ChannelKind.PUBLIC_THREAD, ChannelKind.PRIVATE_THREAD)
+        return self.kind is ChannelKind.PUBLIC_THREAD
 
     @property
     def takes_messages(self) -> bool:
@@ -133,7 +265,7 @@ class Guild:
     roles_of: dict[int, list[int]] = field(default_factory=dict)  # by the member
 
 
-class World:
+class DiscordState:
     """Everything that exists. Ids are snowflakes: unique everywhere and growing with time.
 
     `clock_s` gives Unix seconds.
@@ -195,7 +327,6 @@ class World:
         name: str,
         *,
         owner_id: int,
-        kind: ChannelKind = ChannelKind.PUBLIC_THREAD,
         started_from: Message | None = None,
         auto_archive_min: int = 1440,
     ) -> Channel:
@@ -203,7 +334,7 @@ class World:
         return self._keep(
             Channel(
                 id=started_from.id if started_from else self.new_id(),
-                kind=kind,
+                kind=ChannelKind.PUBLIC_THREAD,
                 name=name,
                 guild_id=parent.guild_id,
                 parent_id=parent.id,

@@ -38,12 +38,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
+import httpx
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -52,16 +55,151 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from channels.emulators.playground.asked import Refused, files_of, json_body, optional_text, switch, text_of
-from channels.emulators.playground.sessions import SessionSource, SessionsUnreachable
 from channels.emulators.stage import (
+    Faults,
     LanguageStage,
     MenuStage,
     PlaceKind,
+    SharedFile,
     Stage,
     StageEvent,
     ThreadStage,
 )
+
+# --- what a request asks for: read and checked once, or refused with a sentence
+
+
+BODY_BYTES_MAX: Final = 256 * 1024
+_HALF: Final = re.compile(r"[\ud800-\udfff]")  # of a character that a client cut in two: no answer could hold it
+_FAULTS: Final = {each.name for each in fields(Faults)}
+
+
+class BadRequest(Exception):
+    """A call of the control API was refused; the message is fit to be shown."""
+
+    def __init__(self, why: str, status: int = 400) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+async def json_body(request: Request, *, bytes_max: int = BODY_BYTES_MAX) -> dict[str, Any]:
+    """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise BadRequest("the body must be application/json")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > bytes_max:
+            raise BadRequest(f"the body is larger than {bytes_max} bytes")
+    try:
+        given = json.loads(body or b"{}")
+    except ValueError:
+        raise BadRequest("the body is not JSON") from None
+    if not isinstance(given, dict):
+        raise BadRequest("the body must be a JSON object")
+    return given
+
+
+def files_of(given: object) -> tuple[SharedFile, ...]:
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise BadRequest("files must be a list of objects")
+    try:
+        return tuple(
+            SharedFile(text_of(each, "name"), text_of(each, "media_type"), b64decode(each["base64"], validate=True))
+            for each in given
+        )
+    except (KeyError, TypeError, ValueError):
+        raise BadRequest("base64 must hold the bytes of a file") from None
+
+
+def text_of(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadRequest(f"{name} must be text")
+    if _HALF.search(value):
+        raise BadRequest(f"{name} holds half a character")
+    return value
+
+
+def optional_text(given: Mapping[str, Any], name: str) -> str | None:
+    return None if given.get(name) in (None, "") else text_of(given, name)
+
+
+def switch(faults: Faults, given: Mapping[str, Any]) -> None:
+    """Set the named fields, all or none of them."""
+    for name, value in given.items():
+        if name not in _FAULTS:
+            raise BadRequest(f"no fault is called {name!r}")
+        if name == "other":
+            if not isinstance(value, dict) or not all(isinstance(each, int | float) for each in value.values()):
+                raise BadRequest("other must map names to numbers")
+        elif not isinstance(value, type(getattr(faults, name))) and not (
+            isinstance(getattr(faults, name), float) and isinstance(value, int)
+        ):
+            raise BadRequest(f"{name} must be a {type(getattr(faults, name)).__name__}")
+    for name, value in given.items():
+        if name == "other":
+            faults.other.update(value)
+        else:
+            setattr(faults, name, value)
+
+
+# --- the bot's own sessions, fetched from its admin API behind a bearer token
+
+
+FETCH_TIMEOUT_S: Final = 3.0
+SESSIONS_SHOWN_MAX: Final = 100
+SHOWN: Final = ("id", "key", "title", "channel", "status", "parent_session_id", "updated_at", "message_count")
+
+
+class SessionsUnreachable(Exception):
+    """The admin API did not give its sessions; the message is fit to be shown."""
+
+
+class SessionSource(Protocol):
+    @property
+    def board_url(self) -> str:
+        """Where the operator watches sub-agents at work."""
+        ...
+
+    async def sessions(self) -> list[dict[str, object]]:
+        """The newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AdminSessions:
+    """`GET {base_url}/api/sessions`; the token stays on this side of the page."""
+
+    base_url: str
+    token: str
+
+    @property
+    def board_url(self) -> str:
+        return f"{self.base_url.rstrip('/')}/tasks"
+
+    async def sessions(self) -> list[dict[str, object]]:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        try:
+            async with httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, trust_env=False) as client:
+                url = f"{self.base_url.rstrip('/')}/api/sessions"
+                answer = await client.get(url, headers=headers, params={"limit": SESSIONS_SHOWN_MAX})
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise SessionsUnreachable("the admin API cannot be reached") from None
+        if answer.status_code != httpx.codes.OK:
+            raise SessionsUnreachable(f"the admin API answered {answer.status_code}")
+        try:
+            given = answer.json()
+        except ValueError:
+            raise SessionsUnreachable("the admin API did not answer in JSON") from None
+        rows = given.get("sessions", given.get("items", [])) if isinstance(given, dict) else given
+        if not isinstance(rows, list):
+            raise SessionsUnreachable("the admin API answered something else than sessions")
+        return [{name: row.get(name) for name in SHOWN} for row in rows[:SESSIONS_SHOWN_MAX] if isinstance(row, dict)]
+
+
+# --- the page and its calls
+
 
 STATIC: Final = Path(__file__).parent / "static"
 SAID_BYTES_MAX: Final = 64 * 1024 * 1024  # with files, in base64: one more than any platform hands to a bot
@@ -135,7 +273,7 @@ class Playground:
         try:
             kind = PlaceKind(text_of(given, "kind"))
         except ValueError:
-            raise Refused("kind must be 'group' or 'thread'") from None
+            raise BadRequest("kind must be 'group' or 'thread'") from None
         return asdict(stage.add_place(kind, text_of(given, "title"), parent_id=optional_text(given, "parent_id")))
 
     async def _messages(self, request: Request) -> object:
@@ -156,7 +294,7 @@ class Playground:
         try:
             number = int(asked.get("number", "0"))
             file = self._stage(request).file(asked.get("message", ""), asked.get("place", ""), number)
-        except (Refused, KeyError, ValueError):
+        except (BadRequest, KeyError, ValueError):
             return JSONResponse({"error": "there is no such file"}, 404)
         headers = {
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='', errors='replace')}",
@@ -204,7 +342,7 @@ class Playground:
     async def _thread(self, request: Request) -> object:
         stage, given = self._stage(request), await json_body(request)
         if not isinstance(stage, ThreadStage):
-            raise Refused("this platform opens no threads from messages")
+            raise BadRequest("this platform opens no threads from messages")
         names = ("person_id", "place_id", "message_id", "title")
         return asdict(stage.thread_from(*(text_of(given, name) for name in names)))
 
@@ -217,7 +355,7 @@ class Playground:
     async def _language(self, request: Request) -> object:
         stage, given = self._stage(request), await json_body(request)
         if not isinstance(stage, LanguageStage):
-            raise Refused("clients of this platform do not say their language")
+            raise BadRequest("clients of this platform do not say their language")
         stage.set_language(text_of(given, "person_id"), text_of(given, "language"))
         return {}
 
@@ -285,13 +423,13 @@ class Playground:
         platform = request.path_params["platform"]
         stage = self._stages.get(platform)
         if stage is None:
-            raise Refused(f"no platform is called {platform!r}", 404)
+            raise BadRequest(f"no platform is called {platform!r}", 404)
         return stage
 
     def _menu_stage(self, request: Request) -> MenuStage:
         stage = self._stage(request)
         if not isinstance(stage, MenuStage):
-            raise Refused("this platform has no menu of commands")
+            raise BadRequest("this platform has no menu of commands")
         return stage
 
 
@@ -299,7 +437,7 @@ def _answered(handler: Callable[[Request], Awaitable[object]]) -> Callable[[Requ
     async def endpoint(request: Request) -> Response:
         try:
             return JSONResponse(await handler(request))
-        except Refused as refusal:
+        except BadRequest as refusal:
             return JSONResponse({"error": str(refusal)}, refusal.status)
         except (ValueError, KeyError) as refusal:  # how a stage says that it does not know an id or takes no such text
             return JSONResponse({"error": str(refusal.args[0] if refusal.args else refusal)}, 400)

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from channels.emulators.slack.emulator import SlackEmulator
-from channels.emulators.slack.switches import Switches
+from channels.emulators.slack.world import SlackSwitches
 
-__all__ = ["SlackEmulator", "Switches"]
+__all__ = ["SlackEmulator", "SlackSwitches"]

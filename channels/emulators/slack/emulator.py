@@ -14,28 +14,26 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience
-from channels.emulators.slack import blocks as block_kit
 from channels.emulators.slack import shapes
-from channels.emulators.slack.chat_api import ChatApi
-from channels.emulators.slack.conversations_api import ConversationsApi
-from channels.emulators.slack.delivery import Delivery, Parcel
-from channels.emulators.slack.files_api import FilesApi
-from channels.emulators.slack.herald import Herald
-from channels.emulators.slack.http_events import HttpEvents
-from channels.emulators.slack.interactions import Interactions
-from channels.emulators.slack.limits import Limits
-from channels.emulators.slack.mrkdwn import mentioned, plain, typed
-from channels.emulators.slack.people_api import PeopleApi
-from channels.emulators.slack.posting import Draft, Posting
-from channels.emulators.slack.responses import ResponseLinks
-from channels.emulators.slack.sockets import SocketMode
-from channels.emulators.slack.stagecraft import as_person, as_place, as_said, as_thread, buttons_of, list_of, split_id
-from channels.emulators.slack.streams_api import StreamsApi
-from channels.emulators.slack.switches import Switches
-from channels.emulators.slack.web_api import Lookup, Tokens, WebApi
-from channels.emulators.slack.world import Conversation, Message, User, World
-from channels.emulators.stage import Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.slack.api import Limits, Lookup, Tokens, WebApi
+from channels.emulators.slack.delivery import Delivery, HttpEvents, Parcel, SocketMode
+from channels.emulators.slack.messages import ResponseLinks, SlackDraft, SlackEvents, SlackInteractions, SlackPosting
+from channels.emulators.slack.methods import ChatApi, ConversationsApi, FilesApi, PeopleApi, StreamsApi
+from channels.emulators.slack.text import (
+    as_person,
+    as_place,
+    as_said,
+    as_thread,
+    buttons_of,
+    list_of,
+    mentioned,
+    plain,
+    rich_text,
+    split_id,
+    typed,
+)
+from channels.emulators.slack.world import Conversation, Message, SlackState, SlackSwitches, User
+from channels.emulators.stage import Audience, Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
@@ -60,45 +58,45 @@ class SlackEmulator:
         app_token: str,
         signing_secret: str = "emulated-signing-secret",  # noqa: S107 - a stand-in, not a secret
         bot_name: str = "Trivet",
-        switches: Switches | None = None,
+        switches: SlackSwitches | None = None,
         clock_s: Callable[[], float] = time.time,
     ) -> None:
         self.faults = Faults()
-        self.switches = switches or Switches()
+        self.switches = switches or SlackSwitches()
         self._signing_secret = signing_secret
         self._clock_s = clock_s
         self._audience = Audience()
         bot = User("U0EMULATOR", bot_name.lower(), bot_name, bot_id="B0EMULATOR", team_id=TEAM_ID)
-        self.world = World(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
+        self.world = SlackState(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
         self.http_events: HttpEvents | None = None
         self.delivery = Delivery(self.sockets, self.switches)
-        self._herald = Herald(
+        self._events = SlackEvents(
             world=self.world,
             delivery=self.delivery,
             audience=self._audience,
             switches=self.switches,
             faults=self.faults,
         )
-        self._posting = Posting(self.world, self._herald, self.switches)
+        self._posting = SlackPosting(self.world, self._events, self.switches)
         self._responses = ResponseLinks(
             world=self.world, posting=self._posting, switches=self.switches, faults=self.faults, clock_s=clock_s
         )
-        self._interactions = Interactions(self.world, self.delivery, self._responses)
+        self._interactions = SlackInteractions(self.world, self.delivery, self._responses)
         self.web_api, files = self._methods(Tokens(bot_token, app_token))
         self.app: ASGIApp = Starlette(routes=self._routes(files), lifespan=self._lifespan)
 
     def _methods(self, tokens: Tokens) -> tuple[WebApi, FilesApi]:
-        world, posting, herald, switches = self.world, self._posting, self._herald, self.switches
+        world, posting, events, switches = self.world, self._posting, self._events, self.switches
         lookup = Lookup(world)
         files = FilesApi(world=world, posting=posting, lookup=lookup, tokens=tokens, switches=switches)
-        self.people_api = PeopleApi(world=world, herald=herald, lookup=lookup, sockets=self.sockets)
-        self.streams_api = StreamsApi(world=world, posting=posting, herald=herald, lookup=lookup, switches=switches)
+        people = PeopleApi(world=world, sockets=self.sockets)
+        self.streams_api = StreamsApi(world=world, posting=posting, events=events, lookup=lookup, switches=switches)
         methods = (
             ChatApi(world=world, posting=posting, lookup=lookup, switches=switches).methods()
             | self.streams_api.methods()
-            | ConversationsApi(world=world, herald=herald, lookup=lookup, switches=switches).methods()
-            | self.people_api.methods()
+            | ConversationsApi(world=world, lookup=lookup, switches=switches).methods()
+            | people.methods()
             | files.methods()
         )
         limits = Limits(switches, self._clock_s)
@@ -156,7 +154,7 @@ class SlackEmulator:
     def add_person(self, name: str) -> Person:
         """A person in every channel, with a direct chat to the bot."""
         user = self._join(name, is_bot=False)
-        self._herald.opened(self.world.dm_with(user))
+        self._events.opened(self.world.dm_with(user))
         return as_person(user)
 
     def set_language(self, person_id: str, language: str) -> None:
@@ -181,28 +179,28 @@ class SlackEmulator:
             raise ValueError("A direct chat comes with its person: use add_person.")
         if kind is PlaceKind.GROUP:
             place = self.world.new_channel(re.sub(r"[^\w-]+", "-", title.strip().lower()))
-            self._herald.opened(place)
+            self._events.opened(place)
             return as_place(place)
         channels = [c for c in self.world.conversations.values() if not c.is_im]
         parent = self.world.conversations[parent_id] if parent_id else next(iter(channels), None)
         if parent is None:
             raise ValueError("A thread needs a channel: add a group first.")
         author = next((u for u in self.world.users.values() if u.bot_id is None), self.world.bot)
-        root = self._posting.post(parent, author, Draft(typed(title), client_msg_id=str(uuid4())))
+        root = self._posting.post(parent, author, SlackDraft(typed(title), client_msg_id=str(uuid4())))
         root.thread_ts = root.ts
-        self._herald.thread_opened(parent, root.ts)
+        self._events.thread_opened(parent, root.ts)
         return as_thread(parent, root)
 
     def remove_bot(self, place_id: str) -> None:
         """The bot is put out of a channel: it hears nothing more and gets `not_in_channel`."""
         place = self.world.conversations[place_id]
-        self._herald.membership(place, self.world.bot, joined=False)
+        self._events.bot_left(place)
         place.member_ids.remove(self.world.bot.id)
 
     def share_channel(self, place_id: str) -> Place:
         """A person shares a channel with another workspace: it has another id from now on."""
         channel = self.world.conversations[place_id]
-        self._herald.id_changed(self.world.share(channel), channel)
+        self._events.id_changed(self.world.share(channel), channel)
         return as_place(channel)
 
     # --- the stage: what is said
@@ -222,9 +220,9 @@ class SlackEmulator:
         author = self.world.users[person_id]
         spoken = typed(f"<@{self.world.bot.id}> {text}" if mention_bot else text)
         attached = tuple(self.world.new_file(each.name, each.content, each.media_type, author.id) for each in files)
-        draft = Draft(
+        draft = SlackDraft(
             text=spoken,
-            blocks=block_kit.rich_text(plain(spoken), mentioned(spoken)) if spoken else [],
+            blocks=rich_text(plain(spoken), mentioned(spoken)) if spoken else [],
             thread_ts=reply_to or thread_ts,
             subtype="file_share" if attached else None,
             client_msg_id=None if attached or author.bot_id else str(uuid4()),
@@ -243,35 +241,29 @@ class SlackEmulator:
         """A person passes a message on, into another place, with or without words of their own."""
         place, thread_ts = self._place(to_id)
         inner = shapes.shared(self.world, self._message(message_id, place_id))
-        draft = Draft(typed(text), thread_ts=thread_ts, client_msg_id=str(uuid4()), attachments=(inner,))
+        draft = SlackDraft(typed(text), thread_ts=thread_ts, client_msg_id=str(uuid4()), attachments=(inner,))
         return as_said(self.world, self._posting.post(place, self.world.users[person_id], draft))
 
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
         """An incoming webhook: subtype `bot_message`, a bot id and no user."""
         place, thread_ts = self._place(place_id)
         author = User("", name.lower(), name, bot_id=self.world.new_id("B"), is_user=False)
-        draft = Draft(typed(text), thread_ts=thread_ts, subtype="bot_message", username=name)
+        draft = SlackDraft(typed(text), thread_ts=thread_ts, subtype="bot_message", username=name)
         return as_said(self.world, self._posting.post(place, author, draft))
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         message = self._message(message_id, place_id)
         spoken = typed(text)
-        self._posting.change(message, text=spoken, blocks=block_kit.rich_text(plain(spoken), mentioned(spoken)))
+        self._posting.change(message, text=spoken, blocks=rich_text(plain(spoken), mentioned(spoken)))
 
     async def delete(self, message_id: str, place_id: str) -> None:
         self._posting.delete(self._message(message_id, place_id))
-
-    def react(self, person_id: str, message_id: str, place_id: str, name: str) -> None:
-        """A person puts a reaction on a message; `name` without colons."""
-        message, user = self._message(message_id, place_id), self.world.users[person_id]
-        message.reactions[name] = [*message.reactions.get(name, []), user.id]
-        self._herald.reacted(message, user, name, added=True)
 
     def said(self, place_id: str) -> Sequence[Said]:
         """A channel shows what stands in it; a thread its root and the replies."""
         place, root_ts = self._place(place_id)
         if root_ts is None:
-            shown = [m for m in place.messages.values() if not m.is_reply or m.is_broadcast]
+            shown = [m for m in place.messages.values() if not m.is_reply]
         else:
             shown = [m for m in place.messages.values() if root_ts in (m.ts, m.thread_ts)]
         return [as_said(self.world, message, place_id) for message in shown]
@@ -284,7 +276,7 @@ class SlackEmulator:
 
     def status(self, place_id: str) -> str:
         """The bot's "is thinking" line in a thread, empty when there is none."""
-        return self._herald.status_of(place_id)
+        return self._events.status_of(place_id)
 
     def events(self) -> AsyncIterator[StageEvent]:
         return self._audience.listen()
@@ -342,15 +334,17 @@ class SlackEmulator:
         self.streams_api.interrupt(self._message(message_id, place_id))
 
     def open_home(self, person_id: str, tab: str = "home") -> None:
-        self._herald.home_opened(self.world.users[person_id], tab)
+        self._events.home_opened(self.world.users[person_id], tab)
 
     def open_assistant(self, person_id: str) -> Place:
         """A person opens the assistant: a thread in their direct chat, in which all goes on."""
         user = self.world.users[person_id]
         place = self.world.dm_with(user)
-        root = self._posting.post(place, self.world.bot, Draft("New Assistant Thread", subtype="assistant_app_thread"))
+        root = self._posting.post(
+            place, self.world.bot, SlackDraft("New Assistant Thread", subtype="assistant_app_thread")
+        )
         root.thread_ts = root.ts
-        self._herald.assistant_opened(user, root)
+        self._events.assistant_opened(user, root)
         return as_thread(place, root)
 
     def _place(self, place_id: str) -> tuple[Conversation, str | None]:

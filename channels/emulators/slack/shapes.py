@@ -1,11 +1,11 @@
-"""World to wire: Slack's JSON objects."""
+"""SlackState to wire: Slack's JSON objects."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from channels.emulators.slack.world import Conversation, File, Message, User, World, ts_key
-from channels.emulators.traffic import Json
+from channels.emulators.slack.world import Conversation, File, Message, SlackState, User, ts_key
+from channels.emulators.stage import Json
 
 VOICE_NAME: Final = "audio_message"
 """How the client names what somebody records in it."""
@@ -14,7 +14,7 @@ _RECORDED: Final[Json] = {"subtype": "slack_audio", "media_display_type": "audio
 _NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
 
 
-def user(world: World, who: User) -> Json:
+def user(world: SlackState, who: User) -> Json:
     return {
         "id": who.id,
         "team_id": who.team_id,
@@ -43,7 +43,7 @@ def user(world: World, who: User) -> Json:
     }
 
 
-def bot_profile(world: World, who: User) -> Json:
+def bot_profile(world: SlackState, who: User) -> Json:
     return {
         "id": who.bot_id,
         "app_id": world.app_id if who.id == world.bot.id else "A0OTHERAPP",
@@ -56,7 +56,7 @@ def bot_profile(world: World, who: User) -> Json:
     }
 
 
-def conversation(world: World, place: Conversation) -> Json:
+def conversation(world: SlackState, place: Conversation) -> Json:
     common: Json = {
         "id": place.id,
         "created": place.created_s,
@@ -71,10 +71,10 @@ def conversation(world: World, place: Conversation) -> Json:
     return common | {
         "name": place.name,
         "name_normalized": place.name,
-        "is_channel": not place.is_private,
+        "is_channel": True,
         "is_group": False,
         "is_mpim": False,
-        "is_private": place.is_private,
+        "is_private": False,
         "is_general": False,
         "is_shared": place.is_shared,
         "is_ext_shared": place.is_shared,
@@ -90,7 +90,7 @@ def conversation(world: World, place: Conversation) -> Json:
     }
 
 
-def file(world: World, item: File) -> Json:
+def file(world: SlackState, item: File) -> Json:
     link = f"{world.origin}/files-pri/{world.team_id}-{item.id}/{item.name}"
     return {
         "id": item.id,
@@ -124,7 +124,7 @@ def shares(item: File) -> Json:
     return {"public": public, "private": {}}
 
 
-def message(world: World, said: Message, *, with_metadata: bool = False) -> Json:
+def message(world: SlackState, said: Message, *, with_metadata: bool = False) -> Json:
     """A message as history, answers and events carry it, without channel and event fields.
 
     `metadata` comes only to who asks for it (`include_all_metadata`); others never learn that there is some.
@@ -151,14 +151,13 @@ def message(world: World, said: Message, *, with_metadata: bool = False) -> Json
         "edited": {"user": who.id, "ts": said.edited_ts} if said.edited_ts else None,
         "metadata": said.metadata if with_metadata else None,
         "streaming_state": "in_progress" if said.streams_until_s is not None else None,
-        "reactions": [{"name": n, "users": u, "count": len(u)} for n, u in said.reactions.items()] or None,
     }
     if said.files:
         shape["upload"] = False
     return shape | {key: value for key, value in optional.items() if value is not None} | _thread(world, said)
 
 
-def shared(world: World, said: Message) -> Json:
+def shared(world: SlackState, said: Message) -> Json:
     """A message inside another one, in which somebody passes it on."""
     who, place = said.author, world.conversations[said.channel_id]
     link = f"https://emulator.slack.com/archives/{place.id}/p{said.ts.replace('.', '')}"
@@ -182,7 +181,7 @@ def shared(world: World, said: Message) -> Json:
     return shape | ({"files": [file(world, item) for item in said.files]} if said.files else {})
 
 
-def _thread(world: World, said: Message) -> Json:
+def _thread(world: SlackState, said: Message) -> Json:
     place = world.conversations[said.channel_id]
     if said.is_reply:
         root = place.messages.get(said.thread_ts or "")

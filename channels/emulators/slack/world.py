@@ -1,4 +1,4 @@
-"""The state of the emulated Slack: people, conversations, messages, and the timestamps that name them."""
+"""The state of the emulated Slack, what its workspace may choose, and the errors of its API."""
 
 from __future__ import annotations
 
@@ -7,9 +7,151 @@ import secrets
 import string
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
-from channels.emulators.traffic import Json
+from channels.emulators.stage import Json
+
+# --- errors: always HTTP 200 with `ok` false and a word, except the rate limit
+
+
+class SlackRefusal(Exception):
+    """The method is answered with this error; `more` goes into the body beside it."""
+
+    def __init__(self, error: str, **more: object) -> None:
+        super().__init__(error)
+        self.error = error
+        self.more: Json = more
+
+    def body(self) -> Json:
+        return {"ok": False, "error": self.error} | self.more
+
+
+def missing_argument(name: str) -> SlackRefusal:
+    return SlackRefusal(
+        "invalid_arguments", response_metadata={"messages": [f"[ERROR] missing required field: {name}"]}
+    )
+
+
+def invalid_blocks(*messages: str) -> SlackRefusal:
+    return SlackRefusal(
+        "invalid_blocks", errors=list(messages), response_metadata={"messages": [f"[ERROR] {m}" for m in messages]}
+    )
+
+
+class RateLimited(Exception):
+    """429: come back after so many whole seconds."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"after {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+# --- where Slack's documents are unsure, or leave a choice to the workspace: one switch each
+
+
+EVERY_SCOPE: Final = frozenset(
+    {
+        "app_mentions:read",
+        "channels:history",
+        "channels:read",
+        "chat:write",
+        "chat:write.public",
+        "commands",
+        "files:read",
+        "files:write",
+        "groups:history",
+        "groups:read",
+        "im:history",
+        "im:read",
+        "im:write",
+        "mpim:history",
+        "mpim:read",
+        "users:read",
+        "assistant:write",
+    }
+)
+EVERY_EVENT: Final = frozenset(
+    {
+        "app_mention",
+        "channel_id_changed",
+        "message.channels",
+        "message.groups",
+        "message.im",
+        "message.mpim",
+        "member_joined_channel",
+        "member_left_channel",
+        "app_home_opened",
+        "assistant_thread_started",
+        "file_shared",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SlashCommand:
+    """As the app's owner wrote it into the manifest."""
+
+    name: str
+    description: str
+    usage_hint: str = ""
+
+
+@dataclass(slots=True)
+class SlackSwitches:
+    """May be changed at any time; each is read where it matters.
+
+    - `scopes`, `subscriptions` and `slash_commands` as granted at installation.
+    - `is_rate_limited`; `posts_per_s` and `posts_burst` are what one channel takes of chat.postMessage.
+    - `splits_long_text`: a `text` over 4040 characters becomes several messages of about 4000, of which the answer
+      names one, the last if `split_names_last`.
+    - `has_streams`: this workspace knows chat.startStream.
+    - `stream_life_s`: measured by third parties, about five minutes whatever the appends do.
+    - `status_anywhere`: setStatus works in every thread, not only in assistant threads.
+    - `forgets_ts` n: the next n answers to a post, or to the beginning of a stream, are `ok` and name no message.
+    - `link_uses_max`: how many answers a `response_url` takes.
+    - `history_page_max`: 15 for commercial apps outside the marketplace.
+    - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
+    - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
+    - `unfurls_links`: what stands behind a link is fetched and shown below the message, unless its post declines that,
+      which a stream cannot; a change fetches nothing.
+    - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
+    - `hides_files`: though files.info answers, a download gives the page to log in at (`page`), or leads to it
+      (`redirect`).
+    - `refusals`: the word with which a method is refused, by its name, as long as it stands there.
+    - `refuses_sockets` n: the next n websockets get no handshake though their ticket was good; it is spent.
+    - `connection_life_s`: after so long, minus `warning_s`, a socket is warned, then asked to refresh. 0: never.
+    """
+
+    scopes: frozenset[str] = EVERY_SCOPE
+    subscriptions: frozenset[str] = EVERY_EVENT
+    slash_commands: tuple[SlashCommand, ...] = (SlashCommand("trivet", "Talk to Trivet, or give it a command", "help"),)
+    is_rate_limited: bool = True
+    posts_per_s: float = 1.0
+    posts_burst: int = 5
+    splits_long_text: bool = True
+    split_names_last: bool = True
+    has_streams: bool = True
+    stream_life_s: float = 306.0
+    status_anywhere: bool = True
+    forgets_ts: int = 0
+    link_uses_max: int = 5
+    history_page_max: int = 999
+    dedupes_client_msg_id: bool = False
+    echoes_streams: bool = True
+    unfurls_links: bool = False
+    ack_within_s: float = 3.0
+    retry_after_s: tuple[float, ...] = (0.0, 60.0, 300.0)
+    connection_life_s: float = 0.0
+    warning_s: float = 10.0
+    sockets_max: int = 10
+    hides_files: Literal["", "page", "redirect"] = ""
+    refusals: dict[str, str] = field(default_factory=dict)
+    refuses_sockets: int = 0
+    tier_per_minute: dict[str, int] = field(default_factory=lambda: {"1": 30, "2": 20, "3": 50, "4": 100, "5": 300})
+
+
+# --- people, conversations, messages, and the timestamps that name them
+
 
 _ALPHABET: Final = string.ascii_uppercase + string.digits
 
@@ -49,13 +191,11 @@ class Message:
     blocks: list[Json] = field(default_factory=list)
     thread_ts: str | None = None
     subtype: str | None = None
-    is_broadcast: bool = False
     edited_ts: str | None = None
     client_msg_id: str | None = None
     metadata: Json | None = None
     files: tuple[File, ...] = ()
     attachments: tuple[Json, ...] = ()
-    reactions: dict[str, list[str]] = field(default_factory=dict)
     username: str | None = None
     only_for: str | None = None  # an ephemeral message: one person sees it, no API returns it
     streams_until_s: float | None = None
@@ -68,7 +208,7 @@ class Message:
 
     def copy(self) -> Message:
         """As it stands now, for `previous_message`."""
-        return replace(self, blocks=list(self.blocks), reactions=dict(self.reactions))
+        return replace(self, blocks=list(self.blocks))
 
 
 @dataclass(slots=True)
@@ -79,7 +219,6 @@ class Conversation:
     name: str
     created_s: int
     person_id: str | None = None
-    is_private: bool = False
     is_archived: bool = False
     is_shared: bool = False
     member_ids: list[str] = field(default_factory=list)
@@ -94,7 +233,7 @@ class Conversation:
     @property
     def event_type(self) -> str:
         """`channel_type` of message events."""
-        return "im" if self.is_im else "group" if self.is_private else "channel"
+        return "im" if self.is_im else "channel"
 
     def public(self) -> list[Message]:
         return [m for m in self.messages.values() if m.only_for is None]
@@ -120,7 +259,7 @@ class Conversation:
         return self.messages.get(message.thread_ts or "")
 
 
-class World:
+class SlackState:
     """Everything in one workspace. `clock_s` gives Unix seconds."""
 
     def __init__(self, *, bot: User, team_id: str, app_id: str, clock_s: Callable[[], float]) -> None:
@@ -160,9 +299,9 @@ class World:
 
     # --- where
 
-    def new_channel(self, name: str, *, is_private: bool = False) -> Conversation:
+    def new_channel(self, name: str) -> Conversation:
         """A channel with everybody in it, the bot too."""
-        channel = Conversation(self.new_id("C"), name, int(self.now_s()), is_private=is_private)
+        channel = Conversation(self.new_id("C"), name, int(self.now_s()))
         channel.member_ids = list(self.users)
         self.conversations[channel.id] = channel
         return channel

@@ -1,17 +1,65 @@
-"""One call of a method: parameters from the query, a form, a multipart body or JSON, read as the server reads them."""
+"""One call of a method: its parameters as the server reads them, its refusals, and what it spends."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from json import JSONDecodeError
+from typing import Final
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from channels.emulators.telegram.errors import bad_request
-from channels.emulators.telegram.people import Json
+from channels.emulators.telegram.world import Json
+
+# --- the errors of the API; clients match on their descriptions
+
+
+class ApiError(Exception):
+    """A call was refused. `parameters` is the API's ResponseParameters, if it has any."""
+
+    def __init__(self, status: int, description: str, parameters: Mapping[str, int] | None = None) -> None:
+        super().__init__(description)
+        self.status = status
+        self.description = description
+        self.parameters = parameters
+
+
+def bad_request(what: str) -> ApiError:
+    return ApiError(400, f"Bad Request: {what}")
+
+
+def forbidden(what: str) -> ApiError:
+    return ApiError(403, f"Forbidden: {what}")
+
+
+def conflict(what: str) -> ApiError:
+    return ApiError(409, f"Conflict: {what}")
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized")
+
+
+def method_not_found() -> ApiError:
+    return ApiError(404, "Not Found: method not found")
+
+
+def too_many_requests(retry_after_s: int) -> ApiError:
+    return ApiError(429, f"Too Many Requests: retry after {retry_after_s}", {"retry_after": retry_after_s})
+
+
+def upgraded(new_chat_id: int) -> ApiError:
+    return ApiError(
+        400,
+        "Bad Request: group chat was upgraded to a supergroup chat",
+        {"migrate_to_chat_id": new_chat_id},
+    )
+
+
+# --- parameters from the query, a form, a multipart body or JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +146,54 @@ async def read_call(request: Request, method: str) -> Call:
                 else:
                     given[name] = value
     return Call(method.lower(), given, uploads)
+
+
+# --- how much a bot may send
+#
+# The vendor documents about one message a second in a chat (short bursts pass), 20 a minute in a group and about
+# 30 a second overall; how much burst passes is not published, so the bursts here are our reading.
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """`burst` calls at once, then `per_s` a second."""
+
+    burst: float
+    per_s: float
+
+
+PRIVATE: Final = Allowance(burst=20, per_s=1)
+GROUP: Final = Allowance(burst=20, per_s=20 / 60)
+OVERALL: Final = Allowance(burst=120, per_s=30)
+
+_EVERYTHING: Final = 0  # no chat has this id
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Quotas:
+    """`now` gives seconds that do not run backwards."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._buckets: dict[int, _Bucket] = {}
+
+    def spend(self, chat_id: int) -> None:
+        """Take one message's worth. Raises the 429 that tells when there will be enough again."""
+        allowance = GROUP if chat_id < 0 else PRIVATE
+        wait_s = max(self._wait_s(_EVERYTHING, OVERALL), self._wait_s(chat_id, allowance))
+        if wait_s > 0:
+            raise too_many_requests(math.ceil(wait_s))
+        self._buckets[_EVERYTHING].left -= 1
+        self._buckets[chat_id].left -= 1
+
+    def _wait_s(self, name: int, allowance: Allowance) -> float:
+        now = self._now()
+        bucket = self._buckets.setdefault(name, _Bucket(allowance.burst, now))
+        bucket.left = min(allowance.burst, bucket.left + (now - bucket.at) * allowance.per_s)
+        bucket.at = now
+        return max(0.0, 1 - bucket.left) / allowance.per_s

@@ -14,9 +14,7 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `text_mention` 1: people mention the bot by its name (an entity with the user) instead of `@username`;
 - `bot_to_bot` 1: the bot sees what other bots write;
 - `utf16_length` 1: message length counts UTF-16 units instead of code points;
-- `private_topics` 1: getMe says that chats with the bot have topics, as its owner chose;
 - `general_topic_is_1` 1: sending with `message_thread_id=1` works;
-- `loop_guard` 1: polls that repeat an offset quickly are slowed down, as by the real server;
 - `refuses_edits` 400 or 403: nothing of the bot's can be edited any more ("message can't be edited"), or the bot has
   no right to write ("not enough rights");
 - `no_drafts` 1: a server that does not know sendMessageDraft (404);
@@ -42,8 +40,8 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
-from channels.emulators.audience import Audience
 from channels.emulators.stage import (
+    Audience,
     EventKind,
     Faults,
     MenuEntry,
@@ -54,17 +52,23 @@ from channels.emulators.stage import (
     SharedFile,
     StageEvent,
 )
-from channels.emulators.telegram.backstage import STOP, Backstage, Press
-from channels.emulators.telegram.people import Chat, ChatType, Json, Message, User
-from channels.emulators.telegram.quotas import Quotas
-from channels.emulators.telegram.sharing import shared
-from channels.emulators.telegram.text.entities import Entity, FormattedText, utf16_length
-from channels.emulators.telegram.text.found import with_found
-from channels.emulators.telegram.text.tidy import tidy
-from channels.emulators.telegram.updates import PollCut, UpdateQueue
-from channels.emulators.telegram.webhook import WebhookSender
-from channels.emulators.telegram.wire import Wire
-from channels.emulators.telegram.world import Spot, World, buttons_of, person
+from channels.emulators.telegram.api import BotApi
+from channels.emulators.telegram.call import Quotas
+from channels.emulators.telegram.server import STOP, Press, Server
+from channels.emulators.telegram.text import Entity, FormattedText, tidy, utf16_length, with_found
+from channels.emulators.telegram.updates import PollCut, UpdateQueue, WebhookSender
+from channels.emulators.telegram.world import (
+    Chat,
+    ChatType,
+    Json,
+    Location,
+    Message,
+    TelegramState,
+    User,
+    buttons_of,
+    person,
+    shared,
+)
 
 PERSON_TEXT_MAX: Final = 4096  # a client cuts what is longer into several messages
 FIRST_RETRY_S: Final = 1.0
@@ -90,11 +94,13 @@ class TelegramEmulator:
         self.token = token
         self.faults = Faults()
         self._audience = Audience()
-        self._world = World(User(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s())
+        self._world = TelegramState(
+            User(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
+        )
         self._updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
         webhook = WebhookSender(self._updates, self._world.now, self._webhook_retry_s)
-        self._backstage = Backstage(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
-        self._wire = Wire(token, self._backstage)
+        self._server = Server(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
+        self._api = BotApi(token, self._server)
 
     def _ahead_s(self) -> float:
         return self.faults.other.get("clock_offset_s", 0.0)
@@ -104,11 +110,11 @@ class TelegramEmulator:
 
     def webhook_info(self) -> Json:
         """What getWebhookInfo says."""
-        return self._backstage.webhook.as_json()
+        return self._server.webhook.as_json()
 
     @property
     def app(self) -> ASGIApp:
-        return self._wire.app
+        return self._api.app
 
     # --- the stage
 
@@ -116,7 +122,7 @@ class TelegramEmulator:
         return [person(user) for user in self._world.users.values() if user.id != self._world.bot.id]
 
     def places(self) -> Sequence[Place]:
-        return [self._place(place_id, spot) for place_id, spot in self._world.spots.items()]
+        return [self._place(place_id, location) for place_id, location in self._world.locations.items()]
 
     def add_person(self, name: str) -> Person:
         return person(self._add_user(name))
@@ -131,7 +137,7 @@ class TelegramEmulator:
         user = self._world.add_user(name.strip(), is_bot=is_bot)
         for chat in self._world.groups():
             joined = self._world.add_message(chat, user, service={"new_chat_members": [user.as_json()]})
-            self._backstage.tell_bot("message", chat, joined)
+            self._server.tell_bot("message", chat, joined)
         if not is_bot:
             chat = self._world.add_private_chat(user)
             self._audience.tell(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
@@ -146,7 +152,7 @@ class TelegramEmulator:
             raise ValueError("a direct chat comes with its person")
         place_id = self._add_topic(title.strip(), parent_id) if kind is PlaceKind.THREAD else self._add_group(title)
         self._audience.tell(StageEvent(EventKind.PLACE, place_id))
-        return self._place(place_id, self._world.spots[place_id])
+        return self._place(place_id, self._world.locations[place_id])
 
     def _add_group(self, title: str) -> str:
         kind = ChatType.GROUP if self.faults.other.get("basic_groups") else ChatType.SUPERGROUP
@@ -154,35 +160,35 @@ class TelegramEmulator:
         by, bot = self._somebody(), self._world.bot
         joined = self._world.add_message(chat, by, service={"new_chat_members": [bot.as_json()]})
         self._tell_membership(chat, by, before="left", after="member")
-        self._backstage.tell_bot("message", chat, joined)
-        return self._world.add_spot(PlaceKind.GROUP, chat)
+        self._server.tell_bot("message", chat, joined)
+        return self._world.add_location(PlaceKind.GROUP, chat)
 
     def add_channel(self, title: str, *, discussed_in: str | None = None) -> Place:
         """A channel of which the bot is an administrator. The group `discussed_in` gets each of its posts."""
         chat = self._world.add_group(title, ChatType.CHANNEL)
         if discussed_in is not None:
-            chat.discussed_in = self._spot(discussed_in).chat_id
+            chat.discussed_in = self._location(discussed_in).chat_id
         self._tell_membership(chat, self._somebody(), before="left", after="administrator")
-        place_id = self._world.add_spot(PlaceKind.GROUP, chat)
+        place_id = self._world.add_location(PlaceKind.GROUP, chat)
         self._audience.tell(StageEvent(EventKind.PLACE, place_id))
-        return self._place(place_id, self._world.spots[place_id])
+        return self._place(place_id, self._world.locations[place_id])
 
     def _add_topic(self, title: str, parent_id: str | None) -> str:
-        spot = self._world.spots.get(parent_id or "")
-        if spot is None or spot.kind is PlaceKind.THREAD:
+        location = self._world.locations.get(parent_id or "")
+        if location is None or location.kind is PlaceKind.THREAD:
             raise ValueError("a topic needs the group it is in, or the chat with the bot")
-        chat = self._world.chats[spot.chat_id]
+        chat = self._world.chats[location.chat_id]
         if chat.type is ChatType.GROUP:
-            chat = self._backstage.upgrade(chat)
+            chat = self._server.upgrade(chat)
         by = chat.user or self._somebody()
         topic, created = self._world.add_topic(chat, title, by, is_name_implicit=chat.user is not None)
-        self._backstage.tell_bot("message", chat, created)
-        return self._world.add_spot(PlaceKind.THREAD, chat, topic.id)
+        self._server.tell_bot("message", chat, created)
+        return self._world.add_location(PlaceKind.THREAD, chat, topic.id)
 
     def delete_topic(self, place_id: str) -> None:
         """Somebody takes a topic away, with all that was said in it."""
-        spot = self._world.spots.pop(place_id)
-        del self._world.chats[spot.chat_id].topics[spot.thread_id or 0]
+        location = self._world.locations.pop(place_id)
+        del self._world.chats[location.chat_id].topics[location.thread_id or 0]
         self._audience.tell(StageEvent(EventKind.PLACE, place_id))
 
     async def say(
@@ -197,15 +203,15 @@ class TelegramEmulator:
     ) -> Said:
         """Longer text than one message holds is cut into several, as a client would; the first is returned. Files are
         messages of their own, the words below the first of them."""
-        user, spot = self._user(person_id), self._spot(place_id)
+        user, location = self._user(person_id), self._location(place_id)
         content = tidy(self._mentioning(text) if mention_bot else FormattedText(text))
         if not content.text and not files:
             raise ValueError("an empty message cannot be sent")
         if files:
-            album = f"1{self._world.chats[spot.chat_id].next_message_id:015d}"
+            album = f"1{self._world.chats[location.chat_id].next_message_id:015d}"
             captions = chain([with_found(content)], repeat(FormattedText()))
             said = [
-                self._speak(user, place_id, spot, caption, reply_to=reply_to, media=media, files=(name,))
+                self._speak(user, place_id, location, caption, reply_to=reply_to, media=media, files=(name,))
                 for caption, (media, name) in zip(captions, shared(self._world, files, album), strict=False)
             ]
             return said[0]
@@ -213,14 +219,14 @@ class TelegramEmulator:
         if len(content.text) > PERSON_TEXT_MAX:
             starts = range(0, len(content.text), PERSON_TEXT_MAX)
             parts = [FormattedText(content.text[start : start + PERSON_TEXT_MAX]) for start in starts]
-        said = [self._speak(user, place_id, spot, with_found(part), reply_to=reply_to) for part in parts]
+        said = [self._speak(user, place_id, location, with_found(part), reply_to=reply_to) for part in parts]
         return said[0]
 
     def _speak(
         self,
         user: User,
         place_id: str,
-        spot: Spot,
+        location: Location,
         content: FormattedText,
         *,
         reply_to: str | None = None,
@@ -228,7 +234,7 @@ class TelegramEmulator:
         files: tuple[str, ...] = (),
         origin: Json | None = None,
     ) -> Said:
-        chat = self._world.chats[spot.chat_id]
+        chat = self._world.chats[location.chat_id]
         if chat.user is not None and chat.user.id != user.id:
             raise ValueError("this direct chat is somebody else's")
         if reply_to is not None and (not reply_to.isdecimal() or int(reply_to) not in chat.messages):
@@ -237,26 +243,26 @@ class TelegramEmulator:
             chat,
             user,
             content,
-            thread_id=spot.thread_id,
+            thread_id=location.thread_id,
             reply_to=int(reply_to) if reply_to else None,
             media=media,
             files=files,
             origin=origin,
         )
-        self._backstage.show(EventKind.SAID, chat, message)
+        self._server.show(EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
-            self._backstage.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
-        self._backstage.discuss(chat, message)
+            self._server.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
+        self._server.discuss(chat, message)
         return self._world.said(chat, message, place_id)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
         """A forward: a message of its own after that of the words, without its buttons and what it answered."""
-        user, spot = self._user(person_id), self._spot(to_id)
+        user, location = self._user(person_id), self._location(to_id)
         _, message = self._message(message_id, place_id)
         if text:
             await self.say(person_id, to_id, text)
         media, origin = message.media_alone, message.as_origin
-        return self._speak(user, to_id, spot, message.content, media=media, files=message.files, origin=origin)
+        return self._speak(user, to_id, location, message.content, media=media, files=message.files, origin=origin)
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
         chat, message = self._message(message_id, place_id)
@@ -264,24 +270,24 @@ class TelegramEmulator:
         if not content.text:
             raise ValueError("an empty message cannot be sent")
         message.content, message.edited_at = content, int(self._world.now())
-        self._backstage.show(EventKind.EDITED, chat, message)
+        self._server.show(EventKind.EDITED, chat, message)
         if message.sender.id != self._world.bot.id and self._is_seen_by_bot(chat, message):
             kind = "edited_channel_post" if chat.type is ChatType.CHANNEL else "edited_message"
-            self._backstage.tell_bot(kind, chat, message)
+            self._server.tell_bot(kind, chat, message)
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """The bot hears nothing of it: Telegram has no update for deletions."""
         chat, message = self._message(message_id, place_id)
         del chat.messages[message.id]
-        self._backstage.show(EventKind.DELETED, chat, message)
+        self._server.show(EventKind.DELETED, chat, message)
 
     def said(self, place_id: str) -> Sequence[Said]:
-        spot = self._spot(place_id)
-        chat = self._world.chats[spot.chat_id]
+        location = self._location(place_id)
+        chat = self._world.chats[location.chat_id]
         return [
             self._world.said(chat, message, place_id)
             for message in chat.messages.values()
-            if not message.service and message.topic_id == spot.thread_id
+            if not message.service and message.topic_id == location.thread_id
         ]
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
@@ -300,21 +306,20 @@ class TelegramEmulator:
 
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
         """Telegram knows nothing of arguments."""
-        user, chat = self._user(person_id), self._world.chats[self._spot(place_id).chat_id]
-        is_administrator = user.id == self._somebody().id
-        shown = self._backstage.commands.shown(user, chat, is_administrator=is_administrator)
+        user, chat = self._user(person_id), self._world.chats[self._location(place_id).chat_id]
+        shown = self._server.commands.shown(user, chat)
         return [MenuEntry(command.name, command.description) for command in shown]
 
     @property
     def menu_traffic(self) -> tuple[int, int]:
         """How often the bot has asked for a list of commands, and how often it has set or deleted one."""
-        return self._backstage.commands.reads, self._backstage.commands.writes
+        return self._server.commands.reads, self._server.commands.writes
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """The client writes the command as a text; where there may be other bots, with our name."""
         if all(entry.name != name for entry in self.menu(person_id, place_id)):
             raise ValueError("the menu offers no such command")
-        chat = self._world.chats[self._spot(place_id).chat_id]
+        chat = self._world.chats[self._location(place_id).chat_id]
         suffix = "" if chat.user is not None else f"@{self._world.bot.username}"
         await self.say(person_id, place_id, f"/{name}{suffix} {argument}".strip())
 
@@ -351,15 +356,15 @@ class TelegramEmulator:
 
     def upgrade_group(self, place_id: str) -> Place:
         """A basic group becomes a supergroup: new chat id, two service messages, errors for the old id."""
-        chat = self._world.chats[self._spot(place_id).chat_id]
+        chat = self._world.chats[self._location(place_id).chat_id]
         if chat.type is not ChatType.GROUP:
             raise ValueError("only a basic group can become a supergroup")
-        self._backstage.upgrade(chat)
-        return self._place(place_id, self._world.spots[place_id])
+        self._server.upgrade(chat)
+        return self._place(place_id, self._world.locations[place_id])
 
     def block(self, place_id: str, *, is_blocked: bool = True) -> None:
         """The person blocks the bot, or the group removes it; the bot is told in `my_chat_member`."""
-        chat = self._world.chats[self._spot(place_id).chat_id]
+        chat = self._world.chats[self._location(place_id).chat_id]
         chat.is_lost = is_blocked
         before, after = ("member", "kicked") if is_blocked else ("kicked", "member")
         self._tell_membership(chat, chat.user or self._somebody(), before=before, after=after)
@@ -368,8 +373,8 @@ class TelegramEmulator:
         """Press an inline button; the id of the callback query."""
         user = self._user(person_id)
         chat, message = self._message(message_id, place_id)
-        query_id = f"{user.id}{len(self._backstage.callbacks) + 1:08d}"
-        self._backstage.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
+        query_id = f"{user.id}{len(self._server.callbacks) + 1:08d}"
+        self._server.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
         payload = {
             "id": query_id,
             "from": user.as_json(),
@@ -382,16 +387,16 @@ class TelegramEmulator:
 
     def draft(self, place_id: str) -> Said | None:
         """What the bot is about to say there, as long as it can be seen."""
-        return self._backstage.draft(place_id)
+        return self._server.draft(place_id)
 
     def stop_draft(self, place_id: str) -> None:
         """The person presses the button under the draft."""
-        self._backstage.stop_draft(place_id)
+        self._server.stop_draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:
         """How many people's clients show that they wait."""
-        return sum(not press.is_answered for press in self._backstage.callbacks.values())
+        return sum(not press.is_answered for press in self._server.callbacks.values())
 
     # --- leaves
 
@@ -438,28 +443,28 @@ class TelegramEmulator:
             raise ValueError("there is no such person")
         return user
 
-    def _spot(self, place_id: str) -> Spot:
-        spot = self._world.spots.get(place_id)
-        if spot is None:
+    def _location(self, place_id: str) -> Location:
+        location = self._world.locations.get(place_id)
+        if location is None:
             raise ValueError("there is no such place")
-        return spot
+        return location
 
     def _message(self, message_id: str, place_id: str) -> tuple[Chat, Message]:
-        chat = self._world.chats[self._spot(place_id).chat_id]
+        chat = self._world.chats[self._location(place_id).chat_id]
         message = chat.messages.get(int(message_id)) if message_id.isdecimal() else None
         if message is None:
             raise ValueError("there is no such message")
         return chat, message
 
-    def _place(self, place_id: str, spot: Spot) -> Place:
-        chat = self._world.chats[spot.chat_id]
+    def _place(self, place_id: str, location: Location) -> Place:
+        chat = self._world.chats[location.chat_id]
         person_id = None if chat.user is None else str(chat.user.id)
-        if spot.thread_id is None:
+        if location.thread_id is None:
             name = chat.title if chat.user is None else chat.user.first_name
-            return Place(place_id, spot.kind, name, str(chat.id), person_id=person_id)
-        title, address = chat.topics[spot.thread_id].name, f"{chat.id}/{spot.thread_id}"
+            return Place(place_id, location.kind, name, str(chat.id), person_id=person_id)
+        title, address = chat.topics[location.thread_id].name, f"{chat.id}/{location.thread_id}"
         parent_id = self._world.place_id(chat.id)
-        return Place(place_id, spot.kind, title, address, parent_id=parent_id, person_id=person_id)
+        return Place(place_id, location.kind, title, address, parent_id=parent_id, person_id=person_id)
 
 
 def _membership(bot: Json, status: str) -> Json:

@@ -1,19 +1,191 @@
-"""Everything there is on this Telegram: users, chats, messages, files; and how new ones come about."""
+"""Everything there is on this Telegram: users, chats, topics, messages, files, and their shapes in the API's JSON."""
 
 from __future__ import annotations
 
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from html import escape
-from typing import Final
+from itertools import groupby
+from typing import Final, TypeAlias
 
-from channels.emulators.stage import Button, Person, PlaceKind, Said
-from channels.emulators.telegram.people import Chat, ChatType, Json, Message, Topic, User
-from channels.emulators.telegram.text.entities import FormattedText
-from channels.emulators.telegram.text.show import to_html
+from channels.emulators.stage import Button, Person, PlaceKind, Said, SharedFile
+from channels.emulators.telegram.text import Entity, FormattedText, to_html
+
+# --- users, chats, topics and messages
+
+
+Json: TypeAlias = dict[str, object]
+
+GENERAL_TOPIC: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """`language` is the code of the person's client."""
+
+    id: int
+    first_name: str
+    username: str
+    is_bot: bool = False
+    language: str = "en"
+
+    def as_json(self) -> Json:
+        shape: Json = {"id": self.id, "is_bot": self.is_bot, "first_name": self.first_name}
+        if self.username:
+            shape["username"] = self.username
+        if not self.is_bot:
+            shape["language_code"] = self.language
+        return shape
+
+
+TELEGRAM: Final = User(777000, "Telegram", "")
+"""Whoever brings the posts of a channel into its discussion."""
+
+
+class ChatType(StrEnum):
+    PRIVATE = "private"
+    GROUP = "group"
+    SUPERGROUP = "supergroup"
+    CHANNEL = "channel"
+
+
+@dataclass(slots=True)
+class Message:
+    """One message as it stands now. `thread_id` is a topic, or the first message of a reply chain."""
+
+    id: int
+    sender: User
+    date: int
+    content: FormattedText = field(default_factory=FormattedText)
+    thread_id: int | None = None
+    is_topic_message: bool = False
+    reply_to: int | None = None
+    edited_at: int | None = None
+    media: Json = field(default_factory=dict)  # the media part of the shape, such as {"document": {...}}
+    files: tuple[str, ...] = ()
+    service: Json = field(default_factory=dict)  # the service part, such as {"forum_topic_created": {...}}
+    origin: Json = field(default_factory=dict)  # of a message that was passed on: its first author and date
+    reply_markup: Json | None = None
+    is_silent: bool = False
+    sender_chat: Json = field(default_factory=dict)  # the channel that speaks, in it or in its discussion
+
+    @property
+    def topic_id(self) -> int | None:
+        """The topic it is in; a reply chain is none."""
+        return self.thread_id if self.is_topic_message else None
+
+    @property
+    def media_alone(self) -> Json:
+        """The media part without the album it came in."""
+        return {name: shape for name, shape in self.media.items() if name != "media_group_id"}
+
+    @property
+    def as_origin(self) -> Json:
+        """The API's MessageOrigin for whoever passes this message on: what was passed on before keeps its author."""
+        return self.origin or {"type": "user", "sender_user": self.sender.as_json(), "date": self.date}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic of a forum, or of a person's chat with the bot; its id is that of the service message that created it."""
+
+    id: int
+    name: str
+    creator_id: int
+
+
+@dataclass(slots=True)
+class Chat:
+    """A chat with all its messages. `migrated_to` is set on a basic group that became a supergroup."""
+
+    id: int
+    type: ChatType
+    title: str
+    next_message_id: int
+    user: User | None = None
+    is_forum: bool = False
+    migrated_to: int | None = None
+    is_lost: bool = False  # the person blocked the bot, or the group removed it
+    last_bot_id: int = 0
+    discussed_in: int | None = None  # of a channel: the group that gets each of its posts
+    messages: dict[int, Message] = field(default_factory=dict)
+    topics: dict[int, Topic] = field(default_factory=dict)
+
+    def as_json(self) -> Json:
+        if self.user is not None:
+            shape: Json = {"id": self.id, "type": self.type.value, "first_name": self.user.first_name}
+            if self.user.username:
+                shape["username"] = self.user.username
+            return shape
+        shape = {"id": self.id, "type": self.type.value, "title": self.title}
+        if self.is_forum:
+            shape["is_forum"] = True
+        if self.type is ChatType.GROUP:
+            shape["all_members_are_administrators"] = True
+        return shape
+
+    def message_json(self, message: Message, users: dict[int, User], *, with_reply: bool = True) -> Json:
+        """The API's Message; a replied-to message carries no further reply."""
+        shape: Json = {
+            "message_id": message.id,
+            "chat": self.as_json(),
+            "date": message.date,
+        }
+        if self.type is not ChatType.CHANNEL:  # nobody is told who of its administrators wrote a post
+            shape["from"] = message.sender.as_json()
+        if message.sender_chat:
+            shape["sender_chat"] = message.sender_chat
+        if message.sender.id == TELEGRAM.id:
+            shape["is_automatic_forward"] = True
+        if message.thread_id is not None:
+            shape["message_thread_id"] = message.thread_id
+        if message.is_topic_message:
+            shape["is_topic_message"] = True
+        if message.edited_at is not None:
+            shape["edit_date"] = message.edited_at
+        if with_reply and (target := self._reply_target(message)) is not None:
+            shape["reply_to_message"] = self.message_json(target, users, with_reply=False)
+        if message.origin:
+            shape["forward_origin"] = message.origin
+        shape |= message.media | message.service
+        if message.content.text:
+            prefix = "caption_" if message.media else ""
+            shape["caption" if message.media else "text"] = message.content.text
+            if message.content.entities:
+                shape[f"{prefix}entities"] = [entity_json(each, users) for each in message.content.entities]
+        if message.reply_markup is not None:
+            shape["reply_markup"] = message.reply_markup
+        return shape
+
+    def _reply_target(self, message: Message) -> Message | None:
+        """In a topic, what answers nothing looks like an answer to the message that created the topic."""
+        if message.reply_to is not None:
+            return self.messages.get(message.reply_to)
+        if message.is_topic_message and message.thread_id != message.id and message.thread_id is not None:
+            return self.messages.get(message.thread_id)
+        return None
+
+
+def entity_json(entity: Entity, users: dict[int, User]) -> Json:
+    """The API's MessageEntity."""
+    shape: Json = {"type": entity.type, "offset": entity.offset, "length": entity.length}
+    if entity.url:
+        shape["url"] = entity.url
+    if entity.language:
+        shape["language"] = entity.language
+    if entity.custom_emoji_id:
+        shape["custom_emoji_id"] = entity.custom_emoji_id
+    if entity.user_id and entity.user_id in users:
+        shape["user"] = users[entity.user_id].as_json()
+    return shape
+
+
+# --- the world they live in
+
 
 FIRST_USER_ID: Final = 6_100_000_001  # above 32 bits, as new accounts are
 FIRST_GROUP_ID: Final = -4_100_000_001
@@ -56,7 +228,7 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class Location:
     """Where a place of the stage is: a chat, or a topic in one."""
 
     kind: PlaceKind
@@ -65,14 +237,14 @@ class Spot:
 
 
 @dataclass(slots=True)
-class World:
+class TelegramState:
     """`now` gives Unix seconds."""
 
     bot: User
     now: Callable[[], float]
     users: dict[int, User] = field(default_factory=dict)
     chats: dict[int, Chat] = field(default_factory=dict)
-    spots: dict[str, Spot] = field(default_factory=dict)
+    locations: dict[str, Location] = field(default_factory=dict)
     files: dict[str, StoredFile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -105,7 +277,7 @@ class World:
     def add_private_chat(self, user: User) -> Chat:
         chat = Chat(user.id, ChatType.PRIVATE, "", self.fresh_id(), user=user)
         self.chats[chat.id] = chat
-        self.add_spot(PlaceKind.DM, chat)
+        self.add_location(PlaceKind.DM, chat)
         return chat
 
     def add_group(self, title: str, kind: ChatType) -> Chat:
@@ -114,16 +286,18 @@ class World:
         self.chats[chat.id] = chat
         return chat
 
-    def add_spot(self, kind: PlaceKind, chat: Chat, thread_id: int | None = None) -> str:
+    def add_location(self, kind: PlaceKind, chat: Chat, thread_id: int | None = None) -> str:
         """A place on the stage; its id outlives a change of the chat's id."""
         place_id = f"{kind.value}-{abs(chat.id)}" if thread_id is None else f"{kind.value}-{abs(chat.id)}-{thread_id}"
-        self.spots[place_id] = Spot(kind, chat.id, thread_id)
+        self.locations[place_id] = Location(kind, chat.id, thread_id)
         return place_id
 
     def place_id(self, chat_id: int, thread_id: int | None = None) -> str:
         """The place that shows this chat or topic, "" if none does."""
         wanted = (chat_id, thread_id)
-        return next((name for name, spot in self.spots.items() if (spot.chat_id, spot.thread_id) == wanted), "")
+        return next(
+            (name for name, location in self.locations.items() if (location.chat_id, location.thread_id) == wanted), ""
+        )
 
     def groups(self) -> list[Chat]:
         kinds = (ChatType.GROUP, ChatType.SUPERGROUP)
@@ -208,9 +382,9 @@ class World:
         new = self.add_group(chat.title, ChatType.SUPERGROUP)
         new.next_message_id = 1
         chat.migrated_to = new.id
-        for place_id, spot in self.spots.items():
-            if spot.chat_id == chat.id:
-                self.spots[place_id] = Spot(spot.kind, new.id, spot.thread_id)
+        for place_id, location in self.locations.items():
+            if location.chat_id == chat.id:
+                self.locations[place_id] = Location(location.kind, new.id, location.thread_id)
         return new
 
     def said(self, chat: Chat, message: Message, place_id: str) -> Said:
@@ -247,3 +421,57 @@ def _passed_on(origin: Json) -> str:
 
 def person(user: User) -> Person:
     return Person(str(user.id), user.first_name, user.username, user.is_bot)
+
+
+# --- files of a person: one message each, as Telegram's own client sends them, several as albums
+
+
+ALBUM: Final = range(2, 11)
+_KINDS: Final = {
+    "image/jpeg": "photo",
+    "image/png": "photo",
+    "image/webp": "sticker",
+    "image/gif": "animation",
+    "audio/ogg": "voice",
+    "video/mp4": "video",
+}
+_ALBUMS: Final = {"photo": "seen", "video": "seen", "document": "document", "audio": "audio"}
+"""What may stand in one album with what; the others go alone."""
+
+
+def shared(world: TelegramState, files: Sequence[SharedFile], album: str) -> Iterator[tuple[Json, str]]:
+    """The media part of each message, and the file's name. `album` begins the name of every album."""
+    for number, (family, together) in enumerate(groupby(files, key=lambda file: _ALBUMS.get(kind_of(file)))):
+        members = list(together)
+        for at in range(0, len(members), ALBUM.stop - 1):
+            part = members[at : at + ALBUM.stop - 1]
+            group: Json = {"media_group_id": f"{album}{number}{at}"} if family and len(part) in ALBUM else {}
+            for file in part:
+                stored = world.add_file(file.name, file.media_type, file.content)
+                yield media_shape(kind_of(file), stored) | group, file.name
+
+
+def kind_of(file: SharedFile) -> str:
+    """As what the client sends it."""
+    named = _KINDS.get(file.media_type)
+    return named or ("audio" if file.media_type.startswith("audio/") else "document")
+
+
+def media_shape(kind: str, stored: StoredFile) -> Json:
+    """The media part of a Message. Sizes and durations are made up; nothing here decodes media."""
+    shape = stored.as_json()
+    if kind == "photo":
+        small = stored.thumbnail.as_json() | {"width": 90, "height": 67}
+        return {"photo": [small, shape | {"width": 1280, "height": 960}]}
+    if kind == "sticker":
+        looks: Json = {"type": "regular", "width": 512, "height": 512, "is_animated": False, "is_video": False}
+        return {"sticker": shape | looks | {"emoji": "\N{THUMBS UP SIGN}"}}
+    shape |= {"mime_type": stored.mime_type}
+    if kind in {"voice", "audio"}:
+        shape |= {"duration": 3}
+    if kind in {"video", "animation"}:
+        shape |= {"width": 640, "height": 480, "duration": 3}
+    if kind != "voice":
+        shape |= {"file_name": stored.name}
+    media: Json = {kind: shape}
+    return media | {"document": stored.as_json()} if kind == "animation" else media

@@ -17,9 +17,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from channels.emulators.audience import Audience
-from channels.emulators.severing import NoAnswer
-from channels.emulators.stage import EventKind, Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.serving import NoAnswer
+from channels.emulators.stage import Audience, EventKind, Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
 
 BODY_CHARS_MAX: Final = 16_000
 BOT: Final = Person("@trivet:home", "Trivet", "@trivet:home", is_bot=True)

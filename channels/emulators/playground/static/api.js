@@ -22,3 +22,7 @@ export function watch(onEvent, onOpen, onLost) {
   source.onerror = onLost;
   source.onmessage = (message) => onEvent(JSON.parse(message.data));
 }
+
+export function make(tag, properties) {
+  return Object.assign(document.createElement(tag), properties);
+}

@@ -1,9 +1,6 @@
 // One platform: who writes, where, what was said there, and the switches that make it fail.
 
-import { Adding } from "./adding.js";
-import { call } from "./api.js";
-import { Faults } from "./faults.js";
-import { placeOptions } from "./places.js";
+import { call, make } from "./api.js";
 import { Talk } from "./talk.js";
 import { Writing } from "./writing.js";
 
@@ -133,7 +130,7 @@ export class Pane {
   // What may be tried is shown as long as nothing has been said; a press writes it down, and sends nothing yet.
   #offer(tries) {
     const offered = tries.map((text) => {
-      const button = Object.assign(document.createElement("button"), { type: "button", className: "quiet", textContent: text });
+      const button = make("button", { type: "button", className: "quiet", textContent: text });
       button.addEventListener("click", () => this.writing.begin(text));
       const item = document.createElement("li");
       item.append(button);
@@ -286,3 +283,168 @@ export class Pane {
     await this.#load();
   }
 }
+
+// The places a person can write in, as options: their direct chat, then each group with its threads below it.
+
+function placeOptions(places, person, unread) {
+  const option = (place, name) => new Option(unread.has(place.id) ? `${name} •` : name, place.id);
+  const threadsOf = (parentId) => places.filter((each) => each.kind === "thread" && each.parent_id === parentId);
+  const options = [];
+  for (const place of places.filter((each) => each.kind === "dm" && each.person_id === person?.id)) {
+    options.push(option(place, "direct chat"));
+    options.push(...threadsOf(place.id).map((thread) => option(thread, `\u2003↳ ${thread.title}`)));
+  }
+  for (const group of places.filter((each) => each.kind === "group")) {
+    options.push(option(group, group.title));
+    options.push(...threadsOf(group.id).map((thread) => option(thread, `\u2003↳ ${thread.title}`)));
+  }
+  return options;
+}
+
+// The form for somebody or somewhere new.
+
+class Adding {
+  // `where()` gives the chosen place and all places; `added(what, made)` is awaited before the form closes.
+  constructor(pane, path, where, added, report) {
+    Object.assign(this, { pane, path, where, added, report });
+    this.form = pane.querySelector(".new");
+    this.#opener("person").addEventListener("click", () => this.#open("person"));
+    this.#opener("place").addEventListener("click", () => this.#open("place"));
+    this.form.querySelector(".cancel").addEventListener("click", () => this.#close());
+    this.form.addEventListener("submit", (submitted) => {
+      submitted.preventDefault();
+      this.#add().catch(report);
+    });
+    this.form.addEventListener("keydown", (pressed) => pressed.key === "Escape" && this.#close());
+  }
+
+  #opener(what) {
+    return this.pane.querySelector(`.add-${what}`);
+  }
+
+  #open(what) {
+    this.what = what;
+    this.form.hidden = false;
+    this.form.querySelector(".new-kind").parentElement.hidden = what === "person";
+    this.form.querySelector(".new-title-label").textContent = what === "person" ? "Person's name" : "Name";
+    this.form.querySelector(".new-title").value = "";
+    this.form.querySelector(".new-title").focus();
+  }
+
+  #close() {
+    this.form.hidden = true;
+    this.#opener(this.what).focus();
+  }
+
+  async #add() {
+    const title = this.form.querySelector(".new-title").value.trim();
+    const kind = this.form.querySelector(".new-kind").value;
+    const parent_id = kind === "thread" ? this.#group()?.id : undefined;
+    const made = this.what === "person"
+      ? await call("POST", `${this.path}/people`, { name: title })
+      : await call("POST", `${this.path}/places`, { kind, title, parent_id });
+    this.report("");
+    await this.added(this.what, made);
+    this.#close();
+    this.pane.querySelector("textarea").focus();
+  }
+
+  // A thread goes into the chosen group, the group of the chosen thread, or the first group there is.
+  #group() {
+    const { place, places } = this.where();
+    const groups = places.filter((each) => each.kind === "group");
+    return groups.find((each) => each.id === place?.id || each.id === place?.parent_id) ?? groups[0];
+  }
+}
+
+// The fault switches of one pane. What strikes a number of times is armed by a press and goes back by itself.
+
+const SOON_MS = 200;
+const SLOW_S = 2;
+const COUNTED = [
+  ["rate_limit", "429", "The next sends are told to come back later."],
+  ["server_error", "502", "The next sends get an error page; nothing is done."],
+  ["drop_before", "Lose request", "The next sends are cut off before they are done."],
+  ["drop_after", "Lose answer", "The next sends are done, then cut off: the bot cannot know."],
+  ["refuse_format", "Refuse format", "The formatting of the next sends is refused."],
+  ["duplicate", "Redeliver", "The next events come twice."],
+  ["poison", "Poison", "Before the next events comes one that no library can parse."],
+];
+const LASTING = [
+  ["half_dead", "Half-dead link", "Connections stay open, and every byte is lost both ways.", true, false],
+  ["blocked", "Block the bot", "It may not write here any more.", true, false],
+  ["delay_s", "Slow", `Every call takes ${SLOW_S} seconds.`, SLOW_S, 0],
+];
+
+class Faults {
+  constructor(platform, details, report) {
+    this.path = `/stage/${platform}`;
+    this.details = details;
+    this.report = report;
+    this.state = {};
+    this.buttons = new Map();
+    this.times = details.querySelector(".times input");
+    const switches = details.querySelector(".switches");
+    const row = (name, label, about, act) => switches.append(this.#row(platform, name, label, about, act));
+    for (const [name, label, about] of COUNTED) {
+      row(name, label, about, () => this.#set({ [name]: this.state[name] ? 0 : Math.max(1, this.times.valueAsNumber || 1) }));
+    }
+    for (const [name, label, about, on, off] of LASTING) {
+      row(name, label, about, () => this.#set({ [name]: this.state[name] ? off : on }));
+    }
+    row(null, "Disconnect", "Every open connection is cut now.", () => call("POST", `${this.path}/cut`, {}));
+    row(null, "Reset all", "Nothing fails any more.", () => this.#set(ALL_OFF));
+  }
+
+  async refresh() {
+    this.#show(await call("GET", `${this.path}/faults`));
+  }
+
+  // A counter may have fallen. During a stream that is asked once in a while, not at every event.
+  soon() {
+    this.asking ??= setTimeout(() => {
+      this.asking = undefined;
+      this.refresh().catch(this.report);
+    }, SOON_MS);
+  }
+
+  async #set(change) {
+    this.#show(await call("PATCH", `${this.path}/faults`, change));
+  }
+
+  #show(state) {
+    this.state = state;
+    const on = [];
+    for (const [name, { button, label }] of this.buttons) {
+      const value = Number(state[name]);
+      const left = value > 1 && name !== "delay_s" ? ` × ${value}` : "";
+      button.setAttribute("aria-pressed", String(value > 0));
+      button.querySelector("span").textContent = left;
+      if (value > 0) {
+        on.push(label + left);
+      }
+    }
+    this.details.querySelector(".on").textContent = on.join(", ");
+  }
+
+  #row(platform, name, label, about, act) {
+    const row = document.createElement("li");
+    const button = make("button", { type: "button", textContent: label });
+    const sentence = make("p", { textContent: about });
+    sentence.id = `about-${platform}-${label.replaceAll(" ", "-")}`;
+    button.setAttribute("aria-describedby", sentence.id);
+    button.append(document.createElement("span"));
+    button.addEventListener("click", () => act().catch(this.report));
+    if (name) {
+      button.setAttribute("aria-pressed", "false");
+      this.buttons.set(name, { button, label });
+    }
+    row.append(button, sentence);
+    return row;
+  }
+}
+
+const ALL_OFF = Object.fromEntries([
+  ...COUNTED.map(([name]) => [name, 0]),
+  ...LASTING.map(([name, , , , off]) => [name, off]),
+]);

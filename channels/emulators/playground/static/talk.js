@@ -1,6 +1,7 @@
 // The messages of one place: drawn once, then brought up to date as they come, change, grow and go.
 
-import { patch, render } from "./message.js";
+import { make } from "./api.js";
+import { safe } from "./safe.js";
 
 const NEAR_END_PX = 80;
 const DRAFT_MS = 30_000; // how long a platform shows a draft that nothing follows
@@ -80,13 +81,6 @@ export class Talk {
     this.#item(id)?.remove();
   }
 
-  // What stands around the messages has changed, as the thread below one.
-  refresh() {
-    for (const said of this.messages.values()) {
-      patch(this.#item(said.id), render(said, this.around(said)));
-    }
-  }
-
   toEnd() {
     this.list.scrollTop = this.list.scrollHeight;
     this.isAtEnd = true;
@@ -154,4 +148,115 @@ export class Talk {
   #endIsNear() {
     return this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < NEAR_END_PX;
   }
+}
+
+// --- one message as a list item, and the same item brought up to date without building it anew
+
+const HUES = 360;
+const FAR_APART = 137; // neighbouring ids get hues that cannot be mistaken for each other
+const PARTS = [".who", ".above", ".quoted", ".text", ".files", ".buttons", ".private", ".below"];
+
+function hueOf(id) {
+  let sum = 7;
+  for (const character of id) {
+    sum = (sum * 31 + character.charCodeAt(0)) % HUES;
+  }
+  return (sum * FAR_APART) % HUES;
+}
+
+function initialsOf(name) {
+  return name.split(/\s+/).slice(0, 2).map((word) => [...word][0] ?? "").join("").toUpperCase();
+}
+
+// `around` is what the message itself does not know: isMine, quoted, thread, can, fileUrl(said, number).
+function render(said, around) {
+  const item = document.getElementById("message").content.firstElementChild.cloneNode(true);
+  const part = (selector) => item.querySelector(selector);
+  item.dataset.id = said.id;
+  item.dataset.mine = around.isMine;
+  item.dataset.bot = said.author.is_bot;
+  part(".face").textContent = initialsOf(said.author.name);
+  part(".face").style.setProperty("--hue", hueOf(said.author.id));
+  part(".who b").textContent = said.author.name;
+  part(".badge").hidden = !said.author.is_bot;
+  const at = new Date(said.at_ms);
+  part("time").dateTime = at.toISOString();
+  part("time").textContent = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  part(".edited").hidden = !said.edited;
+  part(".text").append(safe(said.html));
+  part(".above").hidden = !said.above;
+  part(".above").textContent = said.above;
+  if (said.reply_to) {
+    const { quoted } = around;
+    part(".quoted").hidden = false;
+    part(".quoted").textContent = quoted ? `${quoted.author.name}: ${quoted.text}` : "a message that is gone";
+  }
+  part(".files").hidden = !said.files.length;
+  part(".files").append(...said.files.map((name, number) => shownFile(name, around.fileUrl(said, number))));
+  part(".private").hidden = !said.only_for;
+  part(".buttons").hidden = !said.buttons.length;
+  for (const { id, label } of said.buttons) {
+    const button = make("button", { type: "button", textContent: label });
+    button.dataset.id = id;
+    part(".buttons").append(button);
+  }
+  part(".below").hidden = !around.thread;
+  part(".below").textContent = around.thread ? `Open the thread: ${around.thread.title}` : "";
+  part(".change").hidden = part(".remove").hidden = !around.isMine;
+  part(".branch").hidden = !around.can.has("thread");
+  for (const act of item.querySelectorAll(".acts button")) {
+    act.setAttribute("aria-label", `${act.textContent} (${said.author.name}, ${part("time").textContent})`);
+  }
+  return item;
+}
+
+// Only what differs is replaced, so that nothing flickers and an opened file or a selection elsewhere stays.
+function patch(item, newer) {
+  const hadFocus = item.contains(document.activeElement);
+  for (const selector of PARTS) {
+    const [old, now] = [item.querySelector(selector), newer.querySelector(selector)];
+    if (old.outerHTML !== now.outerHTML) {
+      old.replaceWith(now);
+    }
+  }
+  if (hadFocus && !item.contains(document.activeElement)) {
+    item.focus(); // a button that had the focus is gone: its message takes it
+  }
+}
+
+// --- the files a message carries
+
+const IMAGE = /\.(png|jpe?g|gif|webp|avif|bmp)$/i;
+const SOUND = /\.(og[ga]|opus|mp3|m4a|wav|flac)$/i;
+const TEXT = /\.(txt|md|csv|tsv|json|ya?ml|toml|log|py|js|ts|html?|css|xml|sh|sql|rs|go|diff|patch)$/i;
+const PREVIEW_CHARS = 4000;
+
+function shownFile(name, url) {
+  const entry = document.createElement("li");
+  const link = make("a", { textContent: name, href: url, download: name });
+  if (IMAGE.test(name)) {
+    const open = make("a", { href: url, download: name, className: "picture" });
+    open.append(make("img", { src: url, alt: name, loading: "lazy" }));
+    entry.append(open);
+  } else if (SOUND.test(name)) {
+    entry.append(make("audio", { src: url, controls: true, preload: "none", ariaLabel: name }));
+  }
+  entry.append(link);
+  if (TEXT.test(name)) {
+    entry.append(preview(name, url));
+  }
+  return entry;
+}
+
+function preview(name, url) {
+  const details = make("details", { className: "preview" });
+  const text = make("pre", { tabIndex: 0, ariaLabel: `Beginning of ${name}` });
+  details.append(make("summary", { textContent: "Preview" }), text);
+  details.addEventListener("toggle", async () => {
+    if (details.open && !text.textContent) {
+      const whole = await fetch(url).then((answer) => answer.text()).catch(() => "The file cannot be read.");
+      text.textContent = whole.length > PREVIEW_CHARS ? `${whole.slice(0, PREVIEW_CHARS)}\n…` : whole;
+    }
+  });
+  return details;
 }

@@ -1,9 +1,10 @@
-"""Slack's Web API door: `POST /api/{method}` as JSON or form, token in header or form, one guard for all methods."""
+"""The Web API: `POST /api/{method}` as JSON or form, token in header or form, one guard for all methods."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,17 +13,77 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from channels.emulators.severing import NoAnswer
-from channels.emulators.slack.errors import RateLimited, Refused, invalid_blocks, missing_argument
-from channels.emulators.slack.limits import Limits
-from channels.emulators.slack.switches import Switches
-from channels.emulators.slack.world import Conversation, Message, World
-from channels.emulators.stage import Faults
-from channels.emulators.traffic import RECORDED_MAX, Json
+from channels.emulators.serving import NoAnswer
+from channels.emulators.slack.world import (
+    Conversation,
+    Message,
+    RateLimited,
+    SlackRefusal,
+    SlackState,
+    SlackSwitches,
+    invalid_blocks,
+    missing_argument,
+)
+from channels.emulators.stage import RECORDED_MAX, Faults, Json
+
+# --- rate limits: a tier per method, and a pace per channel for chat.postMessage
+
+
+TIERS: Final = {
+    "apps.connections.open": "1",
+    "chat.startStream": "2",
+    "chat.stopStream": "2",
+    "chat.update": "3",
+    "chat.delete": "3",
+    "conversations.history": "3",
+    "conversations.replies": "3",
+    "conversations.open": "3",
+    "users.conversations": "3",
+    "chat.appendStream": "4",
+    "users.info": "4",
+    "files.getUploadURLExternal": "4",
+    "files.completeUploadExternal": "4",
+    "files.info": "4",
+    "assistant.threads.setTitle": "4",
+    "assistant.threads.setStatus": "5",
+    "auth.test": "5",
+}
+
+
+class Limits:
+    """`clock_s` gives seconds."""
+
+    def __init__(self, switches: SlackSwitches, clock_s: Callable[[], float]) -> None:
+        self._switches = switches
+        self._clock_s = clock_s
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, method: str, channel_id: str) -> None:
+        """Count one call. Raises `RateLimited`."""
+        if not self._switches.is_rate_limited:
+            return
+        if method == "chat.postMessage":
+            self._take(f"{method} {channel_id}", self._switches.posts_burst, self._switches.posts_per_s)
+        elif method in TIERS:
+            per_minute = self._switches.tier_per_minute[TIERS[method]]
+            self._take(method, per_minute, per_minute / 60)
+
+    def _take(self, name: str, capacity: float, per_s: float) -> None:
+        now_s = self._clock_s()
+        left, since_s = self._buckets.get(name, (capacity, now_s))
+        left = min(capacity, left + (now_s - since_s) * per_s)
+        if left < 1:
+            self._buckets[name] = (left, now_s)
+            raise RateLimited(max(1, math.ceil((1 - left) / per_s)))
+        self._buckets[name] = (left - 1, now_s)
+
+
+# --- calls
+
 
 _NAMES_A_POST: Final = frozenset({"chat.postMessage", "chat.startStream"})
 _BAD_GATEWAY: Final = "<html><head><title>502 Bad Gateway</title></head><body>upstream connect error</body></html>"
-_JSON_ARGUMENTS: Final = frozenset({"blocks", "attachments", "metadata", "chunks", "files", "prompts", "view", "users"})
+_JSON_ARGUMENTS: Final = frozenset({"blocks", "metadata", "chunks", "files", "users"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +99,7 @@ class Call:
         return "" if value is None else str(value)
 
     def required(self, name: str) -> str:
-        """Raises `Refused` (`invalid_arguments`)."""
+        """Raises `SlackRefusal` (`invalid_arguments`)."""
         value = self.text(name)
         if not value:
             raise missing_argument(name)
@@ -51,7 +112,9 @@ class Call:
     def number(self, name: str, default: int) -> int:
         value = self.text(name) or str(default)
         if not value.lstrip("-").isdigit():
-            raise Refused("invalid_arguments", response_metadata={"messages": [f"[ERROR] must be an integer: {name}"]})
+            raise SlackRefusal(
+                "invalid_arguments", response_metadata={"messages": [f"[ERROR] must be an integer: {name}"]}
+            )
         return int(value)
 
 
@@ -76,10 +139,10 @@ class Tokens:
 
 @dataclass(slots=True)
 class WebApi:
-    world: World
+    world: SlackState
     tokens: Tokens
     limits: Limits
-    switches: Switches
+    switches: SlackSwitches
     faults: Faults
     methods: Mapping[str, Method]
     calls: deque[str] = field(default_factory=lambda: deque(maxlen=RECORDED_MAX))  # the methods called
@@ -97,10 +160,10 @@ class WebApi:
                 return fault
             call = await read(request, name)
             if method is None:
-                raise Refused("unknown_method", req_method=name)
+                raise SlackRefusal("unknown_method", req_method=name)
             self._authorize(request, call, method)
             if name in self.switches.refusals:
-                raise Refused(self.switches.refusals[name])
+                raise SlackRefusal(self.switches.refusals[name])
             self._refuse_format(call, method)
             self.limits.take(name, call.text("channel"))
             self._refuse_if_blocked(call, method)
@@ -108,13 +171,13 @@ class WebApi:
             if name in _NAMES_A_POST and self.switches.forgets_ts > 0:
                 self.switches.forgets_ts -= 1
                 body = {"ok": True}
-        except Refused as refused:
+        except SlackRefusal as refused:
             body = refused.body()
         except RateLimited as limited:
             return answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(limited.retry_after_s)})
         if method is not None and method.delivers and self.faults.other.get("fatal_error_after", 0) > 0:
             self.faults.other["fatal_error_after"] -= 1
-            body = Refused("fatal_error").body()
+            body = SlackRefusal("fatal_error").body()
         if method is not None and method.delivers and self.faults.drop_after > 0:
             self.faults.drop_after -= 1
             return NoAnswer()
@@ -134,21 +197,21 @@ class WebApi:
             raise RateLimited(max(1, round(self.faults.retry_after_s)))
         if self.faults.other.get("fatal_error", 0) > 0:
             self.faults.other["fatal_error"] -= 1
-            raise Refused("fatal_error")
+            raise SlackRefusal("fatal_error")
         return None
 
     def _authorize(self, request: Request, call: Call, method: Method) -> None:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         token = bearer if scheme == "Bearer" else call.text("token")
         if not token:
-            raise Refused("not_authed")
+            raise SlackRefusal("not_authed")
         if token not in (self.tokens.bot, self.tokens.app):
-            raise Refused("invalid_auth")
+            raise SlackRefusal("invalid_auth")
         if (token == self.tokens.app) != method.is_app_level and call.method != "auth.test":
-            raise Refused("not_allowed_token_type")
+            raise SlackRefusal("not_allowed_token_type")
         if method.scopes and not self.switches.scopes.intersection(method.scopes):
             provided = ",".join(sorted(self.switches.scopes))
-            raise Refused("missing_scope", needed=method.scopes[0], provided=provided)
+            raise SlackRefusal("missing_scope", needed=method.scopes[0], provided=provided)
 
     def _refuse_format(self, call: Call, method: Method) -> None:
         """The counted refusal of a format; plain `text` has none that could be refused."""
@@ -160,7 +223,7 @@ class WebApi:
     def _refuse_if_blocked(self, call: Call, method: Method) -> None:
         channel_id = call.text("channel") or call.text("channel_id")
         if self.faults.blocked and method.delivers and channel_id:
-            raise Refused("channel_not_found" if channel_id.startswith(("D", "U")) else "not_in_channel")
+            raise SlackRefusal("channel_not_found" if channel_id.startswith(("D", "U")) else "not_in_channel")
 
 
 def answer(body: Json, status: int, headers: dict[str, str]) -> Response:
@@ -168,7 +231,7 @@ def answer(body: Json, status: int, headers: dict[str, str]) -> Response:
 
 
 async def read(request: Request, method: str) -> Call:
-    """Raises `Refused`: `invalid_json`, `json_not_object`."""
+    """Raises `SlackRefusal`: `invalid_json`, `json_not_object`."""
     host = request.headers.get("host", "")
     arguments: Json = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
@@ -177,9 +240,9 @@ async def read(request: Request, method: str) -> Call:
         try:
             body = json.loads(raw) if raw else {}
         except ValueError:
-            raise Refused("invalid_json") from None
+            raise SlackRefusal("invalid_json") from None
         if not isinstance(body, dict):
-            raise Refused("json_not_object")
+            raise SlackRefusal("json_not_object")
         return Call(method, arguments | body, host)
     async with request.form() as form:
         arguments |= {key: str(value) for key, value in form.items()}
@@ -201,7 +264,7 @@ def _unpacked(value: str) -> object:
 class Lookup:
     """Finds what a call names, or refuses with the vendor's word."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: SlackState) -> None:
         self._world = world
 
     def conversation(self, channel_id: str) -> Conversation:
@@ -213,7 +276,7 @@ class Lookup:
             name = channel_id.removeprefix("#")
             place = next((c for c in self._world.conversations.values() if c.name == name and not c.is_im), None)
         if place is None:
-            raise Refused("channel_not_found")
+            raise SlackRefusal("channel_not_found")
         return place
 
     def postable(self, channel_id: str) -> Conversation:
@@ -221,19 +284,19 @@ class Lookup:
         user = self._world.users.get(channel_id)
         place = self._world.dm_with(user) if user is not None else self.conversation(channel_id)
         if place.is_archived:
-            raise Refused("is_archived")
+            raise SlackRefusal("is_archived")
         self.member(place)
         return place
 
     def member(self, place: Conversation) -> None:
         if self._world.bot.id not in place.member_ids:
-            raise Refused("channel_not_found" if place.is_private else "not_in_channel")
+            raise SlackRefusal("not_in_channel")
 
     def own_message(self, place: Conversation, ts: str, refusal: str) -> Message:
         """Raises `message_not_found`, or `refusal` for somebody else's."""
         message = place.messages.get(ts)
         if message is None or message.only_for is not None:
-            raise Refused("message_not_found")
+            raise SlackRefusal("message_not_found")
         if message.author.id != self._world.bot.id:
-            raise Refused(refusal)
+            raise SlackRefusal(refusal)
         return message

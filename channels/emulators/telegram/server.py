@@ -2,21 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 
-from channels.emulators.audience import Audience
-from channels.emulators.stage import Button, EventKind, Faults, Said, StageEvent
-from channels.emulators.telegram.call import Call
-from channels.emulators.telegram.errors import ApiError, bad_request, forbidden, upgraded
-from channels.emulators.telegram.menus import CommandLists
-from channels.emulators.telegram.people import GENERAL_TOPIC, TELEGRAM, Chat, ChatType, Json, Message
-from channels.emulators.telegram.quotas import Quotas
-from channels.emulators.telegram.text.entities import FormattedText
-from channels.emulators.telegram.text.show import to_html
-from channels.emulators.telegram.updates import UpdateQueue
-from channels.emulators.telegram.webhook import WebhookSender
-from channels.emulators.telegram.world import World, person
+from channels.emulators.stage import Audience, Button, EventKind, Faults, Said, StageEvent
+from channels.emulators.telegram.call import ApiError, Call, Quotas, bad_request, forbidden, upgraded
+from channels.emulators.telegram.text import FormattedText, to_html
+from channels.emulators.telegram.updates import UpdateQueue, WebhookSender
+from channels.emulators.telegram.world import (
+    GENERAL_TOPIC,
+    TELEGRAM,
+    Chat,
+    ChatType,
+    Json,
+    Message,
+    TelegramState,
+    User,
+    person,
+)
+
+# --- lists of commands, and which of them a client shows to whom and where
+
+
+class ScopeKind(StrEnum):
+    DEFAULT = "default"
+    ALL_PRIVATE_CHATS = "all_private_chats"
+    ALL_GROUP_CHATS = "all_group_chats"
+    CHAT = "chat"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Say whom a list is for; the chat id is zero where none belongs."""
+
+    kind: ScopeKind
+    chat_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BotCommand:
+    name: str
+    description: str
+
+
+@dataclass(slots=True)
+class CommandLists:
+    """By scope and language code; "" is for people in whose language there is no list. Both ways are counted."""
+
+    lists: dict[tuple[Scope, str], tuple[BotCommand, ...]] = field(default_factory=dict)
+    reads: int = 0
+    writes: int = 0
+
+    def set(self, scope: Scope, language: str, commands: tuple[BotCommand, ...]) -> None:
+        """An empty list is none."""
+        self.writes += 1
+        if commands:
+            self.lists[scope, language] = commands
+        else:
+            self.lists.pop((scope, language), None)
+
+    def get(self, scope: Scope, language: str) -> tuple[BotCommand, ...]:
+        self.reads += 1
+        return self.lists.get((scope, language), ())
+
+    def shown(self, user: User, chat: Chat) -> tuple[BotCommand, ...]:
+        """The first list there is: the narrowest scope, in it the language of the person before no language."""
+        for scope in _narrowest_first(chat):
+            for language in (user.language, ""):
+                if found := self.lists.get((scope, language)):
+                    return found
+        return ()
+
+
+def _narrowest_first(chat: Chat) -> Iterator[Scope]:
+    yield Scope(ScopeKind.CHAT, chat.id)
+    yield Scope(ScopeKind.ALL_GROUP_CHATS if chat.user is None else ScopeKind.ALL_PRIVATE_CHATS)
+    yield Scope(ScopeKind.DEFAULT)
+
+
+# --- the server
+
 
 DRAFT_SHOWN_S: Final = 30
 CALLBACK_DATA_BYTES_MAX: Final = 64
@@ -43,8 +110,8 @@ class Press:
 
 
 @dataclass(slots=True)
-class Backstage:
-    world: World
+class Server:
+    world: TelegramState
     updates: UpdateQueue
     webhook: WebhookSender
     quotas: Quotas
@@ -223,10 +290,10 @@ class Backstage:
                     raise bad_request("BUTTON_DATA_INVALID")
         return {"inline_keyboard": rows}
 
-    def spend(self, chat: Chat, *, messages: int = 1) -> None:
-        """That many messages' worth of the chat's allowance, or none of it and a 429."""
+    def spend(self, chat: Chat) -> None:
+        """Take one message's worth of the chat's allowance. Raises 429 when none is left."""
         if not self.switch("unlimited"):
-            self.quotas.spend(chat.id, messages)
+            self.quotas.spend(chat.id)
 
     # --- what is done
 
@@ -239,7 +306,6 @@ class Backstage:
         keyboard: Json | None = None,
         media: Json | None = None,
         files: tuple[str, ...] = (),
-        origin: Json | None = None,
     ) -> Json:
         """A message of the bot; its Message. The bot gets no update for what it sends itself."""
         message = self.world.add_message(
@@ -250,7 +316,6 @@ class Backstage:
             reply_to=target.reply_to,
             media=media,
             files=files,
-            origin=origin,
         )
         message.reply_markup, message.is_silent = keyboard, target.is_silent
         self.drafts.pop(self.world.place_id(chat.id, message.topic_id), None)

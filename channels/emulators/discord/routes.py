@@ -1,0 +1,457 @@
+"""The REST routes, by what they are about: the bot and its places, messages, commands, interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+from typing import Final
+
+from starlette.responses import JSONResponse, Response
+
+from channels.emulators.discord import shapes
+from channels.emulators.discord.api import Buckets, Call, Route, snowflake, too_many
+from channels.emulators.discord.gateway import DiscordEvents
+from channels.emulators.discord.interactions import (
+    DiscordInteractions,
+    Interaction,
+    InteractionKind,
+    check_all,
+    check_choices,
+    without_localizations,
+)
+from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, edited_draft, is_system, new_draft
+from channels.emulators.discord.world import (
+    Channel,
+    DiscordRefusal,
+    DiscordState,
+    DiscordSwitches,
+    Message,
+    MessageFlag,
+    MessageKind,
+    User,
+    forbidden,
+    invalid_form,
+    unknown,
+)
+from channels.emulators.stage import Json
+
+
+class PlacesApi:
+    def __init__(
+        self,
+        *,
+        world: DiscordState,
+        posting: DiscordPosting,
+        events: DiscordEvents,
+        switches: DiscordSwitches,
+        buckets: Buckets,
+        application_id: int,
+        endpoint: Callable[[], Json],
+    ) -> None:
+        """`endpoint` says what the application's owner set up for interactions."""
+        self._world = world
+        self._posting = posting
+        self._events = events
+        self._switches = switches
+        self._buckets = buckets
+        self._application_id = application_id
+        self._endpoint = endpoint
+
+    def routes(self) -> list[Route]:
+        channel = "/channels/{channel_id}"
+        return [
+            Route("GET", "/gateway/bot", self.gateway_for_bot),
+            Route("GET", "/users/@me", self.me),
+            Route("GET", "/oauth2/applications/@me", self.application),
+            Route("GET", channel, self.channel),
+            Route("PATCH", channel, self.change_channel),
+            Route("POST", channel + "/messages/{message_id}/threads", self.thread_from, "create_thread", delivers=True),
+        ]
+
+    # --- the bot itself
+
+    async def gateway_for_bot(self, call: Call) -> Response:
+        left = self._switches.sessions_left
+        at_once = self._switches.max_concurrency
+        limit: Json = {"total": 1000, "remaining": left, "reset_after": 14_400_000, "max_concurrency": at_once}
+        url = f"ws://{call.host}/gateway"
+        return JSONResponse({"url": url, "shards": self._switches.shards, "session_start_limit": limit})
+
+    async def me(self, _: Call) -> Response:
+        return JSONResponse(shapes.own_user(self._world))
+
+    async def application(self, _: Call) -> Response:
+        has_content = self._switches.has_message_content
+        shape = shapes.application(self._world, self._application_id, has_message_content=has_content)
+        return JSONResponse(shape | self._endpoint())
+
+    # --- channels and threads
+
+    async def channel(self, call: Call) -> Response:
+        return JSONResponse(shapes.channel(self._world, self._posting.channel(call.id("channel_id"))))
+
+    async def change_channel(self, call: Call) -> Response:
+        """Of a thread that the bot began: name, archived, locked and the time to archive. Other channels are not its to
+        change, and new names are counted apart from all else, without a word of it in the headers."""
+        thread = self._posting.channel(call.id("channel_id"))
+        if not (thread.is_thread and self._may_change(thread)):
+            raise forbidden(50013)
+        if "name" in call.body and str(call.body["name"]) != thread.name:
+            allowance = self._buckets.take("rename", str(thread.id))
+            if allowance is not None and not allowance.is_granted:
+                return too_many(allowance, via=True)
+        self._posting.change_thread(thread, self._world.bot, call.body)
+        return JSONResponse(shapes.channel(self._world, thread))
+
+    def _may_change(self, thread: Channel) -> bool:
+        """Its creator may, while nobody has locked it."""
+        return self._switches.moderates or (thread.owner_id == self._world.bot.id and not thread.locked)
+
+    async def thread_from(self, call: Call) -> Response:
+        message = self._posting.message(call.id("channel_id"), call.id("message_id"))
+        thread = self._posting.thread_from(message, self._world.bot, *_asked_for(call.body))
+        return JSONResponse(shapes.channel(self._world, thread), 201)
+
+
+def _asked_for(body: Json) -> tuple[str, int]:
+    return str(body.get("name") or ""), int(body.get("auto_archive_duration") or 1440)
+
+
+PAGE_MAX: Final = 100
+NO_CONTENT: Final = 204
+
+_LEAST = ("id", "channel_id", "content", "nonce")
+
+
+class MessagesApi:
+    """`clock_s` gives seconds, for the life of nonces."""
+
+    def __init__(
+        self,
+        *,
+        world: DiscordState,
+        posting: DiscordPosting,
+        events: DiscordEvents,
+        switches: DiscordSwitches,
+        clock_s: Callable[[], float],
+    ) -> None:
+        self._world = world
+        self._posting = posting
+        self._events = events
+        self._switches = switches
+        self._clock_s = clock_s
+        self._nonces: dict[str, tuple[float, int, int]] = {}
+
+    def routes(self) -> list[Route]:
+        all_of = "/channels/{channel_id}/messages"
+        one = all_of + "/{message_id}"
+        return [
+            Route("GET", all_of, self.page, "read_messages"),
+            Route("POST", all_of, self.create, "create_message", delivers=True),
+            Route("GET", one, self.show, "read_messages"),
+            Route("PATCH", one, self.edit, "edit_message", delivers=True),
+            Route("DELETE", one, self.delete, "delete_message", delivers=True),
+            Route("POST", "/channels/{channel_id}/typing", self.typing, "typing"),
+        ]
+
+    # --- reading
+
+    async def page(self, call: Call) -> Response:
+        """Newest first, whichever way the page was asked for; `after` gives the messages right above that id."""
+        channel = self._posting.channel(call.id("channel_id"))
+        limit = int(call.query.get("limit", "50")) if call.query.get("limit", "50").isdigit() else 0
+        if not 1 <= limit <= PAGE_MAX:
+            raise invalid_form("limit", "NUMBER_TYPE_MAX", f"int value should be between 1 and {PAGE_MAX}.")
+        return JSONResponse([self._shape(m) for m in _page(_public(channel), call.query, limit)])
+
+    async def show(self, call: Call) -> Response:
+        return JSONResponse(self._shape(self._message(call)))
+
+    def _shape(self, message: Message) -> Json:
+        told = shapes.message(self._world, message, reads_everything=self._switches.has_message_content)
+        return {name: told[name] for name in _LEAST if name in told} if self._switches.says_little else told
+
+    def _message(self, call: Call) -> Message:
+        return self._posting.message(call.id("channel_id"), call.id("message_id"))
+
+    # --- writing
+
+    async def create(self, call: Call) -> Response:
+        channel = self._posting.channel(call.id("channel_id"))
+        if not channel.takes_messages:
+            raise DiscordRefusal(400, 50008, "Cannot send messages in a non-text channel")
+        existing = self._same_nonce(call.body)
+        if existing is not None:
+            return JSONResponse(self._shape(existing))
+        if self._switches.refuses_replies is not None and call.body.get("message_reference"):
+            raise self._switches.refuses_replies
+        reply_to = self._replied_to(channel, call.body.get("message_reference"))
+        draft = new_draft(call.body, call.files, reply_to=reply_to)
+        message = self._posting.post(channel, self._world.bot, draft)
+        if draft.nonce is not None:
+            self._remember_nonce(draft.nonce, message)
+        return JSONResponse(self._shape(message))
+
+    def _remember_nonce(self, nonce: str, message: Message) -> None:
+        now_s = self._clock_s()
+        while self._nonces:  # oldest first: the window is the same for all
+            oldest = next(iter(self._nonces))
+            if self._nonces[oldest][0] > now_s - self._switches.nonce_window_s:
+                break
+            del self._nonces[oldest]
+        self._nonces.pop(nonce, None)
+        self._nonces[nonce] = (now_s, message.channel_id, message.id)
+
+    def _same_nonce(self, body: Json) -> Message | None:
+        """The message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
+
+        A message that was deleted since gives `Unknown Message`.
+        """
+        known = self._nonces.get(str(body.get("nonce")))
+        if known is None or not body.get("enforce_nonce"):
+            return None
+        at_s, channel_id, message_id = known
+        if self._clock_s() - at_s > self._switches.nonce_window_s:
+            return None
+        return self._posting.message(channel_id, message_id)
+
+    def _replied_to(self, channel: Channel, reference: Json | None) -> Message | None:
+        if reference is None:
+            return None
+        message_id = snowflake(reference.get("message_id"), "message_reference.message_id")
+        target = channel.messages.get(message_id)
+        if target is None:
+            if reference.get("fail_if_not_exists", True):
+                raise invalid_form("message_reference", "REPLIES_UNKNOWN_MESSAGE", "Unknown message")
+            return None
+        if is_system(target):
+            raise invalid_form(
+                "message_reference", "REPLIES_CANNOT_REPLY_TO_SYSTEM_MESSAGE", "Cannot reply to a system message"
+            )
+        return target
+
+    async def edit(self, call: Call) -> Response:
+        message = self._message(call)
+        if self._switches.refuses_edits is not None:
+            raise self._switches.refuses_edits
+        only_flags = set(call.body) <= {"flags"}
+        if message.author.id != self._world.bot.id and not (only_flags and self._switches.moderates):
+            raise forbidden(50005)
+        reply_to = self._world.message(message.reference)
+        self._posting.edit(message, edited_draft(message, call.body, call.files, reply_to=reply_to))
+        return JSONResponse(self._shape(message))
+
+    async def delete(self, call: Call) -> Response:
+        message = self._message(call)
+        if message.author.id != self._world.bot.id:
+            if self._world.channels[message.channel_id].is_dm:
+                raise forbidden(50003)
+            if not self._switches.moderates:
+                raise forbidden(50013)
+        self._posting.delete(message)
+        return Response(status_code=NO_CONTENT)
+
+    async def typing(self, call: Call) -> Response:
+        """Shown for 10 s or until the bot's next message."""
+        self._events.typing(self._posting.channel(call.id("channel_id")), self._world.bot)
+        return Response(status_code=NO_CONTENT)
+
+
+def _public(channel: Channel) -> list[Message]:
+    return [m for m in channel.messages.values() if not m.flags & MessageFlag.EPHEMERAL]
+
+
+def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Message]:
+    """`messages` oldest first; the answer newest first."""
+    if "before" in query:
+        chosen = [m for m in messages if m.id < snowflake(query["before"], "before")][-limit:]
+    elif "after" in query:
+        chosen = [m for m in messages if m.id > snowflake(query["after"], "after")][:limit]
+    else:
+        chosen = messages[-limit:]
+    return chosen[::-1]
+
+
+_DISCORDS_OWN: Final = ("id", "application_id", "version")
+
+
+class CommandsApi:
+    def __init__(self, *, world: DiscordState, interactions: DiscordInteractions, application_id: int) -> None:
+        self._world = world
+        self._interactions = interactions
+        self._application_id = application_id
+
+    def routes(self) -> list[Route]:
+        path = "/applications/{application_id}/commands"
+        return [Route("GET", path, self.list_all), Route("PUT", path, self.replace_all)]
+
+    async def list_all(self, call: Call) -> Response:
+        self._check_application(call)
+        known = self._interactions.commands
+        if call.query.get("with_localizations", "").lower() in ("1", "true"):
+            return JSONResponse(known)
+        return JSONResponse([without_localizations(command) for command in known])
+
+    async def replace_all(self, call: Call) -> Response:
+        """Set all at once: what is not in the list is gone; what is keeps its id."""
+        self._check_application(call)
+        self._interactions.commands = [self._kept(body) for body in check_all(call.body_list or [])]
+        return JSONResponse(self._interactions.commands)
+
+    def _check_application(self, call: Call) -> None:
+        if call.id("application_id") != self._application_id:
+            raise forbidden(50001)
+
+    def _kept(self, body: Json) -> Json:
+        """A command of that name and type keeps its id, and its version if nothing about it changed."""
+        same = (c for c in self._interactions.commands if (c["type"], c["name"]) == (body["type"], body["name"]))
+        before = next(same, None)
+        if before is not None and {key: before[key] for key in before if key not in _DISCORDS_OWN} == body:
+            return before
+        own: Json = {
+            "id": before["id"] if before else str(self._world.new_id()),
+            "application_id": str(self._application_id),
+            "version": str(self._world.new_id()),
+        }
+        return own | body
+
+
+class Answer(IntEnum):
+    PONG = 1
+    MESSAGE = 4
+    DEFERRED_MESSAGE = 5
+    DEFERRED_UPDATE = 6
+    UPDATE = 7
+    AUTOCOMPLETE = 8
+    MODAL = 9
+
+
+class InteractionsApi:
+    def __init__(
+        self,
+        *,
+        world: DiscordState,
+        posting: DiscordPosting,
+        interactions: DiscordInteractions,
+        switches: DiscordSwitches,
+        application_id: int,
+    ) -> None:
+        self._world = world
+        self._posting = posting
+        self._interactions = interactions
+        self._switches = switches
+        self._application_id = application_id
+
+    def routes(self) -> list[Route]:
+        hook, callback = "/webhooks/{webhook_id}/{token}", "/interactions/{interaction_id}/{token}/callback"
+        original, one = hook + "/messages/@original", hook + "/messages/{message_id}"
+        routes = [
+            Route("POST", callback, self.answer, "callback", delivers=True, needs_token=False),
+            Route("POST", hook, self.follow_up, "webhook", delivers=True, needs_token=False),
+        ]
+        for path in (original, one):
+            routes += [
+                Route("GET", path, self.show, "webhook", needs_token=False),
+                Route("PATCH", path, self.edit, "webhook", delivers=True, needs_token=False),
+                Route("DELETE", path, self.delete, "webhook", delivers=True, needs_token=False),
+            ]
+        return routes
+
+    # --- the first answer
+
+    async def answer(self, call: Call) -> Response:
+        """204, or 200 with what was made of it when `with_response` asks for that."""
+        asked = self._interactions.to_answer(call.id("interaction_id"), call.path["token"])
+        kind, data = call.body.get("type"), call.body.get("data") or {}
+        if kind not in list(Answer):
+            raise invalid_form("type", "BASE_TYPE_CHOICES", "Value must be one of (1, 4, 5, 6, 7, 8, 9).")
+        if (kind == Answer.AUTOCOMPLETE) is not (asked.kind is InteractionKind.AUTOCOMPLETE):
+            raise invalid_form("type", "INTERACTION_INVALID_RESPONSE_TYPE", "Invalid interaction response type.")
+        if kind in (Answer.DEFERRED_UPDATE, Answer.UPDATE) and asked.source is None:
+            raise invalid_form("type", "INTERACTION_APPLICATION_COMMAND_INVALID_RESPONSE_TYPE", "Not for commands.")
+        message = self._answered(asked, Answer(kind), data, call)
+        asked.answered(kind, data, message)
+        if call.query.get("with_response", "").lower() not in ("1", "true"):
+            return Response(status_code=NO_CONTENT)
+        return JSONResponse(self._callback(asked, message))
+
+    def _answered(self, asked: Interaction, kind: Answer, data: Json, call: Call) -> Message | None:
+        if kind is Answer.MESSAGE:
+            draft = new_draft(data, call.files, reply_to=None)
+            return self._post(asked, draft)
+        if kind is Answer.DEFERRED_MESSAGE:
+            hidden = int(data.get("flags") or 0) & MessageFlag.EPHEMERAL
+            return self._post(asked, DiscordDraft(flags=MessageFlag.LOADING | hidden))
+        if kind is Answer.AUTOCOMPLETE:
+            check_choices(data)
+        if kind is Answer.UPDATE and asked.source is not None:
+            self._posting.edit(asked.source, edited_draft(asked.source, data, call.files, reply_to=None))
+        return asked.source
+
+    def _callback(self, asked: Interaction, message: Message | None) -> Json:
+        told: Json = {"id": str(asked.id), "type": asked.kind.value}
+        if message is None:
+            return {"interaction": told}
+        told |= {
+            "response_message_id": str(message.id),
+            "response_message_loading": bool(message.flags & MessageFlag.LOADING),
+            "response_message_ephemeral": bool(message.flags & MessageFlag.EPHEMERAL),
+        }
+        return {"interaction": told, "resource": {"type": asked.answer_kind, "message": self._shape(message)}}
+
+    def _post(self, asked: Interaction, draft: DiscordDraft) -> Message:
+        """Signed by the bot through the interaction's webhook, whose id is the application's."""
+        kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
+        author: User = replace(self._world.bot, webhook_id=self._application_id)
+        metadata = self._interactions.metadata(asked)
+        command = str(asked.data.get("name", "")) if asked.kind is InteractionKind.COMMAND else ""
+        told = replace(draft, kind=kind, interaction=metadata, command=command)
+        return self._posting.post(asked.channel, author, told)
+
+    def _shape(self, message: Message) -> Json:
+        return shapes.message(self._world, message, reads_everything=True)
+
+    # --- what follows
+
+    async def follow_up(self, call: Call) -> Response:
+        """A new message; but the first one after a deferral fills the message that is waiting for it."""
+        asked = self._follow(call)
+        draft = new_draft(call.body, call.files, reply_to=None)
+        waiting = asked.original
+        if waiting is not None and waiting.flags & MessageFlag.LOADING:
+            self._posting.fill(waiting, draft)
+            return JSONResponse(self._shape(waiting))
+        return JSONResponse(self._shape(self._post(asked, draft)))
+
+    async def show(self, call: Call) -> Response:
+        return JSONResponse(self._shape(self._message(call)))
+
+    async def edit(self, call: Call) -> Response:
+        message = self._message(call)
+        draft = edited_draft(message, call.body, call.files, reply_to=None)
+        if message.flags & MessageFlag.LOADING:
+            self._posting.fill(message, draft)
+        else:
+            self._posting.edit(message, draft)
+        return JSONResponse(self._shape(message))
+
+    async def delete(self, call: Call) -> Response:
+        self._posting.delete(self._message(call))
+        return Response(status_code=NO_CONTENT)
+
+    def _follow(self, call: Call) -> Interaction:
+        return self._interactions.to_follow(call.id("webhook_id"), call.path["token"])
+
+    def _message(self, call: Call) -> Message:
+        """The original, or a follow-up of the same interaction. Raises `DiscordRefusal` 10008."""
+        asked = self._follow(call)
+        if "message_id" not in call.path:
+            message = asked.original
+        else:
+            message = asked.channel.messages.get(call.id("message_id"))
+            if message is not None and (message.interaction or {}).get("id") != str(asked.id):
+                message = None
+        if message is None or message.id not in asked.channel.messages:
+            raise unknown("Message")
+        return message

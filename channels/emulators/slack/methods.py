@@ -1,0 +1,538 @@
+"""The methods of the Web API, by what they are about: messages, streams, conversations, people, files."""
+
+from __future__ import annotations
+
+import base64
+import mimetypes
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from channels.emulators.slack import shapes
+from channels.emulators.slack.api import Call, Lookup, Method, Tokens
+from channels.emulators.slack.delivery import SocketMode
+from channels.emulators.slack.messages import SlackDraft, SlackEvents, SlackPosting
+from channels.emulators.slack.text import TEXT_MAX, check_blocks, cut, stored, thread_id
+from channels.emulators.slack.world import (
+    Conversation,
+    File,
+    Message,
+    SlackRefusal,
+    SlackState,
+    SlackSwitches,
+    is_ts,
+    missing_argument,
+    ts_key,
+)
+from channels.emulators.stage import Json
+
+UPDATE_MAX: Final = 4000
+METADATA_BYTES_MAX: Final = 8 * 1024
+EVENT_TYPE_MAX: Final = 255
+
+
+class ChatApi:
+    def __init__(self, *, world: SlackState, posting: SlackPosting, lookup: Lookup, switches: SlackSwitches) -> None:
+        self._world = world
+        self._posting = posting
+        self._lookup = lookup
+        self._switches = switches
+        self._by_client_id: dict[str, tuple[str, str]] = {}
+
+    def methods(self) -> dict[str, Method]:
+        write = ("chat:write",)
+        return {
+            "chat.postMessage": Method(self.post, write, delivers=True),
+            "chat.update": Method(self.update, write, delivers=True),
+            "chat.delete": Method(self.delete, write, delivers=True),
+        }
+
+    async def post(self, call: Call) -> Json:
+        place = self._lookup.postable(call.required("channel"))
+        known = self._known(call)
+        if known is not None:
+            return self._posted(place, known)
+        metadata = checked_metadata(call.arguments.get("metadata"))
+        text, blocks = content(call)
+        draft = SlackDraft(
+            text=text,
+            blocks=blocks,
+            thread_ts=call.text("thread_ts") or None,
+            client_msg_id=call.text("client_msg_id") or None,
+            metadata=metadata,
+            unfurls=not {call.text("unfurl_links").lower(), call.text("unfurl_media").lower()} <= {"false", "0"},
+        )
+        pieces = cut(text) if self._switches.splits_long_text and not blocks else [text[:TEXT_MAX]]
+        posted = [self._posting.post(place, self._world.bot, _piece(draft, piece)) for piece in pieces]
+        named = posted[-1 if self._switches.split_names_last else 0]
+        if draft.client_msg_id is not None:
+            self._by_client_id[draft.client_msg_id] = (place.id, named.ts)
+        return self._posted(place, named)
+
+    def _known(self, call: Call) -> Message | None:
+        known = self._by_client_id.get(call.text("client_msg_id"))
+        if known is None or not self._switches.dedupes_client_msg_id:
+            return None
+        message = self._world.conversations[known[0]].messages.get(known[1])
+        if message is None:
+            raise SlackRefusal("duplicate_message_not_found")
+        return message
+
+    def _posted(self, place: Conversation, message: Message) -> Json:
+        shape = shapes.message(self._world, message, with_metadata=True)
+        return {"channel": place.id, "ts": message.ts, "message": shape}
+
+    async def update(self, call: Call) -> Json:
+        """Own messages only, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
+        place = self._lookup.conversation(call.required("channel"))
+        message = self._lookup.own_message(place, call.required("ts"), "cant_update_message")
+        if message.streams_until_s is not None and self._world.now_s() < message.streams_until_s:
+            raise SlackRefusal("streaming_state_conflict")
+        text, blocks = content(call)
+        if len(text) > UPDATE_MAX:
+            raise SlackRefusal("msg_too_long")
+        message.metadata = checked_metadata(call.arguments.get("metadata")) or message.metadata
+        self._posting.change(message, text=text, blocks=blocks)
+        return {
+            "channel": place.id,
+            "ts": message.ts,
+            "text": text,
+            "message": shapes.message(self._world, message),
+        }
+
+    async def delete(self, call: Call) -> Json:
+        place = self._lookup.conversation(call.required("channel"))
+        message = self._lookup.own_message(place, call.required("ts"), "cant_delete_message")
+        self._posting.delete(message)
+        return {"channel": place.id, "ts": message.ts}
+
+
+def _piece(draft: SlackDraft, text: str) -> SlackDraft:
+    return SlackDraft(
+        text=text,
+        blocks=draft.blocks,
+        thread_ts=draft.thread_ts,
+        client_msg_id=draft.client_msg_id,
+        metadata=draft.metadata,
+        unfurls=draft.unfurls,
+    )
+
+
+def content(call: Call) -> tuple[str, list[Json]]:
+    """Read the text as stored, and the blocks. Raises `no_text` or a block's error."""
+    raw_blocks, text = call.arguments.get("blocks"), call.text("text")
+    checked = check_blocks(raw_blocks) if raw_blocks else []
+    if not text.strip() and not checked:
+        raise SlackRefusal("no_text")
+    return stored(text), checked
+
+
+def checked_metadata(metadata: object) -> Json | None:
+    """Raises `invalid_metadata_format`, `invalid_metadata_schema` or `metadata_too_large`."""
+    if metadata in (None, ""):
+        return None
+    if not isinstance(metadata, dict):
+        raise SlackRefusal("invalid_metadata_format")
+    kind, payload = metadata.get("event_type"), metadata.get("event_payload")
+    if not isinstance(kind, str) or not kind or not isinstance(payload, dict):
+        raise SlackRefusal("invalid_metadata_schema")
+    if len(kind) > EVENT_TYPE_MAX or len(str(payload).encode()) > METADATA_BYTES_MAX:
+        raise SlackRefusal("metadata_too_large")
+    return {"event_type": kind, "event_payload": payload}
+
+
+LOADING_MESSAGES_MAX: Final = 10
+MARKDOWN_MAX: Final = 12_000  # in one call
+
+
+class StreamsApi:
+    def __init__(
+        self, *, world: SlackState, posting: SlackPosting, events: SlackEvents, lookup: Lookup, switches: SlackSwitches
+    ) -> None:
+        self._world = world
+        self._posting = posting
+        self._events = events
+        self._lookup = lookup
+        self._switches = switches
+
+    def methods(self) -> dict[str, Method]:
+        write, assistant = ("chat:write",), ("chat:write", "assistant:write")
+        return {
+            "chat.startStream": Method(self.start, write, delivers=True),
+            "chat.appendStream": Method(self.append, write, delivers=True),
+            "chat.stopStream": Method(self.stop, write, delivers=True),
+            "assistant.threads.setStatus": Method(self.set_status, assistant),
+            "assistant.threads.setTitle": Method(self.set_title, assistant),
+        }
+
+    # --- streams
+
+    async def start(self, call: Call) -> Json:
+        """A message that stays open for about five minutes; in channels it needs to know for whom."""
+        if not self._switches.has_streams:
+            raise SlackRefusal("unknown_method", req_method=call.method)
+        place = self._lookup.postable(call.required("channel"))
+        if not place.is_im:
+            for name in ("recipient_team_id", "recipient_user_id"):
+                if not call.text(name):
+                    raise SlackRefusal(f"missing_{name}")
+        markdown = _markdown(call)
+        draft = SlackDraft(
+            text=stored(markdown, links=False),
+            blocks=_shown(markdown),
+            thread_ts=call.required("thread_ts"),
+            streams_until_s=self._world.now_s() + self._switches.stream_life_s,
+        )
+        message = self._posting.post(place, self._world.bot, draft)
+        return {"channel": place.id, "ts": message.ts}
+
+    async def append(self, call: Call) -> Json:
+        if not _markdown(call):
+            raise SlackRefusal("no_text")
+        place, message = self._open_stream(call)
+        self._grow(message, call, is_heard=self._switches.echoes_streams)
+        return {"channel": place.id, "ts": message.ts}
+
+    async def stop(self, call: Call) -> Json:
+        place, message = self._open_stream(call)
+        metadata = checked_metadata(call.arguments.get("metadata"))
+        message.streams_until_s = None
+        message.metadata = metadata or message.metadata
+        self._grow(message, call, is_heard=True)
+        return {"channel": place.id, "ts": message.ts, "message": shapes.message(self._world, message)}
+
+    def interrupt(self, message: Message) -> None:
+        """A person has had enough of it. Raises `ValueError` for a message that does not grow."""
+        if message.streams_until_s is None:
+            raise ValueError("the message is no stream")
+        message.streams_until_s, message.is_stopped_by_user = None, True
+
+    def _open_stream(self, call: Call) -> tuple[Conversation, Message]:
+        place = self._lookup.conversation(call.required("channel"))
+        message = self._lookup.own_message(place, call.required("ts"), "message_not_owned_by_app")
+        if message.is_stopped_by_user:
+            raise SlackRefusal("stopped_by_user")
+        if message.streams_until_s is None or self._world.now_s() >= message.streams_until_s:
+            message.streams_until_s = None
+            raise SlackRefusal("message_not_in_streaming_state")
+        return place, message
+
+    def _grow(self, message: Message, call: Call, *, is_heard: bool) -> None:
+        before = next((str(block["text"]) for block in message.blocks), "")
+        whole = before + _markdown(call)
+        text, blocks = stored(whole, links=False), _shown(whole)
+        if is_heard:
+            self._posting.change(message, text=text, blocks=blocks, is_edit=False)
+        else:
+            message.text, message.blocks = text, blocks
+        self._posting.unfurl(message)
+
+    # --- the line above
+
+    async def set_status(self, call: Call) -> Json:
+        place, root = self._thread(call)
+        if not self._switches.status_anywhere and not place.is_im:
+            raise SlackRefusal("channel_not_supported")
+        loading = call.arguments.get("loading_messages") or []
+        if len(loading) > LOADING_MESSAGES_MAX:
+            raise SlackRefusal("invalid_arguments")
+        self._events.status(thread_id(place.id, root.ts), call.text("status"))
+        return {}
+
+    async def set_title(self, call: Call) -> Json:
+        """Only threads in the direct messages of an app have titles."""
+        place, root = self._thread(call)
+        if not place.is_im:
+            raise SlackRefusal("channel_not_found", detail="Invalid channel_id")
+        root.title = call.required("title")
+        self._events.thread_opened(place, root.ts)
+        return {}
+
+    def _thread(self, call: Call) -> tuple[Conversation, Message]:
+        place = self._lookup.conversation(call.required("channel_id"))
+        self._lookup.member(place)
+        root = place.root_of(call.required("thread_ts"))
+        if root is None:
+            raise SlackRefusal("invalid_thread_ts")
+        return place, root
+
+
+def _markdown(call: Call) -> str:
+    """Read the Markdown that this call adds. Raises `invalid_chunks`, `msg_too_long`."""
+    if call.arguments.get("chunks"):
+        raise SlackRefusal("invalid_chunks")  # the other way to write a stream, which nobody here goes
+    markdown = call.text("markdown_text")
+    if len(markdown) > MARKDOWN_MAX:
+        raise SlackRefusal("msg_too_long")
+    return markdown
+
+
+def _shown(markdown: str) -> list[Json]:
+    return [{"type": "markdown", "text": markdown}] if markdown else []
+
+
+HISTORY_DEFAULT: Final = 100
+REPLIES_DEFAULT: Final = 1000
+LIST_DEFAULT: Final = 100
+LIST_MAX: Final = 1000
+
+
+class ConversationsApi:
+    def __init__(self, *, world: SlackState, lookup: Lookup, switches: SlackSwitches) -> None:
+        self._world = world
+        self._lookup = lookup
+        self._switches = switches
+
+    def methods(self) -> dict[str, Method]:
+        history = ("channels:history", "groups:history", "im:history", "mpim:history")
+        reading = ("channels:read", "groups:read", "im:read", "mpim:read")
+        return {
+            "conversations.history": Method(self.history, history),
+            "conversations.replies": Method(self.replies, history),
+            "users.conversations": Method(self.of_user, reading),
+            "conversations.open": Method(self.open, ("im:write", "mpim:write")),
+        }
+
+    # --- what was said
+
+    async def history(self, call: Call) -> Json:
+        """List what was said, newest first and without replies."""
+        place = self._readable(call)
+        messages = [m for m in place.public() if not m.is_reply]
+        newest_first = sorted(_between(messages, call), key=lambda m: ts_key(m.ts), reverse=True)
+        return self._page(call, newest_first, HISTORY_DEFAULT) | {"pin_count": 0}
+
+    async def replies(self, call: Call) -> Json:
+        """Oldest first, the root before all, whatever the bounds say."""
+        place = self._readable(call)
+        root = place.root_of(call.required("ts"))
+        if root is None or root.only_for is not None:
+            raise SlackRefusal("thread_not_found")
+        replies = sorted(_between(place.replies_to(root.ts), call), key=lambda m: ts_key(m.ts))
+        return self._page(call, [root, *replies], REPLIES_DEFAULT)
+
+    def _readable(self, call: Call) -> Conversation:
+        place = self._lookup.conversation(call.required("channel"))
+        self._lookup.member(place)
+        return place
+
+    def _page(self, call: Call, messages: Sequence[Message], default: int) -> Json:
+        limit = call.number("limit", default)
+        if limit < 1:
+            raise SlackRefusal("invalid_limit")
+        limit = min(limit, self._switches.history_page_max if default == HISTORY_DEFAULT else LIST_MAX)
+        start = _position(call.text("cursor"))
+        page = messages[start : start + limit]
+        with_metadata = call.flag("include_all_metadata")
+        body: Json = {"messages": [shapes.message(self._world, m, with_metadata=with_metadata) for m in page]}
+        return body | _more(start + limit, len(messages))
+
+    # --- where
+
+    async def of_user(self, call: Call) -> Json:
+        """The conversations that the bot, or the named user, is in."""
+        user_id = call.text("user") or self._world.bot.id
+        mine = [c for c in self._world.conversations.values() if user_id in c.member_ids]
+        types = {kind.strip() for kind in (call.text("types") or "public_channel").split(",")}
+        if types - {"public_channel", "private_channel", "mpim", "im"}:
+            raise SlackRefusal("invalid_types")
+        lacking = sorted({_SCOPES[kind] for kind in types} - self._switches.scopes)
+        if lacking:
+            raise SlackRefusal("missing_scope", needed=lacking[0], provided=",".join(sorted(self._switches.scopes)))
+        found = [c for c in mine if _kind(c) in types and not (c.is_archived and call.flag("exclude_archived"))]
+        start, limit = _position(call.text("cursor")), min(call.number("limit", LIST_DEFAULT), LIST_MAX)
+        shown = [shapes.conversation(self._world, place) for place in found[start : start + limit]]
+        return {"channels": shown} | _more(start + limit, len(found))
+
+    async def open(self, call: Call) -> Json:
+        """A direct chat with one person; Slack answers with the id alone unless `return_im` is set."""
+        if call.text("channel"):
+            place = self._lookup.conversation(call.text("channel"))
+        else:
+            users = call.arguments.get("users")
+            named = users if isinstance(users, list) else [u for u in call.text("users").split(",") if u]
+            if not named:
+                raise missing_argument("users")
+            user = self._world.users.get(str(named[0]).strip())
+            if user is None or len(named) > 1 or user.id == self._world.bot.id:
+                raise SlackRefusal("user_not_found" if user is None else "cannot_dm_bot")
+            place = self._world.dm_with(user)
+        shown = shapes.conversation(self._world, place) if call.flag("return_im") else {"id": place.id}
+        return {"channel": shown, "no_op": True, "already_open": True}
+
+
+_SCOPES: Final = {
+    "public_channel": "channels:read",
+    "private_channel": "groups:read",
+    "mpim": "mpim:read",
+    "im": "im:read",
+}
+
+
+def _kind(place: Conversation) -> str:
+    return "im" if place.is_im else "public_channel"
+
+
+def _between(messages: Sequence[Message], call: Call) -> list[Message]:
+    """Within `oldest` and `latest`, which count themselves in only with `inclusive`."""
+    oldest, latest = call.text("oldest") or "0", call.text("latest")
+    if not is_ts(oldest):
+        raise SlackRefusal("invalid_ts_oldest")
+    if latest and not is_ts(latest):
+        raise SlackRefusal("invalid_ts_latest")
+    inclusive = call.flag("inclusive")
+
+    def is_inside(message: Message) -> bool:
+        at = ts_key(message.ts)
+        above = at > ts_key(oldest) or (inclusive and at == ts_key(oldest))
+        return above and (not latest or at < ts_key(latest) or (inclusive and at == ts_key(latest)))
+
+    return [message for message in messages if is_inside(message)]
+
+
+def _more(next_start: int, total: int) -> Json:
+    has_more = next_start < total
+    cursor = base64.urlsafe_b64encode(f"next:{next_start}".encode()).decode() if has_more else ""
+    return {"has_more": has_more, "response_metadata": {"next_cursor": cursor}}
+
+
+def _position(cursor: str) -> int:
+    if not cursor:
+        return 0
+    try:
+        return int(base64.urlsafe_b64decode(cursor).decode().removeprefix("next:"))
+    except ValueError:
+        raise SlackRefusal("invalid_cursor") from None
+
+
+class PeopleApi:
+    def __init__(self, *, world: SlackState, sockets: SocketMode) -> None:
+        self._world = world
+        self._sockets = sockets
+
+    def methods(self) -> dict[str, Method]:
+        return {
+            "auth.test": Method(self.who_am_i),
+            "apps.connections.open": Method(self.open_socket, is_app_level=True),
+            "users.info": Method(self.user, ("users:read",)),
+        }
+
+    async def who_am_i(self, _: Call) -> Json:
+        return {
+            "url": "https://emulator.slack.com/",
+            "team": "Emulator",
+            "user": self._world.bot.handle,
+            "team_id": self._world.team_id,
+            "user_id": self._world.bot.id,
+            "bot_id": self._world.bot.bot_id,
+            "is_enterprise_install": False,
+        }
+
+    async def open_socket(self, call: Call) -> Json:
+        return {"url": self._sockets.new_url(call.host)}
+
+    async def user(self, call: Call) -> Json:
+        user = self._world.users.get(call.required("user"))
+        if user is None:
+            raise SlackRefusal("user_not_found")
+        locale = {"locale": user.locale} if call.flag("include_locale") else {}
+        return {"user": shapes.user(self._world, user) | locale}
+
+
+FILE_BYTES_MAX: Final = 1024 * 1024 * 1024
+_LOGIN_PAGE: Final = "<!DOCTYPE html><html><head><title>Slack</title></head><body>Sign in to continue.</body></html>"
+
+
+class FilesApi:
+    def __init__(
+        self, *, world: SlackState, posting: SlackPosting, lookup: Lookup, tokens: Tokens, switches: SlackSwitches
+    ) -> None:
+        self._world = world
+        self._posting = posting
+        self._lookup = lookup
+        self._tokens = tokens
+        self._switches = switches
+        self._promised: dict[str, tuple[str, int]] = {}
+        self._arrived: dict[str, bytes] = {}
+
+    def methods(self) -> dict[str, Method]:
+        return {
+            "files.getUploadURLExternal": Method(self.promise, ("files:write",)),
+            "files.completeUploadExternal": Method(self.complete, ("files:write",), delivers=True),
+            "files.info": Method(self.info, ("files:read",)),
+        }
+
+    async def promise(self, call: Call) -> Json:
+        name, length = call.required("filename"), call.number("length", 0)
+        if not 0 < length <= FILE_BYTES_MAX:
+            raise SlackRefusal("file_upload_size_restricted" if length > 0 else "invalid_arguments")
+        file_id = self._world.new_id("F")
+        self._promised[file_id] = (name, length)
+        return {"upload_url": f"http://{call.host}/upload/v1/{file_id}", "file_id": file_id}
+
+    async def receive(self, request: Request) -> Response:
+        """The bytes, raw or as multipart, to an address that was promised."""
+        file_id = request.path_params["file_id"]
+        if file_id not in self._promised:
+            return PlainTextResponse("not found", 404)
+        content = await _content(request)
+        if len(content) != self._promised[file_id][1]:
+            return PlainTextResponse("the length is not the promised one", 400)
+        self._arrived[file_id] = content
+        return PlainTextResponse(f"OK - {len(content)}")
+
+    async def complete(self, call: Call) -> Json:
+        """Shares what arrived. In truth the share is asynchronous: the answer does not name the message."""
+        named = call.arguments.get("files")
+        if not isinstance(named, list) or not named:
+            raise missing_argument("files")
+        files = [self._uploaded(item) for item in named]
+        channel_id = call.text("channel_id") or call.text("channels")
+        if channel_id:
+            place = self._lookup.postable(channel_id)
+            thread_ts = call.text("thread_ts") or None
+            text = stored(call.text("initial_comment"))
+            draft = SlackDraft(text=text, files=tuple(files), thread_ts=thread_ts, subtype="file_share")
+            self._posting.post(place, self._world.bot, draft)
+        return {"files": [{"id": file.id, "title": file.title, "name": file.name} for file in files]}
+
+    def _uploaded(self, item: Json) -> File:
+        file_id = str(item.get("id"))
+        if file_id not in self._arrived:
+            raise SlackRefusal("file_not_found")
+        name, _ = self._promised.pop(file_id)
+        kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        title = str(item.get("title") or name)
+        file = File(file_id, name, self._arrived.pop(file_id), kind, title=title, user_id=self._world.bot.id)
+        self._world.files[file_id] = file
+        return file
+
+    async def info(self, call: Call) -> Json:
+        file = self._world.files.get(call.required("file"))
+        if file is None:
+            raise SlackRefusal("file_not_found")
+        return {"file": shapes.file(self._world, file) | {"shares": shapes.shares(file)}}
+
+    async def download(self, request: Request) -> Response:
+        """Without the bot's token or `files:read`: a login page with status 200, as Slack does."""
+        team_file = request.path_params["team_file"].partition("-")[2]
+        file = self._world.files.get(team_file)
+        if self._switches.hides_files == "redirect":
+            return RedirectResponse("https://emulator.slack.com/?redir=file", 302)
+        is_known = request.headers.get("authorization") == f"Bearer {self._tokens.bot}"
+        is_known = is_known and not self._switches.hides_files
+        if not is_known or "files:read" not in self._switches.scopes:
+            return HTMLResponse(_LOGIN_PAGE)
+        if file is None:
+            return HTMLResponse(_LOGIN_PAGE, 404)
+        return Response(file.content, headers={"Content-Type": file.mimetype})
+
+
+async def _content(request: Request) -> bytes:
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return await request.body()
+    async with request.form() as form:
+        uploads = [value for value in form.values() if not isinstance(value, str)]
+        return await uploads[0].read() if uploads else b""

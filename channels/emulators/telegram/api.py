@@ -1,0 +1,703 @@
+"""The Bot API over HTTP: `/bot{token}/{method}` with its methods, and `/file/bot{token}/{path}`.
+
+The HTTP status of a refusal equals its `error_code`, as clients rely on it, unless a switch says otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import math
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from channels.emulators.serving import NoAnswer
+from channels.emulators.stage import EventKind, PlaceKind, StageEvent
+from channels.emulators.telegram.call import (
+    ApiError,
+    Call,
+    bad_request,
+    conflict,
+    forbidden,
+    method_not_found,
+    read_call,
+    too_many_requests,
+    unauthorized,
+)
+from channels.emulators.telegram.server import BotCommand, Scope, ScopeKind, Server
+from channels.emulators.telegram.text import (
+    ENTITIES_MAX,
+    Entity,
+    EntityError,
+    FormattedText,
+    checked_link,
+    mentioned_user,
+    tidy,
+    utf16_length,
+    with_found,
+)
+from channels.emulators.telegram.updates import BATCH_MAX, CONNECTIONS_MAX, PollCut, checked_hook
+from channels.emulators.telegram.world import Chat, Json, Message, StoredFile, media_shape
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`is_write` marks those that put or change something in a chat: the counted faults strike only these."""
+
+    name: str
+    handle: Callable[[Server, Call], Awaitable[object]]
+    is_write: bool = False
+
+
+# --- text as a call brings it, checked and made ready to be shown
+
+
+TEXT_MAX: Final = 4096
+CAPTION_MAX: Final = 1024
+RAW_BYTES_MAX: Final = 32_768
+_RECOGNISED: Final = frozenset(
+    {"mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number"}
+)
+_GIVEN: Final = frozenset(
+    {
+        "bold",
+        "italic",
+        "underline",
+        "strikethrough",
+        "spoiler",
+        "blockquote",
+        "expandable_blockquote",
+        "code",
+        "pre",
+        "text_link",
+        "text_mention",
+        "custom_emoji",
+    }
+)
+
+
+def read_text(server: Server, call: Call, *, name: str = "text", is_optional: bool = False) -> FormattedText:
+    """Read the text of a message or caption. Raises 400 when it is empty or too long, or comes with a parse mode."""
+    raw = call.text(name)
+    if not raw.strip():
+        if is_optional:
+            return FormattedText()
+        raise bad_request("message text is empty")
+    if len(raw.encode()) > RAW_BYTES_MAX:
+        raise bad_request("text is too long")
+    if call.text("parse_mode"):
+        raise bad_request("unsupported parse_mode: this emulator takes entities")
+    entities = _entities(call, "caption_entities" if name == "caption" else "entities")
+    if entities and server.faults.refuse_format > 0:
+        server.faults.refuse_format -= 1
+        raise bad_request("can't parse entities: Can't find end of the entity starting at byte offset 0")
+    shown = _tidied(FormattedText(raw, tuple(entities)))
+    if not shown.text and not is_optional:
+        raise bad_request("text must be non-empty")
+    longest = CAPTION_MAX if name == "caption" else TEXT_MAX
+    length = utf16_length(shown.text) if server.switch("utf16_length") else len(shown.text)
+    if length > longest:
+        raise bad_request("message caption is too long" if name == "caption" else "message is too long")
+    users = server.world.users
+    known = [each for each in shown.entities if each.type != "text_mention" or each.user_id in users]
+    return with_found(FormattedText(shown.text, tuple(known[:ENTITIES_MAX])))
+
+
+def _tidied(parsed: FormattedText) -> FormattedText:
+    try:
+        return tidy(parsed)
+    except EntityError as refused:
+        what = str(refused)
+        raise bad_request(what[0].lower() + what[1:]) from None
+
+
+def _entities(call: Call, name: str) -> list[Entity]:
+    entities = []
+    for row in call.rows(name) or []:
+        if not isinstance(row, dict):
+            raise bad_request("can't parse MessageEntity: expected an object")
+        given = Call(call.method, row)
+        kind = given.text("type")
+        if kind in _RECOGNISED:
+            continue  # the server finds these by itself and does not believe anybody else
+        if kind not in _GIVEN:
+            raise bad_request("can't parse MessageEntity: unsupported entity type")
+        entities.append(_entity(given, kind))
+    return entities
+
+
+def _entity(given: Call, kind: str) -> Entity:
+    if "offset" not in given.given or "length" not in given.given:
+        missing = "length" if "offset" in given.given else "offset"
+        raise bad_request(f"can't parse MessageEntity: can't find field \"{missing}\"")
+    url, user_id = given.text("url"), 0
+    if kind == "text_mention":
+        user_id = Call("", given.table("user") or {}).number("id")
+    elif kind == "text_link":
+        user_id = mentioned_user(url)
+        link = checked_link(url)
+        if not user_id and link is None:
+            raise bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
+        kind = "text_mention" if user_id else kind
+        url = "" if user_id else link or ""
+    return Entity(
+        kind,
+        given.number("offset", -1),
+        given.number("length", -1),
+        url=url,
+        language=given.text("language") if kind == "pre" else "",
+        user_id=user_id,
+        custom_emoji_id=given.text("custom_emoji_id"),
+    )
+
+
+# --- the bot about itself
+
+
+async def get_me(server: Server, call: Call) -> Json:
+    return server.world.bot.as_json() | {
+        "can_join_groups": True,
+        "can_read_all_group_messages": not server.switch("privacy"),
+        "supports_inline_queries": False,
+        "can_connect_to_business": False,
+        "has_main_web_app": False,
+        "has_topics_enabled": False,
+        "allows_users_to_create_topics": False,
+    }
+
+
+# --- chats and topics; the bot is an ordinary member
+
+
+REACTIONS_PER_MESSAGE: Final = 11
+TOPIC_NAME_MAX: Final = 128
+_NO_GIFTS: Final = {
+    "unlimited_gifts": False,
+    "limited_gifts": False,
+    "unique_gifts": False,
+    "premium_subscription": False,
+    "gifts_from_channels": False,
+}
+
+
+async def get_chat(server: Server, call: Call) -> Json:
+    if server.switch("lean_chats"):
+        return server.chat_of(call).as_json()
+    return server.chat_of(call).as_json() | {
+        "accent_color_id": 0,
+        "max_reaction_count": REACTIONS_PER_MESSAGE,
+        "accepted_gift_types": dict(_NO_GIFTS),
+    }
+
+
+async def create_forum_topic(server: Server, call: Call) -> Json:
+    chat = server.chat_of(call)
+    if not chat.is_forum:
+        raise bad_request("the chat is not a forum")
+    _check_name(call.text("name"))
+    topic, _ = server.world.add_topic(chat, call.text("name"), server.world.bot)
+    place_id = server.world.add_location(PlaceKind.THREAD, chat, topic.id)
+    server.audience.tell(StageEvent(EventKind.PLACE, place_id))
+    return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
+
+
+async def edit_forum_topic(server: Server, call: Call) -> bool:
+    """A new name, which the topic itself announces. In a group only the topics that the bot created are its to name,
+    for it is no administrator."""
+    chat, bot = server.chat_of(call), server.world.bot
+    topic = chat.topics.get(call.number("message_thread_id"))
+    if topic is None:
+        raise bad_request("TOPIC_ID_INVALID")
+    if chat.user is None and topic.creator_id != bot.id:
+        raise bad_request("not enough rights to manage topics")
+    name = call.text("name") or topic.name
+    _check_name(name)
+    if name == topic.name:
+        raise bad_request("TOPIC_NOT_MODIFIED")
+    chat.topics[topic.id] = replace(topic, name=name)
+    told = server.world.add_message(chat, bot, service={"forum_topic_edited": {"name": name}})
+    told.thread_id, told.is_topic_message = topic.id, True
+    server.audience.tell(StageEvent(EventKind.PLACE, server.world.place_id(chat.id, topic.id)))
+    return True
+
+
+def _check_name(name: str) -> None:
+    if not name:
+        raise bad_request("TOPIC_TITLE_EMPTY")
+    if len(name) > TOPIC_NAME_MAX:
+        raise bad_request("TOPIC_TITLE_TOO_LONG")
+
+
+# --- the commands of the bot's menu, by scope and language
+
+
+COMMANDS_MAX: Final = 100
+NAME_MAX: Final = 32
+DESCRIPTION_MAX: Final = 256
+_NAME: Final = re.compile(r"[a-z0-9_]+")
+_LANGUAGE: Final = re.compile(r"([a-z]{2})?")
+
+
+async def set_my_commands(server: Server, call: Call) -> bool:
+    rows = call.rows("commands") or []
+    scope, language = _scope(server, call), _language(call)
+    if len(rows) > COMMANDS_MAX:
+        raise bad_request(f"can't set more than {COMMANDS_MAX} commands")
+    server.commands.set(scope, language, tuple(_command(row) for row in rows))
+    return True
+
+
+async def get_my_commands(server: Server, call: Call) -> list[Json]:
+    """Those of exactly this scope and language; nothing is looked up in a wider one."""
+    known = server.commands.get(_scope(server, call), _language(call))
+    return [{"command": command.name, "description": command.description} for command in known]
+
+
+def _command(row: object) -> BotCommand:
+    if not isinstance(row, dict):
+        raise bad_request("can't parse BotCommand: expected an Object")
+    name, description = row.get("command"), row.get("description")
+    if not isinstance(name, str) or not isinstance(description, str):
+        raise bad_request('can\'t parse BotCommand: can\'t find field "command" or "description"')
+    name, description = name.strip().removeprefix("/"), description.strip()
+    for what, value, longest in (("command", name, NAME_MAX), ("command description", description, DESCRIPTION_MAX)):
+        if not value:
+            raise bad_request(f"{what} must be non-empty")
+        if len(value) > longest:
+            raise bad_request(f"{what} length must not exceed {longest}")
+    if not _NAME.fullmatch(name):
+        raise bad_request("BOT_COMMAND_INVALID")
+    return BotCommand(name, description)
+
+
+def _language(call: Call) -> str:
+    language = call.text("language_code")
+    if not _LANGUAGE.fullmatch(language):
+        raise bad_request("invalid language code specified")
+    return language
+
+
+def _scope(server: Server, call: Call) -> Scope:
+    given = call.table("scope")
+    if given is None:
+        return Scope(ScopeKind.DEFAULT)
+    if given.get("type") not in set(ScopeKind):
+        raise bad_request("can't parse BotCommandScope: unsupported type specified")
+    kind = ScopeKind(str(given["type"]))
+    if kind is not ScopeKind.CHAT:
+        return Scope(kind)
+    chat_id = str(given.get("chat_id") or "")
+    if not chat_id:
+        raise bad_request("can't parse BotCommandScope: can't find field \"chat_id\"")
+    chat = server.world.chats.get(int(chat_id)) if chat_id.lstrip("-").isdecimal() else None
+    if chat is None:
+        raise bad_request("chat not found")
+    return Scope(kind, chat.id)
+
+
+# --- messages, drafts and typing
+
+
+ACTIONS: Final = frozenset(
+    {
+        "typing",
+        "upload_photo",
+        "record_video",
+        "upload_video",
+        "record_voice",
+        "upload_voice",
+        "upload_document",
+        "choose_sticker",
+        "find_location",
+        "record_video_note",
+        "upload_video_note",
+    }
+)
+
+
+async def send_message(server: Server, call: Call) -> Json:
+    content = read_text(server, call)
+    keyboard = server.keyboard_of(call)
+    chat = server.chat_of(call)
+    target = server.target_of(call, chat)
+    server.spend(chat)
+    return server.post(chat, target, content, keyboard=keyboard)
+
+
+async def send_message_draft(server: Server, call: Call) -> bool:
+    """A preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
+    if server.switch("no_drafts"):
+        raise method_not_found()
+    content = read_text(server, call, is_optional=True)
+    chat = server.chat_of(call)
+    if chat.user is None:
+        raise bad_request("message drafts can be sent only to private chats")
+    draft_id = call.number("draft_id")
+    if not draft_id:
+        raise bad_request("draft_id must be non-zero")
+    thread_id = server.thread_of(call, chat)
+    if server.switch("drafts_cost"):
+        server.spend(chat)
+    server.show_draft(chat, thread_id, draft_id, content, can_stop=call.flag("can_stop"))
+    return True
+
+
+async def send_chat_action(server: Server, call: Call) -> bool:
+    action = call.text("action").lower()
+    if action not in ACTIONS:
+        raise bad_request("wrong parameter action in request")
+    chat = server.chat_of(call)
+    server.show_status(chat, server.thread_of(call, chat), action)
+    return True
+
+
+# --- files out and in
+
+
+UPLOAD_BYTES_MAX: Final = 50 * 1024 * 1024
+DOWNLOAD_BYTES_MAX: Final = 20 * 1024 * 1024
+
+
+def read_media(server: Server, call: Call, row: Json) -> tuple[StoredFile, FormattedText]:
+    """Read an InputMediaDocument: the file and its caption. Raises 400 for another type."""
+    given = Call(call.method, row, call.uploads)
+    if given.text("type") != "document":
+        raise bad_request("can't parse InputMedia: this emulator takes documents")
+    caption = read_text(server, given, name="caption", is_optional=True)
+    return _document(server, given, given.text("media")), caption
+
+
+async def send_document(server: Server, call: Call) -> Json:
+    caption = read_text(server, call, name="caption", is_optional=True)
+    keyboard = server.keyboard_of(call)
+    stored = _document(server, call, call.text("document"))
+    chat = server.chat_of(call)
+    target = server.target_of(call, chat)
+    server.spend(chat)
+    media = media_shape("document", stored)
+    return server.post(chat, target, caption, keyboard=keyboard, media=media, files=(stored.name,))
+
+
+async def get_file(server: Server, call: Call) -> Json:
+    if not call.text("file_id"):
+        raise bad_request("file_id not specified")
+    stored = server.world.files.get(call.text("file_id"))
+    if stored is None:
+        raise bad_request("wrong file_id or the file is temporarily unavailable")
+    if len(stored.content) > DOWNLOAD_BYTES_MAX:
+        raise bad_request("file is too big")
+    return stored.as_json() | {"file_path": stored.path}
+
+
+def _document(server: Server, call: Call, given: str) -> StoredFile:
+    """Find a new upload, or a file the bot knows already. Raises what the server says of the others."""
+    name = given.removeprefix("attach://") if given.startswith("attach://") else "document"
+    upload = call.uploads.get(name)
+    if upload is None:
+        known = server.world.files.get(given)
+        if known is not None:
+            return known
+        if not given:
+            raise bad_request("there is no document in the request")
+        if given.startswith(("http://", "https://")):
+            raise bad_request("failed to get HTTP URL content")
+        raise bad_request("wrong remote file identifier specified: Wrong string length")
+    if not upload.content:
+        raise bad_request("file must be non-empty")
+    if len(upload.content) > UPLOAD_BYTES_MAX:
+        raise ApiError(413, "Request Entity Too Large")
+    return server.world.add_file(upload.name, upload.mime_type, upload.content)
+
+
+# --- changing and removing messages
+
+
+DELETABLE_FOR_S: Final = 48 * 3600
+FORBIDDEN: Final = 403
+NOT_MODIFIED: Final = (
+    "message is not modified: specified new message content and reply markup are exactly the same "
+    "as a current content and reply markup of the message"
+)
+
+
+async def edit_message_text(server: Server, call: Call) -> Json:
+    content = read_text(server, call)
+    keyboard = server.keyboard_of(call)
+    chat, message = _own_message(server, call)
+    if message.media:
+        raise bad_request("there is no text in the message to edit")
+    if (message.content, message.reply_markup) == (content, keyboard):
+        raise bad_request(NOT_MODIFIED)
+    server.spend(chat)
+    message.content = content
+    return _edited(server, chat, message, keyboard)
+
+
+async def edit_message_media(server: Server, call: Call) -> Json:
+    """Another medium in place of a message's, or of its text (since Bot API 7.11)."""
+    stored, caption = read_media(server, call, call.table("media") or {})
+    keyboard = server.keyboard_of(call)
+    chat, message = _own_message(server, call)
+    media = media_shape("document", stored)
+    if (message.media, message.content, message.reply_markup) == (media, caption, keyboard):
+        raise bad_request(NOT_MODIFIED)
+    server.spend(chat)
+    message.media, message.content, message.files = media, caption, (stored.name,)
+    return _edited(server, chat, message, keyboard)
+
+
+async def edit_message_reply_markup(server: Server, call: Call) -> Json:
+    keyboard = server.keyboard_of(call)
+    chat, message = _own_message(server, call)
+    if message.reply_markup == keyboard:
+        raise bad_request(NOT_MODIFIED)
+    server.spend(chat)
+    return _edited(server, chat, message, keyboard)
+
+
+async def delete_message(server: Server, call: Call) -> bool:
+    chat = server.chat_of(call)
+    message = chat.messages.get(call.number("message_id"))
+    if message is None:
+        raise bad_request("message to delete not found")
+    if not _is_deletable(server, chat, message):
+        raise bad_request("message can't be deleted")
+    _remove(server, chat, message)
+    return True
+
+
+def _own_message(server: Server, call: Call) -> tuple[Chat, Message]:
+    chat = server.chat_of(call)
+    message = chat.messages.get(call.number("message_id"))
+    if message is None:
+        raise bad_request("message to edit not found")
+    if message.sender.id != server.world.bot.id or message.service:
+        raise bad_request("message can't be edited")
+    if refusal := server.switch("refuses_edits"):
+        raise (
+            forbidden("not enough rights to send text messages to the chat")
+            if refusal == FORBIDDEN
+            else bad_request("message can't be edited")
+        )
+    return chat, message
+
+
+def _edited(server: Server, chat: Chat, message: Message, keyboard: Json | None) -> Json:
+    message.reply_markup = keyboard
+    message.edited_at = int(server.world.now())
+    server.show(EventKind.EDITED, chat, message)
+    return chat.message_json(message, server.world.users)
+
+
+def _is_deletable(server: Server, chat: Chat, message: Message) -> bool:
+    """Within 48 hours: the bot's own messages, anybody's in a private chat, and in a group where it has the right."""
+    has_right = chat.user is not None or bool(server.switch("can_delete_messages"))
+    is_allowed = has_right or message.sender.id == server.world.bot.id
+    return is_allowed and server.world.now() - message.date < DELETABLE_FOR_S
+
+
+def _remove(server: Server, chat: Chat, message: Message) -> None:
+    del chat.messages[message.id]
+    server.show(EventKind.DELETED, chat, message)
+
+
+# --- updates, webhooks, and answers to button presses
+
+
+CALLBACK_ANSWER_S: Final = 30.0
+CALLBACK_TEXT_MAX: Final = 200
+_NEW_KINDS: Final = ("stopped_message_generation",)
+
+
+async def get_updates(server: Server, call: Call) -> list[Json]:
+    if server.webhook.hook is not None:
+        raise conflict(
+            "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
+        )
+    if server.take("conflict"):
+        raise conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
+    _allow(server, call)
+    limit = call.number("limit", BATCH_MAX)
+    return await server.updates.poll(
+        offset=call.number("offset"),
+        limit=limit if 1 <= limit <= BATCH_MAX else BATCH_MAX,
+        timeout_s=0 if server.switch("hasty_polls") else max(0, call.number("timeout")),
+    )
+
+
+async def set_webhook(server: Server, call: Call) -> bool:
+    if not call.text("url"):
+        return await delete_webhook(server, call)
+    hook = checked_hook(call.text("url"), call.text("secret_token"), call.number("max_connections", CONNECTIONS_MAX))
+    _allow(server, call)
+    if call.flag("drop_pending_updates"):
+        server.updates.clear()
+    server.updates.end_polls(conflict("terminated by setWebhook request"))
+    server.webhook.set(hook)
+    return True
+
+
+async def delete_webhook(server: Server, call: Call) -> bool:
+    if call.flag("drop_pending_updates"):
+        server.updates.clear()
+    server.webhook.delete()
+    return True
+
+
+async def get_webhook_info(server: Server, call: Call) -> Json:
+    return server.webhook.as_json()
+
+
+async def answer_callback_query(server: Server, call: Call) -> bool:
+    query_id, text = call.text("callback_query_id"), call.text("text")
+    press = server.callbacks.get(query_id)
+    if press is None or server.world.now() - press.at_s > CALLBACK_ANSWER_S:
+        raise bad_request("query is too old and response timeout expired or query ID is invalid")
+    if len(text) > CALLBACK_TEXT_MAX:
+        raise bad_request("MESSAGE_TOO_LONG")
+    press.is_answered = True
+    if text:
+        server.show_toast(press, text)
+    return True
+
+
+def _allow(server: Server, call: Call) -> None:
+    rows = call.rows("allowed_updates")
+    if rows is not None:
+        known = rows if not server.switch("before_10_3") else [each for each in rows if each not in _NEW_KINDS]
+        server.updates.allow([str(each) for each in known])
+
+
+# --- the HTTP application
+
+
+_METHODS: Final = {
+    method.name.lower(): method
+    for method in (
+        Method("getMe", get_me),
+        Method("getChat", get_chat),
+        Method("createForumTopic", create_forum_topic, is_write=True),
+        Method("editForumTopic", edit_forum_topic, is_write=True),
+        Method("setMyCommands", set_my_commands),
+        Method("getMyCommands", get_my_commands),
+        Method("sendMessage", send_message, is_write=True),
+        Method("sendMessageDraft", send_message_draft, is_write=True),
+        Method("sendChatAction", send_chat_action),
+        Method("sendDocument", send_document, is_write=True),
+        Method("getFile", get_file),
+        Method("editMessageText", edit_message_text, is_write=True),
+        Method("editMessageMedia", edit_message_media, is_write=True),
+        Method("editMessageReplyMarkup", edit_message_reply_markup, is_write=True),
+        Method("deleteMessage", delete_message, is_write=True),
+        Method("getUpdates", get_updates),
+        Method("setWebhook", set_webhook),
+        Method("deleteWebhook", delete_webhook),
+        Method("getWebhookInfo", get_webhook_info),
+        Method("answerCallbackQuery", answer_callback_query),
+    )
+}
+_TOKEN: Final = re.compile(r"\d+:[\w-]+")
+_BASICS: Final = frozenset({"getme", "getupdates", "deletewebhook", "sendmessage"})
+FRONT_PAGE: Final = "<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
+BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>nginx</body>\r\n</html>\r\n"
+
+
+class BotApi:
+    """One bot's Bot API as an ASGI application."""
+
+    def __init__(self, token: str, server: Server) -> None:
+        self._token = token
+        self._server = server
+        self.app = Starlette(
+            routes=[
+                Route("/bot{token}/{method}", self._enveloped(self._call), methods=["GET", "POST"]),
+                Route("/file/bot{token}/{path:path}", self._enveloped(self._download), methods=["GET"]),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        await self._server.webhook.close()
+
+    def _enveloped(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def endpoint(request: Request) -> Response:
+            try:
+                self._admit(request.path_params["token"])
+                return await handler(request)
+            except ApiError as refusal:
+                return _refusal(refusal, 200 if self._server.switch("status_200") else refusal.status)
+            except PollCut:
+                return NoAnswer()
+
+        return endpoint
+
+    def _admit(self, token: str) -> None:
+        """What does not even look like a token is not found; what does, but is not ours, is unauthorized."""
+        if not hmac.compare_digest(token.encode(), self._token.encode()):
+            raise unauthorized() if _TOKEN.fullmatch(token) else ApiError(404, "Not Found")
+
+    async def _call(self, request: Request) -> Response:
+        if self._server.take("front_pages"):
+            return Response(FRONT_PAGE, 404, media_type="text/html")
+        name = request.path_params["method"].lower()
+        method = _METHODS.get(name)
+        if method is None or (self._server.switch("only_basics") and name not in _BASICS):
+            raise method_not_found()
+        call = await read_call(request, method.name)
+        if method.name != "getUpdates" and self._server.faults.delay_s > 0:
+            await asyncio.sleep(self._server.faults.delay_s)
+        if method.name == "getUpdates" and self._server.take("hang_polls"):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+        if (spoiled := self._spoiled(method)) is not None:
+            return spoiled
+        result = await method.handle(self._server, call)
+        if method.is_write and _take(self._server, "drop_after"):
+            return NoAnswer()
+        return JSONResponse({"ok": True, "result": result})
+
+    def _spoiled(self, method: Method) -> Response | None:
+        """What a fault switch answers instead of doing anything; None when none is on."""
+        server = self._server
+        if method.name == "getUpdates" and server.take("poll_errors"):
+            return Response(BAD_GATEWAY, 502, media_type="text/html")
+        if not method.is_write and not server.switch("faults_everywhere"):
+            return None
+        if _take(server, "drop_before"):
+            return NoAnswer()
+        if _take(server, "server_error"):
+            return Response(BAD_GATEWAY, 502, media_type="text/html")
+        if _take(server, "rate_limit"):
+            raise too_many_requests(max(1, math.ceil(server.faults.retry_after_s)))
+        return None
+
+    async def _download(self, request: Request) -> Response:
+        wanted = request.path_params["path"]
+        for stored in self._server.world.files.values():
+            if stored.path == wanted:
+                return Response(stored.content, media_type="application/octet-stream")
+        raise ApiError(404, "Not Found")
+
+
+def _take(server: Server, counter: str) -> bool:
+    left: int = getattr(server.faults, counter)
+    if left > 0:
+        setattr(server.faults, counter, left - 1)
+    return left > 0
+
+
+def _refusal(refusal: ApiError, status: int) -> JSONResponse:
+    body: dict[str, object] = {"ok": False, "error_code": refusal.status, "description": refusal.description}
+    if refusal.parameters:
+        body["parameters"] = dict(refusal.parameters)
+    return JSONResponse(body, status)
