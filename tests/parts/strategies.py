@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from agent.subagents.life.orders import SubOrder
+from agent.subagents.runs import SubOrder
 from agent.subagents.strategies.asked import schema, strategy_of
 from agent.subagents.strategies.strategy import Strategy
 from agent.tools.tool import ToolContext

@@ -21,7 +21,7 @@ from agent.limits import (
 )
 from agent.subagents.strategies.accounts import Account, Row
 from agent.subagents.strategies.asked import schema, strategy_of
-from agent.subagents.strategies.assignments import Assignment, Ended, Exhibit, Outcome, prompt_of, shares
+from agent.subagents.strategies.assignments import Ended, Exhibit, Outcome, StepOrder, prompt_of, shares
 from agent.subagents.strategies.stepwise import Graph
 from agent.subagents.strategies.strategy import Strategy
 from agent.subagents.strategies.structured import read_verdict
@@ -99,7 +99,7 @@ class Played:
     def __init__(self, strategy: Strategy, data: st.DataObject) -> None:
         self.strategy = strategy
         self.ended: dict[str, Ended] = {}
-        self.begun: dict[str, Assignment] = {}
+        self.begun: dict[str, StepOrder] = {}
         while not isinstance(move := strategy.move(self.ended), Outcome):
             assert move.assignments
             for assignment in move.assignments:
@@ -114,7 +114,7 @@ class Played:
         self.outcome = move
 
 
-def check_assignment(assignment: Assignment, ended: Mapping[str, Ended]) -> None:
+def check_assignment(assignment: StepOrder, ended: Mapping[str, Ended]) -> None:
     prompt = prompt_of(assignment, "K" * 8)
     assert len(prompt) <= SUBAGENT_PROMPT_CHARS_MAX
     assert prompt.startswith(assignment.brief)

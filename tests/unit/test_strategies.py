@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agent.subagents.strategies.asked import schema, strategy_of
-from agent.subagents.strategies.assignments import Assignment, Ended, Going, Outcome, prompt_of
+from agent.subagents.strategies.assignments import Ended, Going, Outcome, StepOrder, prompt_of
 from agent.subagents.strategies.strategy import Strategy
 from agent.subagents.strategies.structured import BadParts, Verdict, read_parts, read_verdict
 from gateway.contracts.errors import ToolError
@@ -19,7 +19,7 @@ from tests.parts.strategies import APPROVED, TYPES, asked, parts, refused, sides
 FAILED = Ended("half of it", "failed: killed_by_signal_9")
 
 
-def wanted(strategy: Strategy, ended: Mapping[str, Ended]) -> Mapping[str, Assignment]:
+def wanted(strategy: Strategy, ended: Mapping[str, Ended]) -> Mapping[str, StepOrder]:
     move = strategy.move(ended)
     assert isinstance(move, Going), move
     return {assignment.id: assignment for assignment in move.assignments}

@@ -58,7 +58,7 @@ class Exhibit:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class StepOrder:
     """One sub-agent that is to be run. `label` is for people. `brief` stands in front of the material, `closing` and
     the `form` of the answer behind it; these are never cut."""
 
@@ -84,7 +84,7 @@ class Undone:
 class Going:
     """It goes on: these assignments are under way or may begin, in this order. There is at least one."""
 
-    assignments: tuple[Assignment, ...]
+    assignments: tuple[StepOrder, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def line_of(task: str) -> str:
     return " ".join(task.split())[:_TITLE_CHARS]
 
 
-def prompt_of(assignment: Assignment, mark: str) -> str:
+def prompt_of(assignment: StepOrder, mark: str) -> str:
     """The prompt of an assignment, never longer than a prompt may be. `mark` is new for each prompt."""
     exhibits = assignment.exhibits
     behind = [assignment.closing, assignment.form]

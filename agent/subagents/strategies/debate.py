@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 from agent.prompts.library import strategy_prompt
 from agent.subagents.strategies.assignments import (
-    Assignment,
     Ended,
     Exhibit,
     Going,
     Move,
+    StepOrder,
     Undone,
     brief_of,
     fallen_short,
@@ -59,7 +59,7 @@ class Debate:
                 break
         if sum(end.is_done for end in (ended[_said(1, side)] for side in self._numbers)) < _SPEAKING_MIN:
             return fallen_short(self.achieved(ended), Shortfall.TOO_FEW_SIDES)
-        last = Assignment(
+        last = StepOrder(
             JUDGEMENT,
             self.judge.sub_type,
             label_of("judgement", self.goal),
@@ -78,9 +78,9 @@ class Debate:
     def _numbers(self) -> range:
         return range(1, len(self.sides) + 1)
 
-    def _statement(self, number: int, side: int, ended: Endings) -> Assignment:
+    def _statement(self, number: int, side: int, ended: Endings) -> StepOrder:
         speaker = self.sides[side - 1]
-        return Assignment(
+        return StepOrder(
             _said(number, side),
             speaker.sub_type,
             label_of(f"round {number}/{self.rounds} side {side}", speaker.task),

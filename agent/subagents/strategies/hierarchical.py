@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 from agent.prompts.library import strategy_prompt
 from agent.subagents.strategies.assignments import (
-    Assignment,
     Ended,
     Exhibit,
     Going,
     Move,
+    StepOrder,
     Undone,
     brief_of,
     fallen_short,
@@ -84,7 +84,7 @@ class Hierarchical:
     def _working(self, parts: tuple[Part, ...], ended: Endings) -> Move:
         numbered = tuple(enumerate(parts, 1))
         waiting = tuple(
-            Assignment(
+            StepOrder(
                 _part(number),
                 part.sub_type,
                 label_of(f"part {number}/{len(parts)}", part.task),
@@ -97,7 +97,7 @@ class Hierarchical:
             return Going(waiting)
         if not any(ended[_part(number)].is_done for number, _ in numbered):
             return fallen_short(self.achieved(ended), Shortfall.ALL_FAILED, parts="parts")
-        last = Assignment(
+        last = StepOrder(
             JOIN,
             self.lead.sub_type,
             label_of("joining", self.goal),
@@ -106,13 +106,13 @@ class Hierarchical:
         )
         return concluded(last, "the lead", ended, self.achieved(ended))
 
-    def _splitting(self, name: str, problem: str, ended: Endings) -> Assignment:
+    def _splitting(self, name: str, problem: str, ended: Endings) -> StepOrder:
         offered = (
             f"At most {self.parts_max} parts. `type` is one of {', '.join(self.types)}; "
             f"without it, {self.worker.sub_type}."
         )
         again = (_UNREADABLE, f"What was wrong with it: {problem}.") if problem else ()
-        return Assignment(
+        return StepOrder(
             name,
             self.lead.sub_type,
             label_of("splitting", self.goal),

@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 from agent.prompts.library import strategy_prompt
 from agent.subagents.strategies.assignments import (
-    Assignment,
     Exhibit,
     Going,
     Move,
     Outcome,
+    StepOrder,
     Undone,
     brief_of,
     fallen_short,
@@ -75,7 +75,7 @@ class Review:
     def undone(self, ended: Endings) -> tuple[Undone, ...]:
         return ()
 
-    def _wanted(self, number: int, ended: Endings) -> Assignment | None:
+    def _wanted(self, number: int, ended: Endings) -> StepOrder | None:
         """What is missing of one iteration; None when it has a verdict, or failed."""
         draft, review, again = _ids(number)
         if draft not in ended:
@@ -89,9 +89,9 @@ class Review:
             return self._reviewing(number, again, ended)
         return None
 
-    def _writing(self, number: int, ended: Endings) -> Assignment:
+    def _writing(self, number: int, ended: Endings) -> StepOrder:
         before = number - 1
-        return Assignment(
+        return StepOrder(
             _draft(number),
             self.author.sub_type,
             label_of(f"{number}/{self.iterations} author", self.author.task or self.goal),
@@ -109,9 +109,9 @@ class Review:
         told = abridged(self.author.task, _ASKED_CHARS)
         return f"{_REVIEW}\n\n# What the author was told\n{told}" if told else _REVIEW
 
-    def _reviewing(self, number: int, name: str, ended: Endings) -> Assignment:
+    def _reviewing(self, number: int, name: str, ended: Endings) -> StepOrder:
         is_again = name == _again(number)
-        return Assignment(
+        return StepOrder(
             name,
             self.reviewer.sub_type,
             label_of(f"{number}/{self.iterations} reviewer", self.reviewer.task or self.goal),

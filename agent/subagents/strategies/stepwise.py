@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 from agent.prompts.library import strategy_prompt
 from agent.subagents.strategies.assignments import (
-    Assignment,
     Exhibit,
     Going,
     Move,
     Outcome,
+    StepOrder,
     Undone,
     brief_of,
     fallen_short,
@@ -94,7 +94,7 @@ class Parallel:
             return Going(waiting)
         if not any(ended[step.id].is_done for step in self.steps):
             return fallen_short(self.achieved(ended), Shortfall.ALL_FAILED, parts="steps")
-        last = Assignment(
+        last = StepOrder(
             SYNTHESIS,
             self.synthesiser.sub_type,
             label_of(f"{total}/{total} synthesis", self.goal),
@@ -170,9 +170,9 @@ class Graph:
         return tuple(step for step in self.steps if step.id not in needed)
 
 
-def _assignment(step: Step, goal: str, place: str, exhibits: tuple[Exhibit, ...] = ()) -> Assignment:
+def _assignment(step: Step, goal: str, place: str, exhibits: tuple[Exhibit, ...] = ()) -> StepOrder:
     label = label_of(f"{place} {step.id}", step.task)
-    return Assignment(step.id, step.sub_type, label, brief_of(_STEP, goal, step.task), exhibits)
+    return StepOrder(step.id, step.sub_type, label, brief_of(_STEP, goal, step.task), exhibits)
 
 
 def _exhibits(steps: tuple[Step, ...], ended: Endings) -> tuple[Exhibit, ...]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.subagents.strategies.assignments import (
-    Assignment,
     Ended,
     Exhibit,
     Going,
     Move,
     Outcome,
+    StepOrder,
     Undone,
     fallen_short,
 )
@@ -64,7 +64,7 @@ def exhibit(assignment_id: str, title: str, ended: Endings) -> tuple[Exhibit, ..
     return (Exhibit.of(assignment_id, title, ended[assignment_id]),) if assignment_id in ended else ()
 
 
-def concluded(last: Assignment, who: str, ended: Endings, achieved: tuple[Exhibit, ...]) -> Move:
+def concluded(last: StepOrder, who: str, ended: Endings, achieved: tuple[Exhibit, ...]) -> Move:
     """The move of a strategy whose answer `last` makes, once nothing else is left to be done."""
     if last.id not in ended:
         return Going((last,))

@@ -2,11 +2,11 @@
 
     some are asked for ──▶ a moment to gather ──▶ one message, silent ──▶ edited as they go on ──▶ … ──▶ all are over
 
-What stands there follows from the tasks of the turn (`status_text`). It is committed and published like any reply, not
-more often than its `Cadence` says, beside everything else: nobody waits for a status line. Sub-agents in the
-background, which outlive their turn, have a message of their own. The first wording is said only while somebody is at
-work, so that nothing of what a turn waited for comes behind its answer. Ids follow from turn and wording, so whoever
-says a thing once more says it once, and whoever finds a turn that another process had begun goes on with its message.
+The text follows from the tasks of the turn (`status_text`). It is committed and published like any reply, not more
+often than its `Cadence` says, and nobody waits for it. Sub-agents in the background, which outlive their turn, have a
+message of their own. The first wording is said only while somebody is at work, so that nothing of what a turn waited
+for comes after its answer. Ids follow from turn and wording: saying a thing again says it once, and a process that
+finds a turn of another one goes on with its message.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from agent.limits import (
 )
 from agent.running.background import Background
 from agent.running.insisting import insist
-from agent.subagents.status.texts import StatusText, heading, heading_of, status_text
+from agent.subagents.texts import StatusText, heading, heading_of, status_text
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
-from gateway.contracts.ports import Clock, LaneBus, Scrubber, Store
+from gateway.contracts.ports import Clock, LaneBus, Scrubber, SpanSink, Store
 from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.telemetry.spans import subagent_span
 from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
@@ -222,3 +223,20 @@ def _id(task: SubTask) -> str:
 
 def _edit_id(first: Reply, text: str) -> str:
     return f"{first.id}:{blake2b(text.encode(), digest_size=_STEP_BYTES).hexdigest()}"
+
+
+class TracingWatch:
+    """`agent.subagents.dispatcher.Watch` that passes on what it hears."""
+
+    def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
+        self._inner = inner
+        self._spans = spans
+
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
+        """Nothing to tell yet."""
+        self._inner.started(task, address, language, person=person)
+
+    def ended(self, task: SubTask) -> None:
+        """With what it cost and how it ended."""
+        self._spans.record(subagent_span(task))
+        self._inner.ended(task)

@@ -1,17 +1,31 @@
-"""How a child's process is started and ended by its parent, in the best confinement that works here."""
+"""The ladder of confinements: bubblewrap, else Landlock, else a plain process that says so.
+
+Each rung is tried for real, once, when the agent starts; the best that works here holds all children.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import compileall
+import shutil
+import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from agent.subagents.cage.confinement import PACKAGES, ROOT, Confinement
-from agent.tools.execution import bubblewrap
+import structlog
+
+from agent.limits import SANDBOX_PROBE_S
+from agent.subagents.confinement import PACKAGES, ROOT, Confinement, readable_places
+from agent.tools.execution import bubblewrap, landlock
+from agent.tools.execution.bubblewrap import OPTIONS
 from agent.tools.execution.families import Family, Namespace
+from agent.tools.execution.reaping import undisturbed
 from agent.tools.files.workspace import parts_of
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.reasons import Code, Reason
 
 HOME_INSIDE: Final = "/conversation"
@@ -37,8 +51,8 @@ _SIGNALLED: Final = 128
 """What bubblewrap, as a shell does, adds to the signal that ended the process inside."""
 
 
-class Held(Protocol):
-    """A child's process in its cage."""
+class SandboxedProcess(Protocol):
+    """A child's process in its sandbox."""
 
     @property
     def process(self) -> Process: ...
@@ -60,7 +74,7 @@ class Held(Protocol):
         ...
 
 
-class Cage(Protocol):
+class Sandbox(Protocol):
     """One way to hold children."""
 
     @property
@@ -72,12 +86,12 @@ class Cage(Protocol):
         """Where the child finds its home, "" for none."""
         ...
 
-    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
         """Start a child with pipes for everything. Raises `OSError`."""
         ...
 
 
-class InBubblewrap:
+class BubblewrapSandbox:
     """Namespaces: inside there is Python, our two packages, and the home of one conversation."""
 
     confinement = Confinement.BUBBLEWRAP
@@ -92,7 +106,7 @@ class InBubblewrap:
     def home_inside(self, home: Path | None) -> str:
         return HOME_INSIDE if home is not None else ""
 
-    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
         arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(ENVIRONMENT)]
         arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
         arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
@@ -103,7 +117,7 @@ class InBubblewrap:
         return _InNamespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
 
 
-class Bare:
+class BareSandbox:
     """No namespace: an empty environment, a group of its own, and what the child gives up by itself."""
 
     def __init__(self, confinement: Confinement) -> None:
@@ -112,7 +126,7 @@ class Bare:
     def home_inside(self, home: Path | None) -> str:
         return str(home) if home is not None else ""
 
-    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> Held:
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
         del home, writes  # its own affair
         family = await Family.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
         return _Alone(family, self.confinement)
@@ -168,3 +182,119 @@ def _views(seen: Iterable[Path], hidden: Iterable[Path]) -> list[str]:
     steps += [(place, ("--tmpfs", str(place))) for place in covers]
     ordered = [word for _, step in sorted(steps, key=lambda step: len(step[0].parts)) for word in step]
     return ordered + [word for place in covers for word in ("--remount-ro", str(place))]
+
+
+AUTO: Final = "auto"
+
+_log = structlog.get_logger(__name__)
+
+_LOOK: Final = """
+import json, socket, sys, agent.subagents.protocol
+from agent.subagents.confinement import confine_this_process
+held = confine_this_process(None, False, sys.argv[1])
+try:
+    socket.socket(socket.AF_UNIX)
+except OSError:
+    print(held, "filtered")
+else:
+    print(held, "open")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a trial has shown; `complaint` is "" for a sandbox that works."""
+
+    complaint: str = ""
+    is_filtered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sandbox that works here, and what an operator should know that it does not hold ("" for nothing)."""
+
+    sandbox: Sandbox
+    not_held: str
+
+
+async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Sandbox:
+    """`choose`, for whoever puts children into it: what was chosen is logged."""
+    choice = await choose(wanted, hidden=hidden)
+    log = _log.warning if choice.not_held else _log.info
+    log("subagents.confinement", confinement=choice.sandbox.confinement, not_held=choice.not_held)
+    return choice.sandbox
+
+
+async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Choice:
+    """The best sandbox that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
+    when an insisted one cannot be had."""
+    # No child may keep what it compiles: it would do so again at each start.
+    await asyncio.to_thread(compileall.compile_dir, ROOT / "agent", quiet=2)
+    complaint = "it is not there, or shows what has to be hidden"
+    for sandbox in _candidates(hidden):
+        if wanted not in (AUTO, sandbox.confinement):
+            continue
+        seen = await _tried(sandbox)
+        if not seen.complaint:
+            return Choice(sandbox, _not_held(sandbox, is_filtered=seen.is_filtered))
+        complaint = " ".join(seen.complaint.split())
+        _log.info("subagents.confinement_refused", confinement=sandbox.confinement, complaint=complaint)
+    raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here ({complaint}): set it to "auto"')
+
+
+def _not_held(sandbox: Sandbox, *, is_filtered: bool) -> str:
+    """What the operator should know about it, "" for nothing."""
+    rest = "" if is_filtered else "; it may start processes, use the network and signal what runs as this user"
+    match sandbox.confinement:
+        case Confinement.BUBBLEWRAP:
+            return ""
+        case Confinement.LANDLOCK:
+            return f"a child may ask whether a file exists, how large it is and of when{rest}"
+        case Confinement.PLAIN:
+            return f"a child may open what this process may open: only our own code keeps it from files{rest}"
+
+
+def _candidates(hidden: Sequence[Path]) -> Iterator[Sandbox]:
+    bwrap = shutil.which("bwrap")
+    if bwrap is not None:
+        for options in OPTIONS:
+            yield BubblewrapSandbox(bwrap, options, python=python_prefixes(), hidden=hidden)
+    if landlock.version() and not _is_in_sight(hidden):
+        yield BareSandbox(Confinement.LANDLOCK)
+    yield BareSandbox(Confinement.PLAIN)
+
+
+def _is_in_sight(hidden: Sequence[Path]) -> bool:
+    """True where what must not be seen lies in what Landlock would have to show."""
+    shown = readable_places(None)
+    return any(folder.resolve().is_relative_to(place) for folder in hidden for place in shown)
+
+
+def python_prefixes() -> list[Path]:
+    """Where this interpreter stands, under every name that leads to it."""
+    named = {Path(sys.prefix), Path(sys.base_prefix)}
+    executable = Path(sys.executable)
+    while executable.is_symlink():
+        executable = executable.parent / executable.readlink()
+        named.add(executable.parent.parent)
+    return sorted({*named, *(place.resolve() for place in named)})
+
+
+async def _tried(sandbox: Sandbox) -> _Seen:
+    """Whether Python runs in it, finds what it needs, and is held."""
+    try:
+        held = await sandbox.start((sys.executable, "-c", _LOOK, sandbox.confinement), None, writes=False)
+    except OSError as error:
+        return _Seen(type(error).__name__)
+    try:
+        async with asyncio.timeout(SANDBOX_PROBE_S):
+            output, errors = await held.process.communicate()
+    except TimeoutError:
+        return _Seen("it did not answer")
+    finally:
+        await undisturbed(held.kill)
+    match output.decode(errors="replace").split():
+        case [sandbox.confinement, word]:
+            return _Seen(is_filtered=word == "filtered")
+        case _:
+            return _Seen((errors or output).decode(errors="replace")[-300:] or "it said nothing")

@@ -8,11 +8,11 @@ and money are counted from what the provider said.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -29,14 +29,8 @@ from agent.model.client import (
     TextDelta,
 )
 from agent.prompts.library import PROMPTS
-from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
-from agent.subagents.ceilings import placed
-from agent.subagents.hosting.conversation import Conversation
-from agent.subagents.hosting.occupations import UnderWay
-from agent.subagents.inside.rounds import told_apart
-from agent.subagents.life.lives import Charge, Life
-from agent.subagents.life.scribe import Scribe
-from agent.subagents.wire.frames import (
+from agent.subagents.catalog import placed
+from agent.subagents.protocol import (
     Call,
     Chunk,
     Init,
@@ -49,8 +43,13 @@ from agent.subagents.wire.frames import (
     ToolCall,
     ToolOutcome,
 )
+from agent.subagents.rounds import told_apart
+from agent.subagents.runs import Assignment, SubagentRun, TranscriptWriter
+from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
+from agent.tools.arguments import cleaned
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
+from agent.tools.tool import ToolContext
 from agent.usage.ledger import usage_of, usage_unanswered
 from gateway.contracts.entries import Entry, EntryKind, Role, Usage
 from gateway.contracts.entries import ToolCall as KeptCall
@@ -58,6 +57,105 @@ from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, To
 from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import Reason
+from gateway.contracts.subagents import Doing, Occupation
+
+_Answered = tuple[str, str]
+"""A tool call's id and what the child says was answered to it."""
+
+
+class Conversation:
+    """Clean messages for one child. What has been cleaned once is known as long as the child goes on saying it, so a
+    conversation that grows costs no more than what is new in it."""
+
+    def __init__(self, tools: ToolRegistry, context: ToolContext, scrubber: Scrubber) -> None:
+        """`scrubber` is that of the child's chat."""
+        self._tools = tools
+        self._context = context
+        self._scrubber = scrubber
+        self._ours: dict[_Answered, CleanText] = {}
+        self._results: dict[_Answered, CleanText] = {}
+        self._texts: dict[str, CleanText] = {}
+        self._calls: dict[Call, KeptCall] = {}
+
+    def answered(self, call_id: str, text: CleanText) -> None:
+        """The parent itself answered this call: its words stay as they are when the child repeats them."""
+        self._ours[call_id, text] = text
+
+    async def messages(self, said: Sequence[Said]) -> tuple[PromptMessage, ...]:
+        """What the child said, clean; results of its own tools in their envelopes."""
+        known, known_calls, known_results = self._texts, self._calls, self._results
+        self._texts, self._calls, self._results = {}, {}, {}
+        names: dict[str, str] = {}
+        found: list[PromptMessage] = []
+        for message in said:
+            names |= {call.id: call.name for call in message.calls}
+            if message.role == Role.TOOL:
+                key = (message.call_id, message.text)
+                self._results[key] = known_results.get(key) or await self._result(key, names.get(key[0], ""))
+                clean_id = self._scrubber.scrub(message.call_id)
+                found.append(PromptMessage(Role.TOOL, self._results[key], tool_call_id=clean_id))
+                continue
+            self._texts[message.text] = known.get(message.text) or self._scrubber.scrub(message.text)
+            for call in message.calls:
+                self._calls[call] = known_calls.get(call) or self.clean_call(call)
+            found.append(_message(message, self._texts[message.text], [self._calls[call] for call in message.calls]))
+        return tuple(found)
+
+    def clean_call(self, call: Call | RequestedCall) -> KeptCall:
+        """The name and the id, too, are what a model wrote."""
+        scrub = self._scrubber.scrub
+        return KeptCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
+
+    async def _result(self, key: _Answered, name: str) -> CleanText:
+        """The envelope of a result; of one that no call is known for, too."""
+        return self._ours.get(key) or await self._tools.wrapped(self._context, name, key[1])
+
+
+def _message(said: Said, text: CleanText, calls: Sequence[KeptCall]) -> PromptMessage:
+    """Only a model speaks as the assistant; all else is said in the role of the user."""
+    if said.role == Role.ASSISTANT:
+        return PromptMessage(Role.ASSISTANT, text, tuple(calls))
+    return PromptMessage(Role.USER, text)
+
+
+class UnderWay:
+    """The calls of the last answer that have no result yet, and what people are asked about."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        """`names` of the tools there are."""
+        self._names = names
+        self._calls: dict[str, str] = {}
+        self._asked: list[str] = []
+
+    def begin(self, calls: Iterable[KeptCall]) -> None:
+        """The model has answered, with these calls."""
+        self._calls = {call.id: call.name for call in calls}
+
+    def end(self, call_id: str) -> None:
+        """There is a result."""
+        self._calls.pop(call_id, None)
+
+    @contextmanager
+    def asking(self, name: str) -> Iterator[None]:
+        """A person is asked about a call of this tool."""
+        self._asked.append(name)
+        try:
+            yield
+        finally:
+            self._asked.remove(name)
+
+    @property
+    def now(self) -> Doing:
+        """A child without calls asks its model, or is about to."""
+        if self._asked:
+            return Doing(Occupation.APPROVAL, self._known(self._asked))
+        if self._calls:
+            return Doing(Occupation.TOOLS, self._known(self._calls.values()))
+        return Doing(Occupation.MODEL)
+
+    def _known(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in names if name in self._names))
+
 
 _log = structlog.get_logger(__name__)
 _CUT_OFF: Final = own_words("… [cut off]")
@@ -73,7 +171,7 @@ _NOT_RUN: Final = "the answer ended in the middle of its calls, so none of them 
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ParentServices:
     """What the parent has and a child has not."""
 
     client: ModelClient
@@ -82,34 +180,32 @@ class Means:
     clock: Clock
 
 
-class Runs(Protocol):
-    """The supervisor, as it is needed here."""
-
-    async def run(self, order: ChildOrder, host: Host) -> ChildEnding:
-        """One child, from its start to its end."""
-        ...
-
-
 class ChildHost:
-    """`agent.subagents.cage.orders.Host` for one child."""
+    """`agent.subagents.supervisor.Host` for one child."""
 
     def __init__(
-        self, prompt: CleanText, charge: Charge, means: Means, scribe: Scribe, *, local: frozenset[str]
+        self,
+        prompt: CleanText,
+        assignment: Assignment,
+        services: ParentServices,
+        transcript: TranscriptWriter,
+        *,
+        local: frozenset[str],
     ) -> None:
         """`local` are the tools that the child runs itself."""
-        self._charge = charge
-        self._means = means
-        self._scribe = scribe
-        self._scrubber = means.scrubber.for_chat(str(charge.context.key))
-        self._conversation = Conversation(means.tools, charge.context, self._scrubber)
+        self._assignment = assignment
+        self._services = services
+        self._transcript = transcript
+        self._scrubber = services.scrubber.for_chat(str(assignment.context.key))
+        self._conversation = Conversation(services.tools, assignment.context, self._scrubber)
         self._local = local
-        self._allotment = charge.context.allotment
+        self._allotment = assignment.context.allotment
         self._one_call = asyncio.Lock()
         self._answers = 0
         self._open_calls: dict[str, KeptCall] = {}
         self._are_whole = True  # the calls of the model's last answer
-        self._under_way = UnderWay(means.tools.names)
-        self._context = replace(charge.context, asking=self._asking)
+        self._under_way = UnderWay(services.tools.names)
+        self._context = replace(assignment.context, asking=self._asking)
         self._told: set[CleanText] = {prompt}
         self._note(Role.USER, prompt)
 
@@ -118,7 +214,7 @@ class ChildHost:
     async def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
         """Ask the model what the child asks, as who it is. A child that has used up its rounds gets no answer."""
         async with self._one_call:
-            if self._answers > self._charge.sub_type.rounds_max:
+            if self._answers > self._assignment.sub_type.rounds_max:
                 yield ModelResult(call.id, error=Reason.ROUNDS_SPENT)
                 return
             self._under_way.begin(())
@@ -139,19 +235,19 @@ class ChildHost:
                 yield ModelResult(call.id, error=Reason.MODEL_FAILED)
 
     def _request(self, call: ModelCall, messages: tuple[PromptMessage, ...]) -> ModelRequest:
-        charge, wanted = self._charge, frozenset(call.tools)
-        specs = self._means.tools.specs_for(charge.context)
+        assignment, wanted = self._assignment, frozenset(call.tools)
+        specs = self._services.tools.specs_for(assignment.context)
         return ModelRequest(
-            charge.model,
-            charge.purpose,
-            charge.context.key,
-            charge.sub_type.prompt,
+            assignment.model,
+            assignment.purpose,
+            assignment.context.key,
+            assignment.sub_type.prompt,
             messages,
             tools=tuple(spec for spec in specs if spec.name in wanted),
             timeout_s=ROUND_TIMEOUT_S,
-            turn_id=charge.context.turn_id,
-            task_id=charge.context.lineage.task_id,
-            permit=charge.context.permit,
+            turn_id=assignment.context.turn_id,
+            task_id=assignment.context.lineage.task_id,
+            permit=assignment.context.permit,
         )
 
     async def _heard(self, call_id: str, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelResult]:
@@ -160,7 +256,7 @@ class ChildHost:
         because it broke or the child is gone, is paid for as far as it came."""
         hearing, is_whole, is_answered = Hearing(self._scrubber), True, False
         try:
-            async for event in self._means.client.stream(request):
+            async for event in self._services.client.stream(request):
                 match event:
                     case TextDelta(text=text):
                         page = hearing.add(text)
@@ -225,7 +321,7 @@ class ChildHost:
         if call.name not in self._local:
             return call
         requested = RequestedCall(call.id, call.name, call.arguments)
-        return replace(call, arguments=self._means.tools.fitting(requested))
+        return replace(call, arguments=self._services.tools.fitting(requested))
 
     # --- tools
 
@@ -241,7 +337,7 @@ class ChildHost:
             return ToolOutcome(call.id, _NOT_RUN, is_error=True)
         del self._open_calls[call.id]
         requested = RequestedCall(asked.id, asked.name, asked.arguments)
-        (result,) = await self._means.tools.run_round(self._context, [requested])
+        (result,) = await self._services.tools.run_round(self._context, [requested])
         self._under_way.end(call.id)
         self._conversation.answered(call.id, result.text)
         self._note(Role.TOOL, result.text, call_id=call.id, is_error=result.is_error)
@@ -250,9 +346,9 @@ class ChildHost:
     @contextmanager
     def _asking(self, name: str) -> Iterator[None]:
         with self._under_way.asking(name):
-            self._scribe.show(self._under_way.now)
+            self._transcript.show(self._under_way.now)
             yield
-        self._scribe.show(self._under_way.now)
+        self._transcript.show(self._under_way.now)
 
     def heard(self, chunk: Chunk) -> None:
         """Nobody watches word by word: what a child says is shown when it is done."""
@@ -289,7 +385,7 @@ class ChildHost:
         if self._allotment is not None:
             for call in usage:
                 self._allotment.take(call.prompt_tokens + call.completion_tokens, call.cost_usd)
-        self._scribe.note(
+        self._transcript.note(
             Entry(
                 role,
                 text,
@@ -297,7 +393,7 @@ class ChildHost:
                 tool_calls=calls,
                 tool_call_id=call_id,
                 is_error=is_error,
-                turn_id=self._charge.context.turn_id,
+                turn_id=self._assignment.context.turn_id,
                 created_at_ms=self._now_ms(),
             ),
             usage=usage,
@@ -305,48 +401,53 @@ class ChildHost:
         )
 
     def _now_ms(self) -> int:
-        return self._means.clock.now_ms()
+        return self._services.clock.now_ms()
 
 
 def _not_run(calls: Sequence[Call]) -> tuple[ToolOutcome, ...]:
     return tuple(ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
 
 
-class Hosting:
+class ChildRunner:
     """Carries out orders: for each a process, and a host for it. `workspaces` are those of the file tools."""
 
-    def __init__(self, means: Means, supervisor: Runs, workspaces: Workspaces) -> None:
-        self._means = means
-        self._supervisor = supervisor
+    def __init__(
+        self,
+        services: ParentServices,
+        supervise: Callable[[ChildOrder, Host], Awaitable[ChildEnding]],
+        workspaces: Workspaces,
+    ) -> None:
+        self._services = services
+        self._supervise = supervise
         self._workspaces = workspaces
 
-    async def carry_out(self, life: Life) -> ChildEnding:
-        """`agent.subagents.life.dispatcher.Processes`."""
-        tools, charge = self._means.tools, life.charge
-        specs = tools.specs_for(charge.context)
-        place = placed(tuple(spec.name for spec in specs), partial(tools.permission, charge.context))
-        host = ChildHost(life.task.prompt, charge, self._means, life.scribe, local=place.here)
+    async def carry_out(self, run: SubagentRun) -> ChildEnding:
+        """Run one child, from the start of its process to its end."""
+        tools, assignment = self._services.tools, run.assignment
+        specs = tools.specs_for(assignment.context)
+        place = placed(tuple(spec.name for spec in specs), partial(tools.permission, assignment.context))
+        host = ChildHost(run.task.prompt, assignment, self._services, run.transcript, local=place.here)
         offered = tuple(
             OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
         )
-        workspace = await asyncio.to_thread(self._workspaces.of, charge.context.key) if place.here else None
+        workspace = await asyncio.to_thread(self._workspaces.of, assignment.context.key) if place.here else None
         home, share = (workspace.files.parent, workspace.share) if workspace is not None else (None, None)
-        order = ChildOrder(_init(life, offered), home, place.writes, charge.limit_s, share)
-        return await self._supervisor.run(order, host)
+        order = ChildOrder(_init(run, offered), home, place.writes, assignment.limit_s, share)
+        return await self._supervise(order, host)
 
 
-def _init(life: Life, tools: tuple[OfferedTool, ...]) -> Init:
+def _init(run: SubagentRun, tools: tuple[OfferedTool, ...]) -> Init:
     """Where its home is and what confines it, the supervisor adds."""
-    sub_type = life.charge.sub_type
+    sub_type = run.assignment.sub_type
     return Init(
-        task_id=life.task.id,
+        task_id=run.task.id,
         workspace="",
         rounds_max=sub_type.rounds_max,
         limits=Limits(),
         confinement="",
         sub_type=sub_type.name,
         system=sub_type.prompt,
-        messages=(Said(Role.USER, life.task.prompt),),
+        messages=(Said(Role.USER, run.task.prompt),),
         tools=tools,
         wrap_up=PROMPTS.wrap_up,
     )

@@ -21,10 +21,10 @@ from agent.limits import (
 )
 from agent.model.client import ToolSpec
 from agent.running.deadlines import Deadline
-from agent.subagents.life.orders import Dispatcher, SubOrder
+from agent.subagents.runs import Dispatcher, SubOrder
 from agent.subagents.strategies.accounts import Account, Row
 from agent.subagents.strategies.asked import DESCRIPTION, schema, strategy_of
-from agent.subagents.strategies.assignments import Assignment, Ended, Outcome, prompt_of
+from agent.subagents.strategies.assignments import Ended, Outcome, StepOrder, prompt_of
 from agent.subagents.strategies.strategy import Strategy
 from agent.tools.allotment import Allotment
 from agent.tools.permissions import Risk
@@ -80,7 +80,7 @@ class Orchestration:
         self._scrubber = scrubber.for_chat(str(context.key))
         self._clock = clock
         self._deadline = Deadline(bounds.limit_s)
-        self._begun: dict[str, Assignment] = {}
+        self._begun: dict[str, StepOrder] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._ended: dict[str, Ended] = {}
         self._tasks: dict[str, SubTask] = {}
@@ -130,14 +130,14 @@ class Orchestration:
                 task.result()  # one whose turn has ended ends this, too
         return move
 
-    def _begin(self, group: asyncio.TaskGroup, assignments: Sequence[Assignment]) -> None:
+    def _begin(self, group: asyncio.TaskGroup, assignments: Sequence[StepOrder]) -> None:
         """Start what has not been started, as far as there is room: what would only queue costs nothing yet."""
         fresh = [assignment for assignment in assignments if assignment.id not in self._begun]
         for assignment in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
             self._begun[assignment.id] = assignment
             self._running.add(group.create_task(self._carry_out(assignment)))
 
-    async def _carry_out(self, assignment: Assignment) -> None:
+    async def _carry_out(self, assignment: StepOrder) -> None:
         prompt = self._scrubber.scrub(prompt_of(assignment, self._clock.code(FRAME_CHARS)))
         order = SubOrder(
             assignment.sub_type,
@@ -179,7 +179,7 @@ class Orchestration:
             *(Row(step.id, step.sub_type, f"not run: {step.why}") for step in undone if step.id not in self._begun),
         )
 
-    def _row(self, assignment: Assignment) -> Row:
+    def _row(self, assignment: StepOrder) -> Row:
         task = self._tasks.get(assignment.id)
         if task is None:
             ended = self._ended.get(assignment.id)

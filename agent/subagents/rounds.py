@@ -13,7 +13,7 @@ from itertools import count
 
 from agent.compacting.standing_in import stand_in
 from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
-from agent.subagents.wire.frames import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
+from agent.subagents.protocol import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
 from agent.tools.outputs import failure_note
 from gateway.contracts.reasons import Reason
 

@@ -1,14 +1,15 @@
-"""Wakes sessions: what the end of sub-agents has to tell becomes a message on the lane of whoever started them.
+"""Wakes sessions: the end of sub-agents becomes a message on the lane of the session that started them.
 
     due (SQL) ──▶ enqueue (bus, by the wake's id) ──▶ sent (SQL)
 
-Every agent process runs this. A crash behind the first arrow leaves the wake due; one behind the second repeats an id
+Every agent process runs this. A crash after the first arrow leaves the wake due; one after the second repeats an id
 that the bus knows for a day and SQL, once it is answered, for ever. So each wake is one message, however many
 processes send it. It never interrupts: it waits its turn on the lane, as everything that its person says does.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,7 +17,10 @@ import structlog
 
 from agent.limits import (
     FRAME_CHARS,
+    LOST_JUMP_S,
     LOST_LOOK_S,
+    LOST_UNSEEN_S,
+    SUBAGENT_ALIVE_S,
     WAKE_CHARS_MAX,
     WAKE_POLL_S,
     WAKE_SETTLE_S,
@@ -25,20 +29,46 @@ from agent.limits import (
 from agent.people import People
 from agent.prompts.library import PROMPTS
 from agent.running.bell import Bell
-from agent.subagents.results import results_text
-from agent.subagents.wakes.lost_judge import LostJudge
+from agent.subagents.texts import results_text
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, Verdict
-from gateway.contracts.subagents import SubTask, TaskState, Wake
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBook, Verdict
+from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
 from gateway.limits import SUBTASKS_KEPT
+
+
+async def stale_among(book: SubTaskBook, messages: Sequence[InboundMessage]) -> frozenset[str]:
+    """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
+    stop everything, or begin another conversation."""
+    wakes = [message.id for message in messages if is_wake(message)]
+    return await book.overtaken(wakes) if wakes else frozenset()
+
+
+class LostJudge:
+    """What one process has seen of the time. It begins by believing what it finds: its predecessor may have died."""
+
+    def __init__(self) -> None:
+        self._looked_s = math.nan
+        self._looked_ms = 0
+        self._unbroken_since_s = -math.inf
+
+    def may_judge(self, *, now_s: float, now_ms: int) -> bool:
+        """To be asked with each look at the database that succeeds; `now_s` only ever grows, `now_ms` is what the clock
+        says."""
+        passed_s = now_s - self._looked_s
+        jumped_s = abs((now_ms - self._looked_ms) / 1000 - passed_s)
+        if passed_s > LOST_UNSEEN_S or jumped_s > LOST_JUMP_S:
+            self._unbroken_since_s = now_s
+        self._looked_s, self._looked_ms = now_s, now_ms
+        return now_s - self._unbroken_since_s >= SUBAGENT_ALIVE_S
+
 
 _log = structlog.get_logger(__name__)
 _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 
 
-class Waking:
+class SessionWaker:
     """The share of one process in waking sessions, and in finding the sub-agents that died with their process."""
 
     def __init__(

@@ -1,33 +1,38 @@
-"""What a parent and one child say to each other, until one of them ends it. Nothing here waits for a child's mercy."""
+"""One child process from its start to its end: heard, timed by its parent, killed with its group, reaped.
+
+Nothing here waits for a child's mercy: it is ended when it floods, grows, falls silent or takes too long.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Set
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence, Set
 from contextlib import aclosing, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import structlog
 
 from agent.limits import (
     SUBAGENT_CALLS_OPEN_MAX,
+    SUBAGENT_CANCEL_S,
     SUBAGENT_ERRORS_BYTES_MAX,
     SUBAGENT_FRAMES_WAITING_MAX,
     SUBAGENT_HEARD_BYTES_MAX,
     SUBAGENT_HEARD_FRAMES_MAX,
     SUBAGENT_LAST_WORDS_S,
     SUBAGENT_READY_S,
+    SUBAGENT_THREADS_MAX,
+    SUBAGENT_TREE_MAX,
     SUBAGENT_UNREAD_MAX,
     SUBAGENT_WATCH_EVERY_S,
 )
-from agent.subagents.cage.cages import Held
-from agent.subagents.cage.orders import Host
-from agent.subagents.cage.quota import Quota
-from agent.subagents.cage.spoken import Spoken
-from agent.subagents.wire.codec import FrameReader, FrameTooLong, Unread, encoded
-from agent.subagents.wire.frames import (
+from agent.running.deadlines import Deadline
+from agent.subagents.confinement import restrain_process
+from agent.subagents.protocol import (
     PIECE_BYTES,
     PROTOCOL,
     Cancel,
@@ -35,19 +40,133 @@ from agent.subagents.wire.frames import (
     Done,
     Failed,
     Frame,
+    FrameReader,
+    FrameTooLong,
     Init,
+    Limits,
     ModelCall,
+    ModelDelta,
+    ModelResult,
     Ready,
     ToChild,
     ToolCall,
+    ToolOutcome,
+    Unread,
+    encoded,
 )
+from agent.subagents.sandbox import Sandbox, SandboxedProcess
+from agent.tools.allotment import AllotmentSpent
 from agent.tools.execution.output import Output
-from agent.tools.execution.reaping import reaped
+from agent.tools.execution.processes import family, footprint
+from agent.tools.execution.reaping import reaped, undisturbed
 from agent.tools.execution.room import Room
 from agent.tools.files.quota import HOME_QUOTA, Share
+from gateway.contracts.errors import BudgetSpent
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import Code, Reason
 from gateway.contracts.subagents import TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.scrub.cutting import without_broken_start
 from gateway.words.reasons import own_code_of
+
+
+class Host(Protocol):
+    """What the parent does for one child. A child is believed nothing: each call is checked as its model's would be."""
+
+    def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
+        """Deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
+        (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
+        ...
+
+    async def tool(self, call: ToolCall) -> ToolOutcome:
+        """Run a tool of the parent; a failure is an outcome."""
+        ...
+
+    def heard(self, chunk: Chunk) -> None:
+        """The child said something on the way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOrder:
+    """`home` is the folder of the conversation (`files/`, `journal/`), None where the child has no file tool, and
+    `share` what it is among its owner's;
+    `writes`: it may change the files. `limit_s` is wall-clock time from the start of the process. Where the child
+    finds its home and whether it has to confine itself is for the supervisor to say: what `init` says is not sent."""
+
+    init: Init
+    home: Path | None
+    writes: bool
+    limit_s: float
+    share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnding:
+    """How it ended: `state` is one of those that are over, `reason` is None if it completed,
+    `response` what the child said last, raw. `ready_ms` is None when it never was."""
+
+    state: TaskState
+    reason: Reason | Code | None
+    response: str
+    confinement: str
+    duration_ms: int
+    ready_ms: int | None
+
+
+class Quota:
+    """Of one child. `room` is what it may write in, None for one that only reads."""
+
+    def __init__(self, pid: int, memory_bytes_max: int, room: Room | None) -> None:
+        self._pid = pid
+        self._memory_bytes_max = memory_bytes_max
+        self._room = room
+
+    async def excess(self) -> Reason | Code | None:
+        """What it has taken too much of; None for nothing."""
+        taken = footprint(self._pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
+        if taken.memory_bytes > self._memory_bytes_max:
+            return Reason.MEMORY.of(self._memory_bytes_max // 1024**2)
+        if taken.processes > SUBAGENT_TREE_MAX:
+            return Reason.PROCESSES.of(SUBAGENT_TREE_MAX)
+        if taken.threads > SUBAGENT_THREADS_MAX:
+            return Reason.THREADS.of(SUBAGENT_THREADS_MAX)
+        return Reason.WORKSPACE_FULL if self._room is not None and await self._room.complaint() else None
+
+
+class Spoken:
+    """The end of what was said since a model was asked last; until something is said again, of what was said before."""
+
+    def __init__(self, chars_max: int = SUBAGENT_KEPT_CHARS_MAX) -> None:
+        self._chars_max = chars_max
+        self._deltas: deque[str] = deque()
+        self._chars = 0
+        self._is_cut = False
+        self._begins_anew = False
+
+    def begin_anew(self) -> None:
+        """What is said from now on replaces what was said."""
+        self._begins_anew = True
+
+    def add(self, delta: str) -> None:
+        """Take the next piece."""
+        if self._begins_anew:
+            self._deltas.clear()
+            self._chars, self._is_cut, self._begins_anew = 0, False, False
+        self._deltas.append(delta)
+        self._chars += len(delta)
+        while self._chars - len(self._deltas[0]) >= self._chars_max:
+            dropped = self._deltas.popleft()
+            self._chars -= len(dropped)
+            self._is_cut = self._is_cut or bool(dropped)
+
+    def text(self) -> str:
+        """All of it, or its end, without what may be half of a secret."""
+        whole = "".join(self._deltas)
+        if self._is_cut or len(whole) > self._chars_max:
+            return without_broken_start(whole[-self._chars_max :])
+        return whole
+
 
 _log = structlog.get_logger(__name__)
 
@@ -67,7 +186,7 @@ class Exchange:
 
     def __init__(
         self,
-        held: Held,
+        held: SandboxedProcess,
         host: Host,
         init: Init,
         home: Path | None,
@@ -298,3 +417,104 @@ async def _ended(tasks: Set[asyncio.Task[None]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
+
+
+COMMAND: Final = (sys.executable, "-S", "-m", "agent.subagents.child")
+"""Without `site`: a child has the standard library and us, and nothing that is installed runs in it at its start."""
+
+
+class Supervisor:
+    """Runs children, each in a sandbox of its own."""
+
+    def __init__(self, sandbox: Sandbox, scrubber: Scrubber, clock: Clock, *, command: Sequence[str] = COMMAND) -> None:
+        self._sandbox = sandbox
+        self._scrubber = scrubber
+        self._clock = clock
+        self._command = tuple(command)
+
+    async def run(self, order: ChildOrder, host: Host) -> ChildEnding:
+        """Carry an order out. A child that fails, floods, dies or takes too long is an ending, and so is a spent
+        budget; whatever else the host raises is raised. Cancelling kills it.
+
+        When this returns or raises, every process of the child is dead and reaped.
+        """
+        age_s = self._stopwatch()
+        try:
+            held = await self._sandbox.start(self._named(order), order.home, writes=order.writes)
+        except OSError as error:
+            _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
+            return self._ending(Verdict(TaskState.FAILED, Reason.NOT_STARTED), age_s(), ready_ms=None)
+        _log.info("subagent.started", task_id=order.init.task_id, pid=held.process.pid)
+        exchange = self._exchange(held, order, host, age_s)
+        try:
+            _restrain(held, order.init.limits)
+            verdict = await _until_over(exchange, order.limit_s)
+        finally:
+            await undisturbed(lambda: self._end(held, exchange, order.init.task_id))
+        return self._ending(verdict, age_s(), ready_ms=exchange.ready_ms)
+
+    def _named(self, order: ChildOrder) -> Sequence[str]:
+        """Behind the command, which does not read it, stands the id that the board shows: whoever watches this machine
+        finds the processes of a sub-agent by it."""
+        return (*self._command, order.init.task_id)
+
+    def _stopwatch(self) -> Callable[[], float]:
+        began_s = self._clock.monotonic_s()
+        return lambda: self._clock.monotonic_s() - began_s
+
+    def _exchange(self, held: SandboxedProcess, order: ChildOrder, host: Host, age_s: Callable[[], float]) -> Exchange:
+        init = replace(
+            order.init,
+            workspace=self._sandbox.home_inside(order.home),
+            confinement=self._sandbox.confinement,
+        )
+        return Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
+
+    async def _end(self, held: SandboxedProcess, exchange: Exchange, task_id: str) -> None:
+        """However it went. Where the child's end was not its own, it may say goodbye first."""
+        if not exchange.is_over:
+            await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
+        exchange.hang_up()
+        is_reaped = await held.kill()
+        await exchange.close()
+        if not is_reaped:
+            _log.error("subagent.survivor", task_id=task_id, pid=held.process.pid)
+        if errors := exchange.errors.text():
+            log = _log.debug if exchange.has_completed else _log.warning
+            log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
+
+    def _ending(self, verdict: Verdict, age_s: float, *, ready_ms: int | None) -> ChildEnding:
+        return ChildEnding(
+            verdict.state,
+            verdict.reason,
+            verdict.response,
+            self._sandbox.confinement,
+            round(1000 * age_s),
+            ready_ms,
+        )
+
+
+def _restrain(held: SandboxedProcess, limits: Limits) -> None:
+    """From outside, before it has been told anything: also one that does not do its part is held to its limits."""
+    done: set[int] = set()
+    while new := set(family(held.process.pid)) - done:
+        for pid in new:
+            with suppress(OSError):  # it has ended
+                restrain_process(pid, limits)
+        done |= new
+
+
+async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
+    """Talk, for as long as there is time and money."""
+    deadline = Deadline(limit_s)
+    try:
+        async with deadline:
+            return await exchange.until_over()
+    except TimeoutError:
+        if not deadline.has_passed:
+            raise
+        return Verdict(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.said)
+    except BudgetSpent:
+        return Verdict(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.said)
+    except AllotmentSpent:
+        return Verdict(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.said)
