@@ -1,4 +1,7 @@
-"""Runs a strategy: its assignments as sub-agents, side by side, within one budget and one deadline. `orchestrate`."""
+"""Runs the step graph of a strategy: sub-agents side by side, within one budget and one deadline. `orchestrate`.
+
+What the model is told at the end is the account: the answer first, then who did what.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,20 @@ from agent.limits import (
     ORCHESTRATION_ENDING_S,
     ORCHESTRATION_GRACE_S,
     ORCHESTRATION_LIMIT_S,
+    ORCHESTRATION_REASON_CHARS_MAX,
     ORCHESTRATION_TOKENS,
     SUBAGENT_LABEL_CHARS_MAX,
     SUBAGENT_PROMPT_CHARS_MAX,
+    SUBAGENT_RESULTS_CHARS_MAX,
     SUBAGENTS_LIVE_MAX,
 )
 from agent.model.client import ToolSpec
 from agent.running.deadlines import Deadline
 from agent.subagents.runs import Dispatcher, SubOrder
-from agent.subagents.strategies.accounts import Account, Row
-from agent.subagents.strategies.asked import DESCRIPTION, schema, strategy_of
-from agent.subagents.strategies.assignments import Ended, Outcome, StepOrder, prompt_of
-from agent.subagents.strategies.strategy import Strategy
+from agent.subagents.steps import Ended, Outcome, StepOrder, Strategy, heading, prompt_of, shares, shown, size
+from agent.subagents.strategies import DESCRIPTION, schema, strategy_of
 from agent.tools.allotment import Allotment
+from agent.tools.framing import frame_chars, framed
 from agent.tools.permissions import Risk
 from agent.tools.schemas import without_bounds
 from agent.tools.tool import Tool, ToolContext
@@ -36,12 +40,86 @@ from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import Reason, Shortfall
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub.structured import each_text
-from gateway.words.reasons import SHORTFALLS, in_words, instead_of
+from gateway.words import ENGLISH
+from gateway.words.reasons import SHORTFALLS, in_words, instead_of, what_now
 
 _log = structlog.get_logger(__name__)
 _OUT_OF_TIME: Final = SHORTFALLS[Shortfall.TIME_UP].happened
 _ASK_FOR_LESS: Final = instead_of(Reason.ALLOTMENT_SPENT)
 _LEAST_S: Final = 0.1  # for one that begins in the last moment
+
+
+_APART: Final = "\n\n"
+_HEAD: Final = "| step | type | state | seconds | tokens | handle |\n|---|---|---|---|---|---|"
+_STATE_CHARS: Final = 60  # of a state with its reason, in a row
+_CELL_BREAKS: Final = str.maketrans({"|": "/", "\n": " ", "\r": " "})
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step in the table. `handle` is the id of its task, under which read_more has all of its answer; "" where
+    there is none. `seconds` is None where nobody counted."""
+
+    id: str
+    sub_type: str
+    state: str
+    seconds: float | None = None
+    tokens: int = 0
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One orchestration that is over."""
+
+    strategy: str
+    outcome: Outcome
+    rows: tuple[StepRow, ...]
+    seconds: float
+    tokens: int
+    tokens_max: int
+    cost_usd: float
+
+    def text(self, mark: str) -> str:
+        """At most SUBAGENT_RESULTS_CHARS_MAX characters: answers are cut, the table is not. What sub-agents said stands
+        in frames with `mark`."""
+        table = self._table()
+        opening = self._opening()
+        room = SUBAGENT_RESULTS_CHARS_MAX - len(opening) - len(table) - 2 * len(_APART)
+        return _APART.join(filter(None, (opening, self._answer(room, mark), table)))
+
+    def _opening(self) -> str:
+        problem = self.outcome.problem[:ORCHESTRATION_REASON_CHARS_MAX]
+        if not problem:
+            return ""
+        rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
+        return f"The orchestration ({self.strategy}) failed: {problem}.{what_now(self.outcome.instead)} {rest}"
+
+    def _answer(self, room: int, mark: str) -> str:
+        exhibits = self.outcome.answer
+        is_alone = len(exhibits) == 1 and not self.outcome.problem
+        headings = ["" if is_alone else f"{heading(exhibit)}\n" for exhibit in exhibits]
+        room -= sum(len(title) + frame_chars(len(mark)) + len(_APART) for title in headings)
+        rooms = shares([size(exhibit) for exhibit in exhibits], room)
+        handles = {row.id: row.handle for row in self.rows}
+        return _APART.join(
+            f"{title}{framed(shown(exhibit, share, handle=handles.get(exhibit.id, '')), mark)}"
+            for exhibit, title, share in zip(exhibits, headings, rooms, strict=True)
+        )
+
+    def _table(self) -> str:
+        done = sum(row.state == "completed" for row in self.rows)
+        summary = (
+            f"{self.strategy}: {done} of {len(self.rows)} steps completed, {ENGLISH.lasting(self.seconds * 1000)}, "
+            f"{self.tokens} of {self.tokens_max} tokens, ${self.cost_usd:.4f}"
+        )
+        return "\n".join((f"---\n{summary}\n", _HEAD, *map(_line, self.rows)))
+
+
+def _line(row: StepRow) -> str:
+    seconds = "" if row.seconds is None else f"{row.seconds:.0f}"
+    state = row.state.translate(_CELL_BREAKS)[:_STATE_CHARS]
+    return f"| {row.id} | {row.sub_type} | {state} | {seconds} | {row.tokens or ''} | {row.handle} |"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +199,7 @@ class Orchestration:
         while not isinstance(move := self._strategy.move(self._ended), Outcome):
             why_not = self._why_not
             if not why_not:
-                self._begin(group, move.assignments)
+                self._begin(group, move.orders)
             if not self._running:
                 return self._cut_short(why_not)
             over, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
@@ -130,31 +208,31 @@ class Orchestration:
                 task.result()  # one whose turn has ended ends this, too
         return move
 
-    def _begin(self, group: asyncio.TaskGroup, assignments: Sequence[StepOrder]) -> None:
+    def _begin(self, group: asyncio.TaskGroup, orders: Sequence[StepOrder]) -> None:
         """Start what has not been started, as far as there is room: what would only queue costs nothing yet."""
-        fresh = [assignment for assignment in assignments if assignment.id not in self._begun]
-        for assignment in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
-            self._begun[assignment.id] = assignment
-            self._running.add(group.create_task(self._carry_out(assignment)))
+        fresh = [step for step in orders if step.id not in self._begun]
+        for step in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
+            self._begun[step.id] = step
+            self._running.add(group.create_task(self._carry_out(step)))
 
-    async def _carry_out(self, assignment: StepOrder) -> None:
-        prompt = self._scrubber.scrub(prompt_of(assignment, self._clock.code(FRAME_CHARS)))
+    async def _carry_out(self, step: StepOrder) -> None:
+        prompt = self._scrubber.scrub(prompt_of(step, self._clock.code(FRAME_CHARS)))
         order = SubOrder(
-            assignment.sub_type,
+            step.sub_type,
             clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
-            clipped(self._scrubber.scrub(f"{self._strategy.name} {assignment.label}"), SUBAGENT_LABEL_CHARS_MAX),
+            clipped(self._scrubber.scrub(f"{self._strategy.name} {step.label}"), SUBAGENT_LABEL_CHARS_MAX),
             max(self._deadline.left_s - self._bounds.ending_s, _LEAST_S),
-            form=assignment.form,
+            form=step.form,
         )
         try:
             task = await self._dispatcher.run(self._context, order)
         except ToolError as error:
-            self._ended[assignment.id] = Ended("", f"not started: {error}")
+            self._ended[step.id] = Ended("", f"not started: {error}")
         except TrivetError as error:
-            self._ended[assignment.id] = Ended("", f"not started: {type(error).__name__}")
+            self._ended[step.id] = Ended("", f"not started: {type(error).__name__}")
         else:
-            self._tasks[assignment.id] = task
-            self._ended[assignment.id] = _ended(task)
+            self._tasks[step.id] = task
+            self._ended[step.id] = _ended(task)
 
     @property
     def _why_not(self) -> str:
@@ -170,23 +248,23 @@ class Orchestration:
 
     def _cut_short(self, problem: str) -> Outcome:
         instead = SHORTFALLS[Shortfall.TIME_UP].instead if problem == _OUT_OF_TIME else _ASK_FOR_LESS
-        return Outcome(self._strategy.achieved(self._ended), problem, instead)
+        return Outcome(self._strategy.graph(self._ended).achieved, problem, instead)
 
-    def _rows(self) -> tuple[Row, ...]:
-        undone = self._strategy.undone(self._ended)
+    def _rows(self) -> tuple[StepRow, ...]:
+        undone = self._strategy.graph(self._ended).undone
         return (
             *map(self._row, self._begun.values()),
-            *(Row(step.id, step.sub_type, f"not run: {step.why}") for step in undone if step.id not in self._begun),
+            *(StepRow(step.id, step.sub_type, f"not run: {step.why}") for step in undone if step.id not in self._begun),
         )
 
-    def _row(self, assignment: StepOrder) -> Row:
-        task = self._tasks.get(assignment.id)
+    def _row(self, step: StepOrder) -> StepRow:
+        task = self._tasks.get(step.id)
         if task is None:
-            ended = self._ended.get(assignment.id)
+            ended = self._ended.get(step.id)
             state = ended.problem if ended else f"killed: {_OUT_OF_TIME}"
-            return Row(assignment.id, assignment.sub_type, state)
+            return StepRow(step.id, step.sub_type, state)
         state = ": ".join(dict.fromkeys(filter(None, (in_words(task.state.value), _ended(task).problem))))
-        return Row(assignment.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
+        return StepRow(step.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
 
 
 def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scrubber, clock: Clock) -> Tool:

@@ -12,7 +12,7 @@ from string import Formatter
 import pytest
 
 from agent.subagents.runs import OrderRefused
-from agent.subagents.strategies.assignments import fallen_short
+from agent.subagents.steps import fallen_short
 from gateway.contracts.reasons import NoSubAgent, Reason, Shortfall
 from gateway.words import ENGLISH, Language, Words
 from gateway.words.reasons import SHORTFALLS, WORDINGS, in_brief, in_words, instead_of, own_code_of

@@ -1,4 +1,4 @@
-"""What a strategy wants done and what came of it, and the prompt that is made of both. Pure.
+"""Steps of several sub-agents as data: one graph, what may begin next in it, and the prompt of each step. Pure.
 
 A prompt holds what one sub-agent wrote for another to read. Each such piece stands in a frame whose mark its writer
 could not know, and all of them share the room that is there.
@@ -6,8 +6,9 @@ could not know, and all of them share the room that is there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from agent.limits import (
@@ -31,20 +32,20 @@ _FAILED: Final = "[not done: {problem}]\n"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How an assignment ended: what was answered, and why that is no answer ("" if it is one)."""
+    """How a step ended: what was answered, and why that is no answer ("" if it is one)."""
 
     text: str
     problem: str = ""
 
     @property
     def is_done(self) -> bool:
-        """True when the assignment was carried out."""
+        """True when the step was carried out."""
         return not self.problem
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """What came of assignment `id`, as others may be shown it. `title` names it; `problem` is "" where it is done."""
+    """What came of step `id`, as others may be shown it. `title` names it; `problem` is "" where it is done."""
 
     id: str
     title: str
@@ -52,9 +53,9 @@ class Exhibit:
     problem: str = ""
 
     @classmethod
-    def of(cls, assignment_id: str, title: str, ended: Ended) -> Exhibit:
-        """The end of an assignment under a title."""
-        return cls(assignment_id, title, ended.text, ended.problem[:ORCHESTRATION_REASON_CHARS_MAX])
+    def of(cls, step_id: str, title: str, ended: Ended) -> Exhibit:
+        """The end of a step under a title."""
+        return cls(step_id, title, ended.text, ended.problem[:ORCHESTRATION_REASON_CHARS_MAX])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,25 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
-class Going:
-    """It goes on: these assignments are under way or may begin, in this order. There is at least one."""
+class Node:
+    """One step in a graph. It begins once all of `after` are over and all of `needs` are done.
 
-    assignments: tuple[StepOrder, ...]
+    It never begins where one of its `needs` failed or never begins, where fewer than `quorum` of `after` are done, or
+    where a verdict has made it needless (`is_wanted`).
+    """
+
+    order: StepOrder
+    needs: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    quorum: int = 0
+    is_wanted: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Going:
+    """It goes on: these are under way or may begin, in this order. There is at least one."""
+
+    orders: tuple[StepOrder, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +114,76 @@ class Outcome:
 
 
 Move = Going | Outcome
+
+Endings = Mapping[str, Ended]
+"""What has ended so far, by the id of its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepGraph:
+    """An orchestration as it stands: what is to be done, and what it comes to if nothing more can begin.
+
+    A sequence is nodes that need each other, a parallel part is nodes that do not, a join is a node after them with a
+    quorum, a loop is its rounds one after the other, and a judge decides by `is_wanted` whether it goes on. `achieved`
+    is what there is to show if it ends here, `undone` what is known to be missing then. A failure is handed on as a
+    failure, and an orchestration succeeds only if the step that makes its answer did.
+    """
+
+    nodes: Sequence[Node]
+    outcome: Outcome
+    achieved: tuple[Exhibit, ...]
+    undone: tuple[Undone, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One orchestration as it was asked for, valid. It keeps no state: its graph follows from what has ended so far.
+
+    It never wants more than `children_max` sub-agents.
+    """
+
+    name: str
+    children_max: int
+    graph: Callable[[Endings], StepGraph]
+
+    def move(self, ended: Endings) -> Move:
+        """Say what now. A step is wanted until it has ended, and there is no outcome before."""
+        graph = self.graph(ended)
+        ready = _ready(graph.nodes, ended)
+        return Going(ready) if ready else graph.outcome
+
+
+def _ready(nodes: Sequence[Node], ended: Endings) -> tuple[StepOrder, ...]:
+    """The orders that are under way or may begin, in the order of the nodes."""
+    by_id = {node.order.id: node for node in nodes}
+
+    @cache
+    def is_lost(name: str) -> bool:
+        """It never begins."""
+        node = by_id[name]
+        if name in ended:
+            return False
+        if any(is_lost(need) or (need in ended and not ended[need].is_done) for need in node.needs):
+            return True
+        done = sum(other in ended and ended[other].is_done for other in node.after)
+        return all(is_over(other) for other in node.after) and (done < node.quorum or not node.is_wanted)
+
+    def is_over(name: str) -> bool:
+        return name in ended or is_lost(name)
+
+    return tuple(
+        node.order
+        for name, node in by_id.items()
+        if name not in ended
+        and not is_lost(name)
+        and all(need in ended for need in node.needs)
+        and all(is_over(other) for other in node.after)
+    )
+
+
+def exhibit(step_id: str, title: str, ended: Endings) -> tuple[Exhibit, ...]:
+    """What came of one step, if it has ended."""
+    return (Exhibit.of(step_id, title, ended[step_id]),) if step_id in ended else ()
 
 
 def fallen_short(achieved: tuple[Exhibit, ...], shortfall: Shortfall, **values: str | int) -> Outcome:
@@ -125,11 +211,11 @@ def line_of(task: str) -> str:
     return " ".join(task.split())[:_TITLE_CHARS]
 
 
-def prompt_of(assignment: StepOrder, mark: str) -> str:
-    """The prompt of an assignment, never longer than a prompt may be. `mark` is new for each prompt."""
-    exhibits = assignment.exhibits
-    behind = [assignment.closing, assignment.form]
-    front = [assignment.brief, *([_MATERIAL] if exhibits else ())]
+def prompt_of(order: StepOrder, mark: str) -> str:
+    """The prompt of a step, never longer than a prompt may be. `mark` is new for each prompt."""
+    exhibits = order.exhibits
+    behind = [order.closing, order.form]
+    front = [order.brief, *([_MATERIAL] if exhibits else ())]
     fixed = sum(len(text) + len(_APART) for text in (*front, *behind))
     fixed += sum(len(heading(exhibit)) + frame_chars(len(mark)) + len(_APART) + 1 for exhibit in exhibits)
     rooms = shares([size(exhibit) for exhibit in exhibits], SUBAGENT_PROMPT_CHARS_MAX - fixed)
