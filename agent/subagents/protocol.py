@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Final, Never, TypeVar
+from typing import Annotated, Any, Final, Never, cast, get_args, get_origin, get_type_hints
 
 from agent.limits import (
     SUBAGENT_CPU_S,
@@ -40,15 +41,22 @@ PIECE_BYTES: Final = 65_536  # what a pipe holds
 LINE_BYTES_MAX: Final = 8 * 1024 * 1024
 LINE_PARTS_MAX: Final = 250_000  # texts, numbers and signs: a long conversation has a tenth; a line could hold millions
 
+JsonText = Annotated[str, "JSON"]
+"""A value as its JSON text. Where an object came instead, its text was meant."""
+Speaker = Annotated[str, ("assistant", "tool", "user")]
+
+
+# --- the frames. A field with a default may be missing where it is read
+
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
     """A tool as the child offers it to its model. `runs_here`: the child runs it itself; else it asks its parent."""
 
     name: str
-    description: str
-    schema: Mapping[str, Any]
-    runs_here: bool
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
+    runs_here: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +65,15 @@ class Call:
 
     id: str
     name: str
-    arguments: str
+    arguments: JsonText
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """One message of the child's conversation. `role` is user, assistant or tool; `call_id` only of a tool's."""
 
-    role: str
-    text: str
+    role: Speaker
+    text: str = ""
     calls: tuple[Call, ...] = ()
     call_id: str = ""
     is_error: bool = False
@@ -88,16 +96,16 @@ class Init:
     in or has to put itself into ("": the best it can). `agent_config`: who it is (`sub_type`, `system`), what it is
     asked (`messages`), its `tools`, and what it is told after its last round (`wrap_up`)."""
 
-    task_id: str
-    workspace: str
-    rounds_max: int
-    limits: Limits
-    confinement: str
-    sub_type: str
-    system: str
-    messages: tuple[Said, ...]
-    tools: tuple[OfferedTool, ...]
-    wrap_up: str
+    task_id: str = ""
+    workspace: str = ""
+    rounds_max: int = SUBAGENT_ROUNDS
+    limits: Limits = Limits()
+    confinement: str = ""
+    sub_type: str = ""
+    system: str = ""
+    messages: tuple[Said, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
+    wrap_up: str = ""
     protocol: int = PROTOCOL
 
 
@@ -106,8 +114,8 @@ class ToolOutcome:
     """Frame `tool_result`: how tool call `id` ended in the parent."""
 
     id: str
-    text: str
-    is_error: bool
+    text: str = ""
+    is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +146,15 @@ class ModelResult:
 class Cancel:
     """The child is to end; its process group is killed a moment later."""
 
-    reason: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """The child has begun. `confinement` names what holds it."""
 
-    pid: int
-    confinement: str
+    pid: int = 0
+    confinement: str = ""
     protocol: int = PROTOCOL
 
 
@@ -163,8 +171,8 @@ class ModelCall:
     the child was told to be. A parent that knows it does not have to believe it."""
 
     id: str
-    messages: tuple[Said, ...]
-    tools: tuple[str, ...]
+    messages: tuple[Said, ...] = ()
+    tools: tuple[str, ...] = ()
     system: str = ""
 
 
@@ -174,136 +182,51 @@ class ToolCall:
 
     id: str
     name: str
-    arguments: str
+    arguments: JsonText = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """Frame `done{result}`. The parent counts tokens and money itself; these are what the child was told."""
 
-    success: bool
-    response: str
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float
-    duration_ms: int
+    success: bool = False
+    response: str = ""
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float = 0.0
+    duration_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """Frame `error{error}`: the child cannot go on, for one of the reasons that children have."""
 
-    error: str
+    error: str = ""
 
 
 ToChild = Init | ModelDelta | ModelResult | ToolOutcome | Cancel
 ToParent = Ready | Chunk | ModelCall | ToolCall | Done | Failed
 Frame = ToChild | ToParent
-
-
-_Made = TypeVar("_Made")
-_WHOLE_MAX: Final = 2**63 - 1
-"""What every reader of JSON, database and limit of the system can hold."""
-
-
-class BadRow(Exception):
-    """A field that is missing or something else than it should be; the message names the field, never its value."""
-
-
-class Row:
-    """One object. Every reading raises `BadRow`; a `default` is for a field that is missing or null."""
-
-    def __init__(self, found: Mapping[str, Any]) -> None:
-        self._found = found
-
-    def text(self, name: str, default: str | None = None) -> str:
-        """A text, which may be empty."""
-        value = self._value(name, default)
-        if not isinstance(value, str):
-            raise BadRow(f"{name} is no text")
-        return value
-
-    def one_of(self, name: str, known: Set[str]) -> str:
-        """One of these words."""
-        value = self.text(name)
-        if value not in known:
-            raise BadRow(f"{name} is none of {', '.join(sorted(known))}")
-        return value
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        """A list of texts; none if it is missing."""
-        values = self._list(name)
-        if not all(isinstance(value, str) for value in values):
-            raise BadRow(f"{name} is no list of texts")
-        return tuple(values)
-
-    def json_text(self, name: str) -> str:
-        """A value as its JSON text. Whoever wrote an object instead meant its text; "" if it is missing."""
-        value = self._value(name, "")
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else self.text(name, "")
-
-    def whole(self, name: str, default: int) -> int:
-        """A whole number that is not negative."""
-        value = self.amount(name, default)
-        if not float(value).is_integer():
-            raise BadRow(f"{name} is no whole number")
-        return int(value)
-
-    def amount(self, name: str, default: float) -> float:
-        """A number that is not negative."""
-        value = self._value(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise BadRow(f"{name} is no number")
-        if not 0 <= value <= _WHOLE_MAX:
-            raise BadRow(f"{name} is out of bounds")
-        return value
-
-    def claim(self, name: str, *, otherwise: bool) -> bool:
-        """True or false."""
-        value = self._value(name, otherwise)
-        if not isinstance(value, bool):
-            raise BadRow(f"{name} is neither true nor false")
-        return value
-
-    def mapping(self, name: str, default: Mapping[str, Any]) -> Mapping[str, Any]:
-        """An object as it is."""
-        value = self._value(name, default)
-        if not isinstance(value, Mapping):
-            raise BadRow(f"{name} is no object")
-        return value
-
-    def inner(self, name: str) -> Row:
-        """An object to be read on; an empty one if it is missing."""
-        return Row(self.mapping(name, {}))
-
-    def each(self, name: str, read: Callable[[Row], _Made]) -> tuple[_Made, ...]:
-        """A list of objects, each read; none if it is missing."""
-        values = self._list(name)
-        if not all(isinstance(value, Mapping) for value in values):
-            raise BadRow(f"{name} is no list of objects")
-        return tuple(read(Row(value)) for value in values)
-
-    def _list(self, name: str) -> list[Any]:
-        value = self._value(name, [])
-        if not isinstance(value, list):
-            raise BadRow(f"{name} is no list")
-        return value
-
-    def _value(self, name: str, default: object) -> Any:
-        value = self._found.get(name)
-        if value is not None:
-            return value
-        if default is None:
-            raise BadRow(f"{name} is missing")
-        return default
-
-
+_KINDS: Final[Mapping[str, type[Frame]]] = {
+    "init": Init,
+    "model_delta": ModelDelta,
+    "model_result": ModelResult,
+    "tool_result": ToolOutcome,
+    "cancel": Cancel,
+    "ready": Ready,
+    "chunk": Chunk,
+    "model_call": ModelCall,
+    "tool_call": ToolCall,
+    "done": Done,
+    "error": Failed,
+}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+_MAY_MISS: Final = {(Call, "id"): "", (Call, "arguments"): ""}  # in what models write
 _CONFIG: Final = ("task_id", "workspace", "rounds_max", "limits", "confinement")
 _AGENT_CONFIG: Final = ("sub_type", "system", "messages", "tools", "wrap_up")
-_ROLES: Final = frozenset({"user", "assistant", "tool"})
 _NAME: Final = re.compile(r"[a-z][a-z_]{0,31}")
 _PART: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[^",:\[{]++|[,:\[{]', re.DOTALL)
-_ANY_OBJECT: Final = {"type": "object"}
+_WHOLE_MAX: Final = 2**63 - 1  # what every reader of JSON, database and limit of the system can hold
 
 
 class FrameTooLong(TrivetError):
@@ -319,6 +242,10 @@ class Unread:
     """A line that is no frame, and why."""
 
     reason: str
+
+
+class BadField(Exception):
+    """A field that is missing or something else than it should be; the message names the field, never its value."""
 
 
 # --- writing
@@ -419,11 +346,11 @@ def _read(line: bytes) -> Frame | Unread:
     kind = value.get("type")
     if not isinstance(kind, str) or not _NAME.fullmatch(kind):
         return Unread("an object without a type")
-    if kind not in _READERS:
+    if kind not in _KINDS:
         return Unread(f"a frame of the unknown type {kind}")
     try:
-        return _READERS[kind](Row(value))
-    except BadRow as error:
+        return _frame(_KINDS[kind], value)
+    except BadField as error:
         return Unread(f"a frame {kind} in which {error}")
     except RecursionError:
         return Unread(f"a frame {kind} that is nested too deeply")
@@ -434,108 +361,107 @@ def _refuse(_constant: str) -> Never:
     raise ValueError
 
 
-def _init(row: Row) -> Init:
-    config, agent = row.inner("config"), row.inner("agent_config")
-    return Init(
-        task_id=config.text("task_id", ""),
-        workspace=config.text("workspace", ""),
-        rounds_max=config.whole("rounds_max", SUBAGENT_ROUNDS),
-        limits=_limits(config.inner("limits")),
-        confinement=config.text("confinement", ""),
-        sub_type=agent.text("sub_type", ""),
-        system=agent.text("system", ""),
-        messages=agent.each("messages", _said),
-        tools=agent.each("tools", _offered),
-        wrap_up=agent.text("wrap_up", ""),
-        protocol=row.whole("protocol", PROTOCOL),
-    )
+# --- reading, field by field: what has a default may be missing or null, everything else is exact
 
 
-def _limits(row: Row) -> Limits:
-    usual = Limits()
-    return Limits(*(row.whole(field.name, getattr(usual, field.name)) for field in fields(Limits)))
+def _frame(kind: type[Frame], value: Mapping[str, Any]) -> Frame:
+    if kind is Done:
+        value = _inner(value, "result")
+    elif kind is Init:
+        config, agent = _inner(value, "config"), _inner(value, "agent_config")
+        found = {name: config.get(name) for name in _CONFIG} | {name: agent.get(name) for name in _AGENT_CONFIG}
+        value = {**found, "protocol": value.get("protocol")}
+    return cast(Frame, _made(kind, value))
 
 
-def _said(row: Row) -> Said:
-    return Said(
-        row.one_of("role", _ROLES),
-        row.text("text", ""),
-        row.each("calls", _call),
-        row.text("call_id", ""),
-        row.claim("is_error", otherwise=False),
-    )
+def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:
+    """A value of a class of ours, of an object. Raises `BadField`."""
+    readers = _READERS.get(kind) or _READERS.setdefault(kind, _readers(kind))
+    return kind(*(read(value.get(name)) for name, read in readers))
 
 
-def _call(row: Row) -> Call:
-    return Call(row.text("id", ""), row.text("name"), row.json_text("arguments"))
+_READERS: Final[dict[type[Any], tuple[tuple[str, Callable[[Any], Any]], ...]]] = {}
 
 
-def _offered(row: Row) -> OfferedTool:
-    schema = row.mapping("schema", _ANY_OBJECT)
-    return OfferedTool(row.text("name"), row.text("description", ""), schema, row.claim("runs_here", otherwise=False))
+def _readers(kind: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """How each field of a class is read, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((each.name, partial(_field, kind, each, _reader(hints[each.name]))) for each in fields(kind))
 
 
-def _model_result(row: Row) -> ModelResult:
-    return ModelResult(
-        row.text("id"),
-        row.text("text", ""),
-        row.each("calls", _call),
-        row.whole("tokens_in", 0),
-        row.whole("tokens_out", 0),
-        row.amount("cost_usd", 0.0),
-        row.text("error", ""),
-        row.claim("is_too_long", otherwise=False),
-        row.each("outcomes", _tool_outcome),
-    )
+def _field(kind: type[Any], of: Any, read: Callable[[str, Any], Any], value: Any) -> Any:
+    if value is not None:
+        return read(of.name, value)
+    if of.default_factory is not MISSING:
+        return of.default_factory()
+    default = _MAY_MISS.get((kind, of.name), of.default)
+    if default is MISSING:
+        raise BadField(f"{of.name} is missing")
+    return default
 
 
-def _tool_outcome(row: Row) -> ToolOutcome:
-    return ToolOutcome(row.text("id"), row.text("text", ""), row.claim("is_error", otherwise=False))
+def _reader(hint: Any) -> Callable[[str, Any], Any]:
+    """What reads a value of this type, with the name of its field."""
+    if is_dataclass(hint):
+        return lambda name, value: _made(cast("type[Any]", hint), _object(name, value))
+    if get_origin(hint) is tuple:
+        return partial(_list, get_args(hint)[0])
+    if get_origin(hint) is Annotated:
+        known = hint.__metadata__[0]
+        return _json_text if known == "JSON" else partial(_one_of, known)
+    readers: Mapping[Any, Callable[[str, Any], Any]] = {str: _text, int: _whole, float: _amount, bool: _claim}
+    return readers.get(hint, _object)
 
 
-def _ready(row: Row) -> Ready:
-    return Ready(row.whole("pid", 0), row.text("confinement", ""), row.whole("protocol", PROTOCOL))
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadField(f"{name} is no text")
+    return value
 
 
-def _model_call(row: Row) -> ModelCall:
-    return ModelCall(row.text("id"), row.each("messages", _said), row.texts("tools"), row.text("system", ""))
+def _json_text(name: str, value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else _text(name, value)
 
 
-def _done(row: Row) -> Done:
-    result = row.inner("result")
-    return Done(
-        result.claim("success", otherwise=False),
-        result.text("response", ""),
-        result.whole("tokens_in", 0),
-        result.whole("tokens_out", 0),
-        result.amount("cost_usd", 0.0),
-        result.whole("duration_ms", 0),
-    )
+def _one_of(known: tuple[str, ...], name: str, value: Any) -> str:
+    if _text(name, value) not in known:
+        raise BadField(f"{name} is none of {', '.join(known)}")
+    return str(value)
 
 
-_READERS: Final[Mapping[str, Callable[[Row], Frame]]] = {
-    "init": _init,
-    "model_delta": lambda row: ModelDelta(row.text("id"), row.text("delta")),
-    "model_result": _model_result,
-    "tool_result": _tool_outcome,
-    "cancel": lambda row: Cancel(row.text("reason", "")),
-    "ready": _ready,
-    "chunk": lambda row: Chunk(row.text("delta")),
-    "model_call": _model_call,
-    "tool_call": lambda row: ToolCall(row.text("id"), row.text("name"), row.json_text("arguments")),
-    "done": _done,
-    "error": lambda row: Failed(row.text("error", "")),
-}
-_NAMES: Final[Mapping[type[Frame], str]] = {
-    Init: "init",
-    ModelDelta: "model_delta",
-    ModelResult: "model_result",
-    ToolOutcome: "tool_result",
-    Cancel: "cancel",
-    Ready: "ready",
-    Chunk: "chunk",
-    ModelCall: "model_call",
-    ToolCall: "tool_call",
-    Done: "done",
-    Failed: "error",
-}
+def _amount(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise BadField(f"{name} is no number")
+    if not 0 <= value <= _WHOLE_MAX:
+        raise BadField(f"{name} is out of bounds")
+    return value
+
+
+def _whole(name: str, value: Any) -> int:
+    if not float(_amount(name, value)).is_integer():
+        raise BadField(f"{name} is no whole number")
+    return int(value)
+
+
+def _claim(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadField(f"{name} is neither true nor false")
+    return value
+
+
+def _object(name: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise BadField(f"{name} is no object")
+    return value
+
+
+def _inner(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return {} if value.get(name) is None else _object(name, value[name])
+
+
+def _list(of: Any, name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list):
+        raise BadField(f"{name} is no list")
+    if not all(isinstance(each, str if of is str else Mapping) for each in value):
+        raise BadField(f"{name} is no list of {'texts' if of is str else 'objects'}")
+    return tuple(value) if of is str else tuple(_made(of, each) for each in value)
