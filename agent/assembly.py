@@ -71,15 +71,12 @@ from agent.services.deciding import Deciding
 from agent.services.pressing import Pressing
 from agent.services.suggesting import Suggesting
 from agent.steps import Steps
-from agent.subagents.hosting.host import Means
-from agent.subagents.life.ending import Ending
-from agent.subagents.life.orders import Dispatcher
-from agent.subagents.opening import Delegation, open_subagents
-from agent.subagents.plans import PlanSubAgents
-from agent.subagents.status.lines import StatusLines
-from agent.subagents.status.tracing import TracingWatch
-from agent.subagents.tools.delegating import answers_of
-from agent.subagents.wakes.waking import Waking
+from agent.subagents.delegation import Delegation, PlanSubAgents, open_subagents
+from agent.subagents.parent import ParentServices
+from agent.subagents.runs import Dispatcher, SubagentStopper
+from agent.subagents.status import StatusLines, TracingWatch
+from agent.subagents.tools import answers_of
+from agent.subagents.wakes import SessionWaker
 from agent.titles.titler import Titler
 from agent.tools.asking import AskingPeople
 from agent.tools.files.quota import DiskLimits
@@ -242,7 +239,9 @@ class _Parts:
         self._status = StatusLines(
             store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
         )
-        self.waking = Waking(store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended)
+        self.waking = SessionWaker(
+            store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended
+        )
 
     def _embedder(self) -> Embedder:
         name = self._settings.agent.embedding_model
@@ -274,7 +273,7 @@ class _Parts:
         return open_subagents(
             worker_id,
             self._settings.subagents,
-            Means(self.client, tools, self._scrubber, self._clock),
+            ParentServices(self.client, tools, self._scrubber, self._clock),
             workspaces=self._workspaces,
             models=self.models,
             people=self.people,
@@ -368,7 +367,7 @@ class _Parts:
         """In the order of /help."""
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
-        ending = Ending(store.tasks, self._clock)
+        ending = SubagentStopper(store.tasks, self._clock)
         keeper = doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
         return (
             *conversation_commands(

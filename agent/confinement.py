@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from agent.one_shot import answer_once
-from agent.subagents.cage.probing import choose
+from agent.subagents.sandbox import choose
 from agent.tools.toolbox import mcp_servers
 from gateway.config import Settings
 from gateway.scrub import Scrubber
@@ -26,7 +26,7 @@ def main() -> NoReturn:
 
 async def _of_sub_agents(settings: Settings, _scrubber: Scrubber) -> str:
     choice = await choose(settings.subagents.confinement, hidden=[settings.data_dir, Path.home()])
-    return f"{choice.cage.confinement}\n{choice.not_held}"
+    return f"{choice.sandbox.confinement}\n{choice.not_held}"
 
 
 async def _of_mcp_servers(settings: Settings, _scrubber: Scrubber) -> str:

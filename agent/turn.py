@@ -17,7 +17,7 @@ from agent.engine import Turn
 from agent.limits import TURN_TIMEOUT_S
 from agent.people import People
 from agent.running.deadlines import Deadline
-from agent.subagents.results import attempt_text
+from agent.subagents.texts import attempt_text
 from agent.usage.metering import Meter
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError

@@ -32,8 +32,7 @@ from agent.limits import (
     READER_ERRORS_BYTES_MAX,
 )
 from agent.running.slots import Slots
-from agent.subagents.cage.cages import Cage
-from agent.subagents.cage.probing import AUTO, find_confinement
+from agent.subagents.sandbox import AUTO, Sandbox, find_confinement
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
@@ -58,7 +57,7 @@ class Documents:
         self._confinement = confinement
         self._slots = Slots(DOCUMENTS_AT_ONCE, DOCUMENTS_OWNER_AT_ONCE)
         self._looking = asyncio.Lock()
-        self._cage: Cage | None = None
+        self._sandbox: Sandbox | None = None
 
     async def text(self, kept: Kept, owner: SessionKey) -> str | None:
         """The text of a file, raw; None for one that holds none. Raises `FileRefused` with the reason for one that
@@ -79,9 +78,9 @@ class Documents:
 
     async def _converted(self, form: str, content: bytes, owner: SessionKey, *, bytes_max: int) -> bytes:
         async with self._slots.held(owner):
-            cage = await self._held()
-            command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), cage.confinement)
-            held = await cage.start(command, None, writes=False)
+            sandbox = await self._held()
+            command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), sandbox.confinement)
+            held = await sandbox.start(command, None, writes=False)
             try:
                 async with asyncio.timeout(DOCUMENT_TIMEOUT_S):
                     written, errors = await _exchanged(held.process, content, bytes_max)
@@ -95,12 +94,12 @@ class Documents:
             raise FileRefused(_REASONS.get(code, UNREADABLE))
         return written
 
-    async def _held(self) -> Cage:
+    async def _held(self) -> Sandbox:
         """The best confinement that works here, looked for when the first document comes."""
         async with self._looking:
-            if self._cage is None:
-                self._cage = await find_confinement(self._confinement, hidden=self._hidden)
-        return self._cage
+            if self._sandbox is None:
+                self._sandbox = await find_confinement(self._confinement, hidden=self._hidden)
+        return self._sandbox
 
 
 def format_of(kept: Kept) -> str | None:

@@ -14,9 +14,8 @@ from typing import Final
 
 from agent.attachments.formats.locked import Locked
 from agent.limits import READER_CPU_S, READER_MEMORY_BYTES
-from agent.subagents.cage.confinement import confine_this_process
-from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
-from agent.subagents.wire.frames import Limits
+from agent.subagents.confinement import confine_this_process, die_with_parent, restrain, share_one_heap
+from agent.subagents.protocol import Limits
 
 NOT_INSTALLED: Final = 3
 LOCKED: Final = 4

@@ -10,7 +10,7 @@ from agent.commands.table import Asked, CommandRow, Converse, Done, Outcome
 from agent.models import Models
 from agent.offering import Offer
 from agent.sentences import telling_of_ended
-from agent.subagents.life.ending import Ending
+from agent.subagents.runs import SubagentStopper
 from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import UNTITLED, Entry, GrantRole, ResumeSession, Session, SetModel
 from gateway.contracts.ids import SessionKey
@@ -25,7 +25,7 @@ _NOBODY_KNOWN: Final = "unknown"
 _TURN: Final = re.compile(r"t_[0-9a-f]{20}")
 
 
-def choice_commands(store: Store, models: Models, ending: Ending) -> tuple[CommandRow, ...]:
+def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 
     async def retry(asked: Asked) -> Outcome:

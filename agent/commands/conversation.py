@@ -10,7 +10,7 @@ from agent.compacting.compactor import Compactor
 from agent.limits import SESSIONS_SHOWN
 from agent.offering import Offer
 from agent.sentences import status_text, stopped_sentence, telling_of_ended
-from agent.subagents.life.ending import Ending
+from agent.subagents.runs import SubagentStopper
 from agent.titles.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
@@ -29,7 +29,7 @@ def conversation_commands(
     compactor: Compactor,
     lanes: LaneDepth,
     scrubber: Scrubber,
-    ending: Ending,
+    ending: SubagentStopper,
     clock: Clock,
     *,
     left: Sequence[Left] = (),
@@ -56,7 +56,7 @@ class _Commands:
         compactor: Compactor,
         lanes: LaneDepth,
         scrubber: Scrubber,
-        ending: Ending,
+        ending: SubagentStopper,
         clock: Clock,
         left: Sequence[Left],
     ) -> None:

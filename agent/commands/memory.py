@@ -13,7 +13,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import FACTS_LISTED_MAX
 from agent.memory.knowledge import Memory
-from agent.subagents.life.ending import Ending
+from agent.subagents.runs import SubagentStopper
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact
 from gateway.contracts.ports import MemoryStore, PeopleStore
@@ -39,7 +39,12 @@ _SURE_OF_HERE: Final = sentence(
 
 
 def memory_commands(
-    memory: Memory, store: MemoryStore, people: PeopleStore, ending: Ending, *, forgotten: Sequence[Forgotten] = ()
+    memory: Memory,
+    store: MemoryStore,
+    people: PeopleStore,
+    ending: SubagentStopper,
+    *,
+    forgotten: Sequence[Forgotten] = (),
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
 

@@ -7,7 +7,7 @@ from typing import Final
 from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import UNDO_SHOWN_CHARS, UNDO_TURNS_MAX
 from agent.sentences import telling_of_ended
-from agent.subagents.life.ending import Ending
+from agent.subagents.runs import SubagentStopper
 from gateway.contracts.entries import Undo
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Store
@@ -16,7 +16,7 @@ from gateway.words import sentence
 _NOTHING: Final = sentence("There is nothing to take back.")
 
 
-def undo_command(store: Store, ending: Ending) -> CommandRow:
+def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
     """Its row."""
 
     async def undo(asked: Asked) -> Done:

@@ -20,7 +20,7 @@ from agent.running.insisting import insist
 from agent.sentences import removed_note, status_text, stopped_sentence, where_text
 from agent.services.deciding import Decided, Deciding
 from agent.services.pressing import Pressing
-from agent.subagents.life.ending import Ending
+from agent.subagents.runs import SubagentStopper
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
@@ -64,7 +64,7 @@ class ControlLane:
         self._store = store
         self._deciding = deciding
         self._pressing = pressing
-        self._ending = Ending(store.tasks, clock)
+        self._ending = SubagentStopper(store.tasks, clock)
         self._scrubber = scrubber
         self._clock = clock
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)

@@ -9,33 +9,299 @@ Its parent can end it at any moment, by `cancel` or by closing the pipe: whateve
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Final, Never
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import Any, Final, Never
 
-from agent.limits import TOOLS_PARALLEL_MAX
-from agent.subagents.cage.confinement import confine_this_process
-from agent.subagents.inside.asking import Asking
-from agent.subagents.inside.last_words import LastWords
-from agent.subagents.inside.own_tools import OwnTools
-from agent.subagents.inside.pipes import Pipes
-from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
-from agent.subagents.inside.rounds import Rounds
-from agent.subagents.inside.threads import ToolThreads
-from agent.subagents.wire.codec import FrameTooLong, Unread
-from agent.subagents.wire.frames import (
+from agent.limits import SUBAGENT_NOTES_MAX, TOOL_TIMEOUT_S, TOOLS_PARALLEL_MAX
+from agent.subagents.confinement import confine_this_process, die_with_parent, restrain, share_one_heap
+from agent.subagents.protocol import (
+    PIECE_BYTES,
     PROTOCOL,
+    Call,
     Cancel,
+    Chunk,
     Done,
     Failed,
     Frame,
+    FrameReader,
+    FrameTooLong,
     Init,
+    ModelCall,
+    ModelDelta,
+    ModelResult,
+    OfferedTool,
     Ready,
+    ToolCall,
+    ToolOutcome,
+    ToParent,
+    Unread,
+    encoded,
 )
+from agent.subagents.rounds import Rounds
+from agent.tools.files.file_tool import FileTool
+from agent.tools.files.reading import READING
+from agent.tools.files.workspace import Workspace
+from agent.tools.files.writing import WRITING
+from agent.tools.outputs import readable
+from gateway.contracts.errors import ToolError
 from gateway.contracts.reasons import Reason
+
+
+class LastWords:
+    """Says at most SUBAGENT_NOTES_MAX lines: a parent that reads none of them must hold nobody up."""
+
+    def __init__(self) -> None:
+        self._left = SUBAGENT_NOTES_MAX
+
+    def note(self, line: str) -> None:
+        """One line, without anything that came from outside."""
+        self._left -= 1
+        if self._left >= 0:
+            with contextlib.suppress(OSError):
+                os.write(2, f"sub-agent: {line}\n".encode(errors="replace"))
+
+    def guard(self) -> None:
+        """From now on no exception is printed, in whichever thread. Logs are not written here: nothing does."""
+        sys.excepthook = lambda kind, _error, _trace: self.note(kind.__name__)
+        threading.excepthook = lambda found: self.note(found.exc_type.__name__)
+        sys.unraisablehook = lambda found: self.note(found.exc_type.__name__)
+
+
+class Pipes:
+    """Takes standard input and output away from the process: who reads from now on finds nothing, and what anybody
+    prints goes to standard error. Both pipes close with the process."""
+
+    def __init__(self) -> None:
+        self._source, self._sink = os.dup(0), os.dup(1)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        self._whole = threading.Lock()
+
+    def frames(self) -> Iterator[Frame | Unread]:
+        """What the parent says, until it closes its end. Blocks."""
+        reader = FrameReader()
+        while piece := os.read(self._source, PIECE_BYTES):
+            yield from reader.feed(piece)
+        yield from reader.end()
+
+    def send(self, frame: ToParent) -> None:
+        """Say something, whole; waits for a parent that does not listen. Raises `FrameTooLong`, and `OSError` when the
+        parent is gone."""
+        left = memoryview(encoded(frame))
+        with self._whole:
+            while left:
+                left = left[os.write(self._sink, left) :]
+
+
+class ToolThreads:
+    """None, until they stand; nobody waits for them at the end of the process."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def stand(self, count: int) -> None:
+        """Start so many, all of them now."""
+        for _ in range(count):
+            Thread(target=self._work, daemon=True).start()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """As soon as one of them is free; what was asked first begins first."""
+        self._waiting.put(work)
+
+    def _work(self) -> None:
+        while True:
+            self._waiting.get()()
+
+
+class Job:
+    """One call that was begun. `outcome` is what it came to so far: that it took too long."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.outcome = _failure(call, ToolError(f"{call.name} did not finish within {TOOL_TIMEOUT_S:g} s"))
+        self.has_ended = Event()
+        self._due_s = time.monotonic() + TOOL_TIMEOUT_S
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still take."""
+        return max(self._due_s - time.monotonic(), 0.0)
+
+
+class OwnTools:
+    """Those of the `offered` tools that are to run here, and can. `home` is the folder with `files/` and `journal/`,
+    None for no workspace."""
+
+    def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
+        wanted = {tool.name for tool in offered if tool.runs_here}
+        there = (*READING, *WRITING) if home is not None else ()
+        self._tools = {tool.name: tool for tool in there if tool.name in wanted}
+        self._workspace = Workspace(home) if home is not None and self._tools else None
+        self._threads = threads
+        self._last: dict[str, Job] = {}
+        """For each thing that calls have touched, the newest of them."""
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tools
+
+    @property
+    def write(self) -> bool:
+        """True if one of them changes files."""
+        return any(tool.changes_files for tool in self._tools.values())
+
+    def begin(self, call: Call, tell: Callable[[Job], None]) -> Job:
+        """Run one of them on a thread, which tells when it has ended; whatever happens is an outcome. What touches
+        the same file runs in the order in which it was begun."""
+        tool, job = self._tools[call.name], Job(call)
+        try:
+            arguments = _arguments(call.arguments)
+            before = self._queue(job, tool.locks(arguments))
+        except Exception as error:  # noqa: BLE001 - the tool boundary, for a parent that has checked nothing
+            job.outcome = _failure(call, error)
+            tell(job)
+        else:
+            self._threads.do(partial(self._carry_out, tool, job, arguments, before, tell))
+        return job
+
+    def _queue(self, job: Job, touched: Iterable[str]) -> list[Job]:
+        """Whom it has to wait for."""
+        names = frozenset(touched)
+        before = [self._last[name] for name in names if name in self._last]
+        self._last.update(dict.fromkeys(names, job))
+        return before
+
+    def _carry_out(
+        self,
+        tool: FileTool,
+        job: Job,
+        arguments: Mapping[str, Any],
+        before: Iterable[Job],
+        tell: Callable[[Job], None],
+    ) -> None:
+        assert self._workspace is not None
+        for other in before:
+            other.has_ended.wait()
+        try:
+            text = readable(tool.work(self._workspace, arguments))
+            job.outcome = ToolOutcome(job.call.id, text, is_error=False)
+        except Exception as error:  # noqa: BLE001 - the tool boundary: the model gets an error result
+            job.outcome = _failure(job.call, error)
+        job.has_ended.set()
+        tell(job)
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    """Raises `ToolError` for anything but a JSON object."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise ToolError("the arguments are no JSON object")
+    return found
+
+
+def _failure(call: Call, error: Exception) -> ToolOutcome:
+    """Only `ToolError` has words that are meant to be read."""
+    said = str(error) if isinstance(error, ToolError) else f"{call.name} failed: {type(error).__name__}"
+    return ToolOutcome(call.id, readable(said), is_error=True)
+
+
+class ParentLink:
+    """Asks the parent through `send`, which raises `FrameTooLong`. What answers nothing is passed over."""
+
+    def __init__(
+        self,
+        send: Callable[[ToParent], None],
+        own: OwnTools,
+        offered: Sequence[str],
+        *,
+        pass_over: Callable[[Frame | Unread], None],
+    ) -> None:
+        self._send = send
+        self._own = own
+        self._offered = offered
+        self._pass_over = pass_over
+        self._heard: SimpleQueue[Frame | Unread | Job] = SimpleQueue()
+
+    def hear(self, frame: Frame | Unread) -> None:
+        """Something from the parent; for the thread that listens."""
+        self._heard.put(frame)
+
+    def model(self, call: ModelCall) -> ModelResult:
+        """The answer of a model; a prompt that fits into no frame is too long as any other."""
+        try:
+            self._send(call)
+        except FrameTooLong:
+            return ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
+        while True:
+            match self._heard.get():
+                case ModelDelta(id=call_id, delta=delta) if call_id == call.id:
+                    self._send(Chunk(delta))
+                case ModelResult(id=call_id) as result if call_id == call.id:
+                    return result
+                case Job():
+                    pass  # nobody waits for it any more
+                case frame:
+                    self._pass_over(frame)
+
+    def tools(self, calls: Sequence[Call], refused: Iterable[ToolOutcome]) -> list[ToolOutcome]:
+        """What the calls of a round come to, in their order; those that the parent has `refused` are not run."""
+        outcomes = {outcome.id: outcome for outcome in refused}
+        jobs: dict[str, Job] = {}
+        for call in calls:
+            if call.id in outcomes:
+                continue
+            if call.name in self._own:
+                jobs[call.id] = self._own.begin(call, self._heard.put)
+            elif (outcome := self._ask(call)) is not None:
+                outcomes[call.id] = outcome
+        while open_calls := [call.id for call in calls if call.id not in outcomes]:
+            outcome = self._next([jobs[name] for name in open_calls if name in jobs], open_calls)
+            outcomes[outcome.id] = outcome
+        return [outcomes[call.id] for call in calls]
+
+    def _ask(self, call: Call) -> ToolOutcome | None:
+        """Ask the parent; an outcome where that cannot be."""
+        if call.name not in self._offered:
+            said = f"there is no tool {call.name[:64]!r}; there are: {', '.join(self._offered)}"
+            return ToolOutcome(call.id, said, is_error=True)
+        try:
+            self._send(ToolCall(call.id, call.name, call.arguments))
+        except FrameTooLong as error:
+            return ToolOutcome(call.id, str(error), is_error=True)
+        return None
+
+    def _next(self, jobs: Sequence[Job], open_calls: Sequence[str]) -> ToolOutcome:
+        """The outcome that is there first. Of jobs of our own, also one that has taken too long."""
+        asked = set(open_calls) - {job.call.id for job in jobs}
+        while True:
+            try:
+                heard = self._heard.get(timeout=min((job.left_s for job in jobs), default=None))
+            except Empty:
+                return min(jobs, key=lambda job: job.left_s).outcome
+            match heard:
+                case Job():
+                    if heard in jobs:
+                        return heard.outcome
+                case ToolOutcome() if heard.id in asked:
+                    return heard
+                case _:
+                    self._pass_over(heard)
+
 
 _ASKED_TO: Final = 0
 _FAILED: Final = 1
@@ -64,7 +330,7 @@ class Child:
         threads = ToolThreads()
         own = OwnTools(init.tools, home, threads)
         confinement = confine_this_process(home, own.write, init.confinement)
-        asking = Asking(self._pipes.send, own, [tool.name for tool in init.tools], pass_over=self._pass_over)
+        asking = ParentLink(self._pipes.send, own, [tool.name for tool in init.tools], pass_over=self._pass_over)
         # The threads stand behind the confinement, which holds only what was started in it, and before the limits,
         # which may allow no more of them.
         threads.stand(TOOLS_PARALLEL_MAX)
@@ -87,7 +353,7 @@ class Child:
                     self._pass_over(frame)
         os._exit(_ASKED_TO)
 
-    def _work(self, rounds: Rounds, asking: Asking) -> Never:
+    def _work(self, rounds: Rounds, asking: ParentLink) -> Never:
         began_s = time.monotonic()
         while rounds.ending is None:
             result = asking.model(rounds.next_call())
@@ -97,7 +363,7 @@ class Child:
             self._end(replace(rounds.ending, duration_ms=int((time.monotonic() - began_s) * 1_000)))
         self._end(rounds.ending)
 
-    def _listen(self, asking: Asking, is_ready: threading.Event) -> None:
+    def _listen(self, asking: ParentLink, is_ready: threading.Event) -> None:
         """On a thread of its own, so that nothing that runs here keeps the parent from ending it."""
         is_ready.wait()
         try:

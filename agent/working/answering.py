@@ -25,7 +25,7 @@ from agent.engine import Turn
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.running.background import Background
 from agent.running.insisting import insist
-from agent.subagents.wakes.staleness import stale_among
+from agent.subagents.wakes import stale_among
 from agent.titles.naming import nameable
 from agent.titles.titler import Titler
 from agent.turn import TurnTaker

@@ -24,7 +24,7 @@ from agent.engine import Joined, Turn
 from agent.limits import CUT_GRACE_S
 from agent.people import People
 from agent.running.insisting import insist
-from agent.subagents.wakes.staleness import stale_among
+from agent.subagents.wakes import stale_among
 from agent.working.batches import leading, those_that_join
 from agent.working.drafting import showing
 from gateway.contracts.entries import Session, TurnCommit

@@ -18,7 +18,7 @@ from agent.limits import (
     WORKSPACE_BYTES_MAX,
     WORKSPACE_FILES_MAX,
 )
-from agent.subagents.wire.frames import LINE_BYTES_MAX, LINE_PARTS_MAX
+from agent.subagents.protocol import LINE_BYTES_MAX, LINE_PARTS_MAX
 from channels.discord import signature as of_discord
 from channels.discord.limits import HISTORY_AGE_MAX_S
 from channels.slack import signature as of_slack

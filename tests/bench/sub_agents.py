@@ -14,12 +14,10 @@ from typing import Final
 import psutil
 
 from agent.limits import SUBAGENTS_LIVE_MAX
-from agent.subagents.cage.cages import Cage
-from agent.subagents.cage.confinement import Confinement
-from agent.subagents.cage.orders import ChildEnding
-from agent.subagents.cage.probing import find_confinement
-from agent.subagents.cage.supervisor import Supervisor
-from agent.subagents.wire.frames import ModelCall, ModelDelta, ModelResult
+from agent.subagents.confinement import Confinement
+from agent.subagents.protocol import ModelCall, ModelDelta, ModelResult
+from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.supervisor import ChildEnding, Supervisor
 from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
@@ -58,18 +56,18 @@ async def sub_agents(size: Size) -> Findings:
     with TemporaryDirectory(prefix="trivet-bench-") as name:
         home = Path(name) / "workspaces" / "bench"
         Workspace(home)
-        cages = await _cages(home.parent.parent)
-        bare_ms, starts_ms = await _starts(cages, home, size.children)
+        sandboxes = await _sandboxes(home.parent.parent)
+        bare_ms, starts_ms = await _starts(sandboxes, home, size.children)
         figures += _bare_figures(bare_ms)
-        for cage in cages:
-            figures += _start_figures(cage, starts_ms[cage.confinement], percentile(bare_ms, 50))
-        for cage in cages:
-            figures += await _nine(cage, home)
-            grids.append(memory_grid(f"one sub-agent in {cage.confinement}", await _memory(cage, home)))
+        for sandbox in sandboxes:
+            figures += _start_figures(sandbox, starts_ms[sandbox.confinement], percentile(bare_ms, 50))
+        for sandbox in sandboxes:
+            figures += await _nine(sandbox, home)
+            grids.append(memory_grid(f"one sub-agent in {sandbox.confinement}", await _memory(sandbox, home)))
     return Findings(tuple(figures), tuple(grids))
 
 
-async def _cages(hidden: Path) -> list[Cage]:
+async def _sandboxes(hidden: Path) -> list[Sandbox]:
     found = []
     for confinement in Confinement:
         try:
@@ -79,15 +77,17 @@ async def _cages(hidden: Path) -> list[Cage]:
     return found
 
 
-async def _starts(cages: Sequence[Cage], home: Path, count: int) -> tuple[list[float], dict[Confinement, list[float]]]:
+async def _starts(
+    sandboxes: Sequence[Sandbox], home: Path, count: int
+) -> tuple[list[float], dict[Confinement, list[float]]]:
     """They take turns, so that whatever else the machine does meets all of them."""
     bare_ms: list[float] = []
-    starts_ms: dict[Confinement, list[float]] = {cage.confinement: [] for cage in cages}
+    starts_ms: dict[Confinement, list[float]] = {sandbox.confinement: [] for sandbox in sandboxes}
     for _ in range(count):
         bare_ms.append(await _bare_python_ms())
-        for cage in cages:
-            ending = await _run(cage, home, Desk())
-            starts_ms[cage.confinement].append(ending.ready_ms or 0)
+        for sandbox in sandboxes:
+            ending = await _run(sandbox, home, Desk())
+            starts_ms[sandbox.confinement].append(ending.ready_ms or 0)
     return bare_ms, starts_ms
 
 
@@ -100,26 +100,26 @@ async def _bare_python_ms() -> float:
     return 1000 * (asyncio.get_running_loop().time() - began_s)
 
 
-async def _nine(cage: Cage, home: Path) -> tuple[Figure, ...]:
+async def _nine(sandbox: Sandbox, home: Path) -> tuple[Figure, ...]:
     """As many as one session may have, all asked at the same time."""
     began_s = SystemClock().monotonic_s()
     asked, may_answer = asyncio.Semaphore(0), asyncio.Event()
     may_answer.set()
     desks = [Thinker(MODEL_S, asked, may_answer) for _ in range(SUBAGENTS_LIVE_MAX)]
-    endings = await asyncio.gather(*(_run(cage, home, desk) for desk in desks))
+    endings = await asyncio.gather(*(_run(sandbox, home, desk) for desk in desks))
     all_done_s = SystemClock().monotonic_s() - began_s
     all_ready_s = max(ending.ready_ms or 0 for ending in endings) / 1000
-    what = f"{SUBAGENTS_LIVE_MAX} sub-agents at once, {cage.confinement}"
+    what = f"{SUBAGENTS_LIVE_MAX} sub-agents at once, {sandbox.confinement}"
     return (
         Figure(f"{what}: all ready", all_ready_s, "s"),
         Figure(f"{what}: all done", all_done_s, "s", note=f"one call of a model that takes {1000 * MODEL_S:g} ms"),
     )
 
 
-async def _memory(cage: Cage, home: Path) -> list[RoleMemory]:
+async def _memory(sandbox: Sandbox, home: Path) -> list[RoleMemory]:
     """What its processes hold while it waits for the model."""
     asked, may_answer = asyncio.Semaphore(0), asyncio.Event()
-    running = asyncio.create_task(_run(cage, home, Thinker(0, asked, may_answer)))
+    running = asyncio.create_task(_run(sandbox, home, Thinker(0, asked, may_answer)))
     await asked.acquire()
     found = []
     for process in psutil.Process(os.getpid()).children(recursive=True):
@@ -130,10 +130,10 @@ async def _memory(cage: Cage, home: Path) -> list[RoleMemory]:
     return found
 
 
-async def _run(cage: Cage, home: Path, desk: Desk) -> ChildEnding:
-    ending = await Supervisor(cage, Scrubber(), SystemClock()).run(order(home), desk)
+async def _run(sandbox: Sandbox, home: Path, desk: Desk) -> ChildEnding:
+    ending = await Supervisor(sandbox, Scrubber(), SystemClock()).run(order(home), desk)
     if ending.state is not TaskState.COMPLETED:
-        raise BenchFailed(f"a sub-agent in {cage.confinement} failed: {ending.reason}")
+        raise BenchFailed(f"a sub-agent in {sandbox.confinement} failed: {ending.reason}")
     return ending
 
 
@@ -144,15 +144,15 @@ def _bare_figures(bare_ms: Sequence[float]) -> tuple[Figure, ...]:
     )
 
 
-def _start_figures(cage: Cage, starts_ms: Sequence[float], bare_ms: float) -> tuple[Figure, ...]:
+def _start_figures(sandbox: Sandbox, starts_ms: Sequence[float], bare_ms: float) -> tuple[Figure, ...]:
     half, most = percentile(starts_ms, 50), percentile(starts_ms, 95)
     return (
         Figure(
-            f"spawn to ready p50, {cage.confinement}",
+            f"spawn to ready p50, {sandbox.confinement}",
             half,
             "ms",
             aim="spawn",
             note=f"{half / bare_ms:.1f} times python -c pass",
         ),
-        Figure(f"spawn to ready p95, {cage.confinement}", most, "ms"),
+        Figure(f"spawn to ready p95, {sandbox.confinement}", most, "ms"),
     )

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENT_NOTES_MAX, TOOL_RAW_CHARS_MAX
-from agent.subagents.cage.cages import ENVIRONMENT
-from agent.subagents.cage.supervisor import COMMAND
-from agent.subagents.wire.codec import encoded
-from agent.subagents.wire.frames import (
+from agent.subagents.protocol import (
     LINE_BYTES_MAX,
     Call,
     Cancel,
@@ -28,7 +25,10 @@ from agent.subagents.wire.frames import (
     Said,
     ToolCall,
     ToolOutcome,
+    encoded,
 )
+from agent.subagents.sandbox import ENVIRONMENT
+from agent.subagents.supervisor import COMMAND
 from agent.tools.files.workspace import Workspace
 from tests.parts.child_talk import HERE, THERE, a_call, an_init, changes_held_up, child_talk, with_rounds
 from tests.parts.waiting import until
@@ -37,8 +37,8 @@ HEAVY = {"asyncio", "concurrent", "logging", "multiprocessing", "socket", "ssl",
 """What a child does without, of the standard library."""
 
 ROOMS = (
-    *("agent.compacting.standing_in", "agent.limits", "agent.subagents.cage", "agent.subagents.child"),
-    *("agent.subagents.inside", "agent.subagents.wire", "agent.tokens"),
+    *("agent.compacting.standing_in", "agent.limits", "agent.subagents.child"),
+    *("agent.subagents.confinement", "agent.subagents.protocol", "agent.subagents.rounds", "agent.tokens"),
     *("agent.tools.execution.capabilities", "agent.tools.execution.landlock", "agent.tools.execution.seccomp"),
     *("agent.tools.files", "agent.tools.outputs", "gateway.contracts.errors", "gateway.contracts.ids"),
     *("gateway.contracts.reasons", "gateway.contracts.workspaces", "gateway.dumpable", "gateway.scrub.cutting"),
@@ -380,13 +380,12 @@ def _limits_of(pid: int) -> dict[str, list[str]]:
 MISBEHAVING = """
 import os
 from agent.subagents import child
-from agent.subagents.inside import own_tools
 def begin(self, call, tell):
     print("noise on stdout", flush=True)
     os.write(1, b"noise on 1")
     os.write(1, b"noise " + os.read(0, 100))
     raise ZeroDivisionError(call.arguments)
-own_tools.OwnTools.begin = begin
+child.OwnTools.begin = begin
 child.main()
 """
 

@@ -11,11 +11,10 @@ import pytest
 from agent.model.calling import ModelClient
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
-from agent.subagents.cage.orders import ChildEnding, ChildOrder, Host
-from agent.subagents.hosting.host import Hosting, Means
-from agent.subagents.life.lives import Life
-from agent.subagents.life.orders import SubOrder
-from agent.subagents.wire.frames import Init, Limits, Said
+from agent.subagents.parent import ChildRunner, ParentServices
+from agent.subagents.protocol import Init, Limits, Said
+from agent.subagents.runs import SubagentRun, SubOrder
+from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Permission, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
@@ -38,7 +37,7 @@ FIELDS_OF_A_CHILD: Final = {
 
 
 class Desk:
-    """`agent.subagents.hosting.host.Runs` that starts nothing and remembers the orders."""
+    """A supervisor that starts nothing and remembers the orders."""
 
     def __init__(self) -> None:
         self.orders: list[ChildOrder] = []
@@ -59,9 +58,9 @@ async def order_of(store: SqlStore, folder: Path, sub_type: str, policy: Policy 
     desk, workspaces = Desk(), Workspaces(folder)
     tools = everything(policy)
 
-    async def act(life: Life) -> str:
-        means = Means(ModelClient(ScriptedClient()), tools, Scrubber(), SystemClock())
-        await Hosting(means, desk, workspaces).carry_out(life)
+    async def act(run: SubagentRun) -> str:
+        services = ParentServices(ModelClient(ScriptedClient()), tools, Scrubber(), SystemClock())
+        await ChildRunner(services, desk.run, workspaces).carry_out(run)
         return "done"
 
     async with nursery(store, act) as made:

@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.subagents.cage.cages import Cage
-from agent.subagents.cage.confinement import Confinement
-from agent.subagents.cage.orders import ChildOrder
-from agent.subagents.cage.probing import find_confinement
-from agent.subagents.cage.supervisor import Supervisor
-from agent.subagents.wire.frames import (
+from agent.subagents.confinement import Confinement
+from agent.subagents.protocol import (
     Call,
     Chunk,
     ModelCall,
@@ -23,6 +19,8 @@ from agent.subagents.wire.frames import (
     ToolCall,
     ToolOutcome,
 )
+from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.supervisor import ChildOrder, Supervisor
 from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
@@ -53,32 +51,34 @@ class Model:
 
 
 @pytest.fixture(params=list(Confinement))
-async def cage(request: pytest.FixtureRequest, tmp_path: Path) -> Cage:
+async def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Sandbox:
     try:
         return await find_confinement(request.param, hidden=[tmp_path])
     except ConfigError as error:
         pytest.skip(str(error))
 
 
-async def test_a_child_that_writes_and_one_that_only_reads_work_on_one_workspace(cage: Cage, tmp_path: Path) -> None:
+async def test_a_child_that_writes_and_one_that_only_reads_work_on_one_workspace(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     """The home of the second is mounted so that nobody can write to it, where the cage can do that."""
     home = tmp_path / "home"
     Workspace(home)
-    wrote = await _run(cage, home, HERE, a_call("file_write", path="a.txt", content="a"), a_call("file_undo"),
+    wrote = await _run(sandbox, home, HERE, a_call("file_write", path="a.txt", content="a"), a_call("file_undo"),
                        a_call("file_redo"))  # fmt: skip
     assert wrote[-1] == "Made again: file_write a.txt"
     reading = [
         tool for tool in HERE if tool.name in {"file_read", "file_list", "file_tree", "file_info", "file_search"}
     ]
-    found = await _run(cage, home, reading, a_call("file_search", text="a"), a_call("file_read", path="a.txt"))
+    found = await _run(sandbox, home, reading, a_call("file_search", text="a"), a_call("file_read", path="a.txt"))
     assert found == ["a.txt:1: a", "     1  a"]
 
 
-async def _run(cage: Cage, home: Path, tools: Sequence[OfferedTool], *calls: Call) -> list[str]:
-    supervisor, host = Supervisor(cage, Scrubber(), SystemClock()), Model(calls)
+async def _run(sandbox: Sandbox, home: Path, tools: Sequence[OfferedTool], *calls: Call) -> list[str]:
+    supervisor, host = Supervisor(sandbox, Scrubber(), SystemClock()), Model(calls)
     writes = any(tool.name == "file_write" for tool in tools)
     order = ChildOrder(an_init(tools=tools, home=home), home, writes=writes, limit_s=60)
     ending = await supervisor.run(order, host)
     assert ending.state is TaskState.COMPLETED, ending
-    assert ending.confinement == cage.confinement
+    assert ending.confinement == sandbox.confinement
     return host.results

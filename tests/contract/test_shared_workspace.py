@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from agent.subagents.wire.frames import ModelCall
+from agent.subagents.protocol import ModelCall
 from agent.tools.files import locking
 from agent.tools.files.journal import Journal
 from agent.tools.files.locking import FolderLock

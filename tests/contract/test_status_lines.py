@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agent.running.background import Background
-from agent.subagents.status.lines import Cadence, StatusLines
+from agent.subagents.status import Cadence, StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session

@@ -10,9 +10,8 @@ import pytest
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
 from agent.plans.planner import NoPlan
 from agent.running.deadlines import Deadline, while_asking
-from agent.subagents.life.lives import Life
-from agent.subagents.life.orders import SubOrder
-from agent.subagents.plans import PlanSubAgents
+from agent.subagents.delegation import PlanSubAgents
+from agent.subagents.runs import SubagentRun, SubOrder
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
@@ -36,7 +35,7 @@ def order(task: str = "look around", sub_type: str = "explore", *, label: str = 
 
 async def alive(made: Nursery, count: int) -> None:
     """Return when so many run."""
-    await until(lambda: len(made.lived) >= count)
+    await until(lambda: len(made.began) >= count)
 
 
 async def stopped(task: asyncio.Task[object]) -> None:
@@ -49,7 +48,7 @@ async def stopped(task: asyncio.Task[object]) -> None:
 
 
 async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: SqlStore) -> None:
-    async def tells(_life: Life) -> str:
+    async def tells(_life: SubagentRun) -> str:
         return f"the token is {SECRET}"
 
     async with nursery(sqlite_store, tells) as made:
@@ -81,7 +80,7 @@ async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: SqlSto
 async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
     sqlite_store: SqlStore, error: Exception, reason: str
 ) -> None:
-    async def fails(_life: Life) -> str:
+    async def fails(_life: SubagentRun) -> str:
         raise error
 
     async with nursery(sqlite_store, fails) as made:
@@ -103,13 +102,13 @@ async def test_whoever_asks_is_told_what_keeps_it_from_being_written_down(
         for asks in (made.agents.run, made.agents.spawn):
             with pytest.raises(type(error)):
                 await asyncio.wait_for(asks(made.context, order()), PATIENCE_S)
-        await until(lambda: not list(made.lives))
+        await until(lambda: not list(made.registry))
 
 
 async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: SqlStore) -> None:
     was_cancelled = asyncio.Event()
 
-    async def works(_life: Life) -> str:
+    async def works(_life: SubagentRun) -> str:
         try:
             return await never(_life)
         finally:
@@ -120,7 +119,7 @@ async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: 
         await alive(made, 1)
         await stopped(running)
         assert was_cancelled.is_set()
-        await made.lived[0].written.wait()
+        await made.began[0].written.wait()
         (task,) = await made.newest()
         assert (task.state, task.reason) == (TaskState.CANCELLED, "turn_ended")
 
@@ -131,8 +130,8 @@ async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: SqlStore) -
     async def ended() -> None:
         raise asyncio.CancelledError
 
-    async def asks(life: Life) -> str:
-        await life.charge.context.permit()
+    async def asks(run: SubagentRun) -> str:
+        await run.assignment.context.permit()
         return "went on"
 
     async with nursery(sqlite_store, asks) as made:
@@ -141,20 +140,20 @@ async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: SqlStore) -
 
 
 async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: SqlStore) -> None:
-    async def splits(life: Life) -> str:
-        if life.task.depth == 1:
-            inner = asyncio.create_task(made.agents.run(life.charge.context, order("deeper")))
-            await until(lambda: len(made.lived) == 2)
+    async def splits(run: SubagentRun) -> str:
+        if run.task.depth == 1:
+            inner = asyncio.create_task(made.agents.run(run.assignment.context, order("deeper")))
+            await until(lambda: len(made.began) == 2)
             inner.add_done_callback(lambda task: task.cancelled() or task.exception())
             return "I do not wait for it"
-        return await never(life)
+        return await never(run)
 
     async with nursery(sqlite_store, splits) as made:
         await made.agents.run(made.context, order())
-        await made.lived[1].written.wait()
+        await made.began[1].written.wait()
         inner = next(task for task in await made.newest() if task.depth == 2)
         assert (inner.state, inner.reason) == (TaskState.CANCELLED, "parent_ended")
-        assert inner.parent_session_id == made.lived[0].task.session_id
+        assert inner.parent_session_id == made.began[0].task.session_id
 
 
 # --- in the background
@@ -166,9 +165,9 @@ async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over
     async def turn_is_over() -> None:
         raise asyncio.CancelledError
 
-    async def works(life: Life) -> str:
+    async def works(run: SubagentRun) -> str:
         await gate.wait()
-        await life.charge.context.permit()
+        await run.assignment.context.permit()
         return "found it"
 
     async with nursery(sqlite_store, works) as made:
@@ -176,7 +175,7 @@ async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over
         assert task.state is TaskState.QUEUED
         await alive(made, 1)
         gate.set()
-        await made.lived[0].written.wait()
+        await made.began[0].written.wait()
         (ended,) = await made.newest()
         assert (ended.state, ended.result, ended.mode) == (TaskState.COMPLETED, "found it", TaskMode.BACKGROUND)
         assert made.board.rung == 1
@@ -187,7 +186,7 @@ async def test_whoever_wants_one_ended_says_so_in_the_database(sqlite_store: Sql
         task = await made.agents.spawn(made.context, order())
         await alive(made, 1)
         assert await sqlite_store.tasks.want_cancelled(ANN) == 1
-        await made.lived[0].written.wait()
+        await made.began[0].written.wait()
         (ended,) = await made.newest()
         assert (ended.id, ended.state, ended.reason) == (task.id, TaskState.CANCELLED, "cancelled")
 
@@ -196,21 +195,21 @@ async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: SqlStore)
     """Its process was paused for too long; others have ended it and said so."""
     gate, permitted = asyncio.Event(), []
 
-    async def works(life: Life) -> str:
+    async def works(run: SubagentRun) -> str:
         await gate.wait()
-        await life.charge.context.permit()
-        permitted.append(life)
+        await run.assignment.context.permit()
+        permitted.append(run)
         return "went on"
 
     async with nursery(sqlite_store, works) as made:
         task = await made.agents.spawn(made.context, order())
         await alive(made, 1)
-        await made.lives.permit(task.id)
+        await made.registry.permit(task.id)
         lost = await sqlite_store.tasks.lose(now_ms=task.created_at_ms + 3_600_000)
         assert [one.id for one in lost] == [task.id]
-        made.lives._alive_until_s = 0.0  # the pause
+        made.registry._alive_until_s = 0.0  # the pause
         gate.set()
-        await made.lived[0].written.wait()
+        await made.began[0].written.wait()
         (ended,) = await made.newest()
         assert (ended.state, ended.reason) == (TaskState.FAILED, "worker_lost")
         assert permitted == []
@@ -224,12 +223,12 @@ async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_st
         both = [asyncio.create_task(start(made.context, order())) for _ in range(2)]
         await alive(made, 2)
         await sqlite_store.tasks.finish(
-            made.lived[0].task.id, TaskEnding(TaskState.FAILED, 1, own_code(Reason.WORKER_LOST))
+            made.began[0].task.id, TaskEnding(TaskState.FAILED, 1, own_code(Reason.WORKER_LOST))
         )
-        await made.lived[0].written.wait()
+        await made.began[0].written.wait()
         assert (await made.newest())[1].reason == "worker_lost"
         await sqlite_store.people.erase(ANN)
-        await made.lived[1].written.wait()
+        await made.began[1].written.wait()
         assert await made.newest() == []
         heard = await asyncio.gather(*both, return_exceptions=True)
         assert any(isinstance(said, ToolError) for said in heard) is (mode is TaskMode.INLINE)
@@ -238,9 +237,9 @@ async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_st
 async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_store: SqlStore) -> None:
     async with nursery(sqlite_store, never) as made:
         await made.agents.spawn(replace(made.context, fence=10_000), order())
-        await until(lambda: not list(made.lives))
+        await until(lambda: not list(made.registry))
         (task,) = await made.newest()
-        assert (task.state, made.lived) == (TaskState.CANCELLED, [])
+        assert (task.state, made.began) == (TaskState.CANCELLED, [])
         assert await sqlite_store.tasks.due_wakes(limit=9) == []
 
 
@@ -274,7 +273,7 @@ async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits
 ) -> None:
     limit, stood = Deadline(60), list[bool]()
 
-    async def asks(_life: Life) -> str:
+    async def asks(_life: SubagentRun) -> str:
         stood.append(await standstill(limit))
         return "approved"
 
@@ -282,7 +281,7 @@ async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits
         await made.agents.run(made.context, order())
         await made.agents.spawn(made.context, order())
         await alive(made, 2)
-        await made.lived[1].written.wait()
+        await made.began[1].written.wait()
     assert stood == [True, False], "inline it does, from the background it does not"
 
 
@@ -292,8 +291,8 @@ async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits
 async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_store: SqlStore) -> None:
     gates = {f"part {number}": asyncio.Event() for number in range(SUBAGENTS_LIVE_MAX + 1)}
 
-    async def works(life: Life) -> str:
-        await gates[life.task.prompt].wait()
+    async def works(run: SubagentRun) -> str:
+        await gates[run.task.prompt].wait()
         return "done"
 
     async with nursery(sqlite_store, works) as made:
@@ -306,10 +305,10 @@ async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_sto
             await asyncio.sleep(0.01)
         assert [task.state for task in board].count(TaskState.RUNNING) == SUBAGENTS_LIVE_MAX
         (queued,) = (task for task in board if task.state is TaskState.QUEUED)
-        first = made.lived[0]
+        first = made.began[0]
         gates[first.task.prompt].set()
         await alive(made, SUBAGENTS_LIVE_MAX + 1)
-        assert made.lived[-1].task.id == queued.id
+        assert made.began[-1].task.id == queued.id
         for gate in gates.values():
             gate.set()
         assert {task.state for task in await asyncio.gather(*running)} == {TaskState.COMPLETED}
@@ -318,9 +317,9 @@ async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_sto
 async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_their_children(
     sqlite_store: SqlStore,
 ) -> None:
-    async def splits(life: Life) -> str:
-        if life.task.depth < SUBAGENT_DEPTH_MAX:
-            return (await made.agents.run(life.charge.context, order("deeper"))).result
+    async def splits(run: SubagentRun) -> str:
+        if run.task.depth < SUBAGENT_DEPTH_MAX:
+            return (await made.agents.run(run.assignment.context, order("deeper"))).result
         return "from the bottom"
 
     async with nursery(sqlite_store, splits, live_max=1) as made:
@@ -339,7 +338,7 @@ async def test_a_place_that_another_process_frees_is_taken(sqlite_store: SqlStor
             assert await started(sqlite_store, f"k{number}")
         running = asyncio.create_task(made.agents.run(made.context, order()))
         await until(lambda: made.board.seen)
-        assert made.lived == []
+        assert made.began == []
         assert len(await sqlite_store.tasks.lose(now_ms=10**14)) >= SUBAGENTS_LIVE_MAX
         await running
 
@@ -352,7 +351,7 @@ async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: SqlSt
         await until(lambda: len(made.board.seen) == 3)
         await stopped(second)
         await stopped(first)
-        assert [life.task.prompt for life in made.lived] == ["first"]
+        assert [run.task.prompt for run in made.began] == ["first"]
 
 
 # --- what is refused
@@ -414,16 +413,20 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
 ) -> None:
     async with nursery(sqlite_store) as made:
         await made.agents.run(made.context, order(limit_s=1_000_000))
-        charge = made.lived[0].charge
-        assert (charge.model, charge.purpose, charge.limit_s) == ("demo/scripted", UsagePurpose.SUBAGENT, 300.0)
-        own: ToolContext = charge.context
+        assignment = made.began[0].assignment
+        assert (assignment.model, assignment.purpose, assignment.limit_s) == (
+            "demo/scripted",
+            UsagePurpose.SUBAGENT,
+            300.0,
+        )
+        own: ToolContext = assignment.context
         assert (own.key, own.role, own.place, own.address) == (
             made.context.key,
             made.context.role,
             made.context.place,
             made.context.address,
         )
-        assert own.lineage == Lineage(made.lived[0].task.session_id, made.lived[0].task.id, 1)
+        assert own.lineage == Lineage(made.began[0].task.session_id, made.began[0].task.id, 1)
         assert own.enclosures is None
         assert own.suspension is None
 
@@ -431,7 +434,7 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
 async def test_a_configured_model_is_for_all_of_them(sqlite_store: SqlStore) -> None:
     async with nursery(sqlite_store, model="demo/scripted@1ms") as made:
         await made.agents.run(made.context, order())
-        assert made.lived[0].charge.model == "demo/scripted@1ms"
+        assert made.began[0].assignment.model == "demo/scripted@1ms"
 
 
 async def test_a_label_is_one_clean_line(sqlite_store: SqlStore) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from agent.limits import TOOL_RESULT_CHARS_MAX
 from agent.model.calling import ModelClient
+from agent.limits import TOOL_RESULT_CHARS_MAX
 from agent.model.client import (
     ModelAnswer,
     ModelEvent,
@@ -21,11 +21,10 @@ from agent.model.client import (
     TokenCount,
 )
 from agent.model.scripted import ScriptedClient
-from agent.subagents.ceilings import child_context, placed
-from agent.subagents.hosting.host import ChildHost, Means
-from agent.subagents.life.lives import Charge
-from agent.subagents.life.scribe import Scribe
-from agent.subagents.wire.frames import Call, ModelCall, ModelDelta, ModelResult, Said, ToolCall
+from agent.subagents.catalog import child_context, placed
+from agent.subagents.parent import ChildHost, ParentServices
+from agent.subagents.protocol import Call, ModelCall, ModelDelta, ModelResult, Said, ToolCall
+from agent.subagents.runs import Assignment, TranscriptWriter
 from agent.tools.allotment import Allotment, AllotmentSpent
 from agent.tools.tool import Tool
 from gateway.clock import SystemClock
@@ -92,7 +91,7 @@ class Hosted:
     """One child's host, and what it left behind."""
 
     host: ChildHost
-    scribe: Scribe
+    writer: TranscriptWriter
     model: Speaker
     store: SqlStore
     task: SubTask
@@ -107,7 +106,7 @@ class Hosted:
         return result
 
     async def transcript(self) -> Sequence[Entry]:
-        await self.scribe.finish()
+        await self.writer.finish()
         return await self.store.transcript(self.task.session_id)
 
 
@@ -132,11 +131,11 @@ async def hosting(
     above = replace(in_turn(session), allotment=allotment)
     own = child_context(above, sub_type, session_id=task.session_id, task_id=task.id)
     here = placed(tuple(spec.name for spec in known.specs_for(own)), lambda name: known.permission(own, name)).here
-    model, scribe = Speaker(*answers), Scribe(store.tasks, task.id)
-    charge = Charge(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, own, 60.0)
-    means = Means(ModelClient(model), known, scrubber or Scrubber(), SystemClock())
-    yield Hosted(ChildHost(task.prompt, charge, means, scribe, local=here), scribe, model, store, task)
-    await scribe.finish()
+    model, transcript = Speaker(*answers), TranscriptWriter(store.tasks, task.id)
+    assignment = Assignment(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, own, 60.0)
+    services = ParentServices(ModelClient(model), known, scrubber or Scrubber(), SystemClock())
+    yield Hosted(ChildHost(task.prompt, assignment, services, transcript, local=here), transcript, model, store, task)
+    await transcript.finish()
 
 
 # --- the model
@@ -436,7 +435,7 @@ async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_n
         return "seen"
 
     async def now() -> Doing | None:
-        await hosted.scribe.finish()
+        await hosted.writer.finish()
         task = await sqlite_store.tasks.task("k1")
         assert task is not None
         return task.doing

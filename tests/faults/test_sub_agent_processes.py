@@ -15,11 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.subagents.cage.cages import Cage
-from agent.subagents.cage.confinement import ROOT, Confinement
-from agent.subagents.cage.orders import ChildEnding
-from agent.subagents.cage.probing import find_confinement
-from agent.subagents.cage.supervisor import COMMAND, Supervisor
+from agent.subagents.confinement import ROOT, Confinement
+from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.supervisor import COMMAND, ChildEnding, Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
@@ -44,10 +42,10 @@ LATEST_KILL_S = 0.2
 ALL = tuple(Confinement)
 
 
-_FOUND: dict[Confinement, Cage] = {}
+_FOUND: dict[Confinement, Sandbox] = {}
 
 
-async def cage_of(confinement: Confinement) -> Cage:
+async def sandbox_of(confinement: Confinement) -> Sandbox:
     """Each is looked for once."""
     try:
         if confinement not in _FOUND:
@@ -67,10 +65,10 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def started(cage: Cage, script: str, mark: str, *, limit_s: float = 60.0) -> asyncio.Task[ChildEnding]:
+def started(sandbox: Sandbox, script: str, mark: str, *, limit_s: float = 60.0) -> asyncio.Task[ChildEnding]:
     """A child whose processes carry a mark; without a script it is one of ours."""
     program = command(script) if script else COMMAND
-    supervisor = Supervisor(cage, Scrubber(), SystemClock(), command=(*program, mark))
+    supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark))
     return asyncio.create_task(supervisor.run(order(limit_s=limit_s), Desk()))
 
 
@@ -80,14 +78,14 @@ async def gone(mark: str) -> None:
 
 
 @pytest.fixture(params=ALL)
-async def cage(request: pytest.FixtureRequest) -> Cage:
-    return await cage_of(request.param)
+async def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return await sandbox_of(request.param)
 
 
-async def test_a_killed_child_says_which_signal_it_was(cage: Cage) -> None:
+async def test_a_killed_child_says_which_signal_it_was(sandbox: Sandbox) -> None:
     mark = secrets.token_hex(8)
-    running = started(cage, SLEEPER, mark)
-    depth = 3 if cage.confinement is Confinement.BUBBLEWRAP else 1
+    running = started(sandbox, SLEEPER, mark)
+    depth = 3 if sandbox.confinement is Confinement.BUBBLEWRAP else 1
     await until(lambda: len(alive(mark)) == depth)
     os.kill(max(alive(mark)), signal.SIGKILL)
     ending = await running
@@ -95,9 +93,9 @@ async def test_a_killed_child_says_which_signal_it_was(cage: Cage) -> None:
     await gone(mark)
 
 
-async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_timer(cage: Cage) -> None:
+async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_timer(sandbox: Sandbox) -> None:
     mark = secrets.token_hex(8)
-    running = started(cage, SLEEPER, mark, limit_s=0.6)
+    running = started(sandbox, SLEEPER, mark, limit_s=0.6)
     await until(lambda: alive(mark))
     for pid in alive(mark):
         os.kill(pid, signal.SIGSTOP)
@@ -105,7 +103,7 @@ async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_ti
     await gone(mark)
 
 
-async def test_what_left_its_group_and_ignores_sigterm_dies_with_it(cage: Cage) -> None:
+async def test_what_left_its_group_and_ignores_sigterm_dies_with_it(sandbox: Sandbox) -> None:
     """Also what has no parent any more, and what holds no pipe. Landlock comes with a filter that lets no process be
     started at all."""
     mark = secrets.token_hex(8)
@@ -116,8 +114,8 @@ def leave():
 done(tried(lambda: detached(leave)))
 time.sleep(0.05)
 """
-    ending = await started(cage, script, mark)
-    assert ending.response == ("PermissionError" if cage.confinement is Confinement.LANDLOCK else "None")
+    ending = await started(sandbox, script, mark)
+    assert ending.response == ("PermissionError" if sandbox.confinement is Confinement.LANDLOCK else "None")
     await gone(mark)
 
 
@@ -126,7 +124,7 @@ time.sleep(0.05)
     [Confinement.BUBBLEWRAP, Confinement.PLAIN, pytest.param(Confinement.LANDLOCK, marks=pytest.mark.long)],
 )
 async def test_a_killed_parent_leaves_nobody_behind(confinement: Confinement) -> None:
-    await cage_of(confinement)
+    await sandbox_of(confinement)
     mark = secrets.token_hex(8)
     program = (sys.executable, "-m", "tests.parts.child_parent", confinement, mark)
     parent = await asyncio.create_subprocess_exec(*program, stdin=PIPE, stdout=PIPE, cwd=ROOT, env=os.environ)
@@ -142,10 +140,10 @@ async def test_a_killed_parent_leaves_nobody_behind(confinement: Confinement) ->
     await gone(mark)
 
 
-async def test_a_cancel_while_the_process_is_started_leaves_nobody_behind(cage: Cage) -> None:
+async def test_a_cancel_while_the_process_is_started_leaves_nobody_behind(sandbox: Sandbox) -> None:
     mark = secrets.token_hex(8)
     for rounds in range(6):
-        running = started(cage, SLEEPER, mark)
+        running = started(sandbox, SLEEPER, mark)
         for _ in range(rounds):
             await asyncio.sleep(0)
         running.cancel()
@@ -163,8 +161,8 @@ def test_a_loop_that_ends_in_the_middle_of_everything_leaves_nobody_behind(
     mark = secrets.token_hex(8)
 
     async def main() -> None:
-        cage = await cage_of(confinement)
-        running = [started(cage, script, mark, limit_s=0.2) for script in (BUSY, SLEEPER, SLEEPER)]
+        sandbox = await sandbox_of(confinement)
+        running = [started(sandbox, script, mark, limit_s=0.2) for script in (BUSY, SLEEPER, SLEEPER)]
         await asyncio.wait(running, timeout=lasts_s)
 
     asyncio.run(main())
@@ -182,13 +180,13 @@ def test_a_loop_that_ends_in_the_middle_of_everything_leaves_nobody_behind(
 async def test_many_spawns_with_random_kills_at_random_moments(confinement: Confinement, count: int) -> None:
     """A child is cancelled, or one of its processes is killed, or it is left alone; then nothing is left of it, and its
     parent has no more open files and no more memory than before."""
-    cage, mark, chance = await cage_of(confinement), secrets.token_hex(8), random.Random(count)
+    sandbox, mark, chance = await sandbox_of(confinement), secrets.token_hex(8), random.Random(count)
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(number: int) -> None:
         own = f"{mark}-{number}-"
         async with slots:
-            running = started(cage, chance.choice((BUSY, SLEEPER, OURS)), own, limit_s=LATEST_KILL_S)
+            running = started(sandbox, chance.choice((BUSY, SLEEPER, OURS)), own, limit_s=LATEST_KILL_S)
             await asyncio.wait([running], timeout=chance.uniform(0, LATEST_KILL_S))
             match chance.choice(("cancel", "kill", "wait")):
                 case "cancel":

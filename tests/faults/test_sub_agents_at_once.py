@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENTS_LIVE_MAX
-from agent.subagents.cage.cages import Bare, Cage
-from agent.subagents.cage.confinement import Confinement
-from agent.subagents.cage.probing import find_confinement
-from agent.subagents.cage.supervisor import Supervisor
-from agent.subagents.life.lives import Life
-from agent.subagents.life.orders import SubOrder
+from agent.subagents.confinement import Confinement
+from agent.subagents.runs import SubagentRun, SubOrder
+from agent.subagents.sandbox import BareSandbox, Sandbox, find_confinement
+from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
@@ -33,18 +31,18 @@ ASKS_ONCE = 'say("tool_call", id="1", name="t", arguments="{}"); hear(); done(sy
 class Children:
     """Each is a process that asks for a tool, which it gets when the gate opens."""
 
-    def __init__(self, cage: Cage) -> None:
+    def __init__(self, sandbox: Sandbox) -> None:
         self.mark = secrets.token_hex(8)
         self.gate = asyncio.Event()
         self.most = 0
-        self._cage = cage
+        self._sandbox = sandbox
         self._live = 0
 
-    async def act(self, life: Life) -> str:
-        program = (*command(ASKS_ONCE), self.mark, life.task.prompt)
+    async def act(self, run: SubagentRun) -> str:
+        program = (*command(ASKS_ONCE), self.mark, run.task.prompt)
         self._live += 1
         self.most = max(self.most, self._live)
-        ending = await Supervisor(self._cage, Scrubber(), SystemClock(), command=program).run(
+        ending = await Supervisor(self._sandbox, Scrubber(), SystemClock(), command=program).run(
             order(), Desk(gate=self.gate)
         )
         self._live -= 1
@@ -60,7 +58,7 @@ def an_order(number: int) -> SubOrder:
 
 
 async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_has_ended(sqlite_store: SqlStore) -> None:
-    children = Children(Bare(Confinement.PLAIN))
+    children = Children(BareSandbox(Confinement.PLAIN))
     async with nursery(sqlite_store, children.act) as made:
         wanted = SUBAGENTS_LIVE_MAX + 3
         running = [asyncio.create_task(made.agents.run(made.context, an_order(number))) for number in range(wanted)]

@@ -19,8 +19,13 @@ from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
 TWO = {**HOSTS, "h3": ("agent",)}
-WAKING = [point for point in points_of("agent.subagents.wakes.waking") if ":Waking." in point.name]
-SPAWNING = [point for module in SUB_AGENTS for point in points_of(module)]
+WAKING = [point for point in points_of("agent.subagents.wakes") if ":SessionWaker." in point.name]
+SPAWNING = [
+    point
+    for module in SUB_AGENTS
+    for point in points_of(module)
+    if point.name.split(":")[1].split(".")[0] in {"SubAgents", "WaitTool", "RunRegistry", "SubagentRun"}
+]
 ANSWERING = [
     (point, passage)
     for point in points_of("agent.working.answering")

@@ -8,9 +8,9 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from agent.subagents.cage.probing import find_confinement
-from agent.subagents.cage.supervisor import COMMAND, Supervisor
-from agent.subagents.wire.frames import ModelCall, ModelDelta, ModelResult
+from agent.subagents.protocol import ModelCall, ModelDelta, ModelResult
+from agent.subagents.sandbox import find_confinement
+from agent.subagents.supervisor import COMMAND, Supervisor
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
 from tests.parts.children import Desk, command, order
@@ -39,9 +39,9 @@ class Silent(Desk):
 
 async def main(confinement: str, mark: str) -> None:
     """In bubblewrap the child is a stubborn one; elsewhere it is our own, which does its part."""
-    cage = await find_confinement(confinement, hidden=[Path.home()])
+    sandbox = await find_confinement(confinement, hidden=[Path.home()])
     program = command(STUBBORN) if confinement == "bubblewrap" else COMMAND
-    await Supervisor(cage, Scrubber(), SystemClock(), command=(*program, mark)).run(order(), Silent())
+    await Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark)).run(order(), Silent())
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from agent.subagents.wire.codec import FrameReader, Unread, encoded
-from agent.subagents.wire.frames import (
+from agent.subagents.protocol import (
     Call,
     Frame,
+    FrameReader,
     Init,
     Limits,
     ModelCall,
@@ -26,6 +26,8 @@ from agent.subagents.wire.frames import (
     Ready,
     Said,
     ToChild,
+    Unread,
+    encoded,
 )
 from agent.tools.files.reading import READING
 from agent.tools.files.workspace import Workspace

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from agent.subagents.cage.orders import ChildOrder
-from agent.subagents.wire.frames import Chunk, Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.subagents.protocol import Chunk, Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.subagents.supervisor import ChildOrder
 
 CHILD: Final = "agent.subagents.child"
 
@@ -37,7 +37,7 @@ config = hear()["config"]
 home, held = config["workspace"], config["confinement"]
 if DOES_ITS_PART or held == "landlock":
     from pathlib import Path
-    from agent.subagents.cage.confinement import confine_this_process
+    from agent.subagents.confinement import confine_this_process
     held = confine_this_process(Path(home) if home else None, WRITES, held)
 say("ready", pid=os.getpid(), confinement=held, protocol=1)
 """

@@ -47,7 +47,7 @@ WATCHED: Final = {
         "agent.services.control",
         "agent.running.aside",
         "agent.features.schedules.scheduler",
-        "agent.subagents.wakes.waking",
+        "agent.subagents.wakes",
         "agent.commands.linking",
     ),
     "channels": (
@@ -70,7 +70,7 @@ WATCHED: Final = {
 }
 """Which modules have crash points, by the role that runs them."""
 
-SUB_AGENTS: Final = ("agent.subagents.life.dispatcher", "agent.subagents.tools.waiting", "agent.subagents.life.lives")
+SUB_AGENTS: Final = ("agent.subagents.dispatcher", "agent.subagents.tools", "agent.subagents.runs")
 """These have some, too; an ordinary conversation passes none of them."""
 
 _CHECK: Final = "__crash_point__"

@@ -11,12 +11,10 @@ from dataclasses import dataclass, field, replace
 from agent.model.scripted import ScriptedClient
 from agent.models import Models
 from agent.running.slots import Slots
-from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.catalog import Catalog
-from agent.subagents.life.dispatcher import SubAgents
-from agent.subagents.life.lives import Life, Lives
-from agent.subagents.life.recruiting import Recruiting
-from agent.subagents.life.thinking import Thinking
+from agent.subagents.dispatcher import SubagentFactory, SubAgents
+from agent.subagents.runs import RunRegistry, SubagentRun
+from agent.subagents.supervisor import ChildEnding
 from agent.tools.lineage import Lineage
 from agent.tools.tool import ToolContext
 from gateway.clock import SystemClock
@@ -31,7 +29,7 @@ from gateway.store import SqlStore
 from tests.contract.subtask_samples import conversation, turn_of, wake_of
 from tests.parts.tooling import context
 
-Act = Callable[[Life], Awaitable[str]]
+Act = Callable[[SubagentRun], Awaitable[str]]
 """What a child does; what it returns is its answer."""
 
 
@@ -68,29 +66,29 @@ class Nursery:
     """A dispatcher whose children are functions."""
 
     agents: SubAgents
-    lives: Lives
+    registry: RunRegistry
     board: Board
     context: ToolContext
     store: SqlStore
     act: Act
-    lived: list[Life] = field(default_factory=list)
+    began: list[SubagentRun] = field(default_factory=list)
 
-    async def carry_out(self, life: Life) -> ChildEnding:
-        """`agent.subagents.life.dispatcher.Processes`."""
-        self.lived.append(life)
-        return ending(await self.act(life))
+    async def carry_out(self, run: SubagentRun) -> ChildEnding:
+        """Run the function instead of a process."""
+        self.began.append(run)
+        return ending(await self.act(run))
 
     async def newest(self) -> list[SubTask]:
         """The board, live ones first."""
         return list(await self.store.tasks.newest(limit=100))
 
 
-async def echo(life: Life) -> str:
+async def echo(run: SubagentRun) -> str:
     """Answers at once."""
-    return f"done: {life.task.prompt}"
+    return f"done: {run.task.prompt}"
 
 
-async def never(_life: Life) -> str:
+async def never(_life: SubagentRun) -> str:
     """Answers never."""
     await asyncio.Event().wait()
     return ""
@@ -102,16 +100,16 @@ async def nursery(
 ) -> AsyncIterator[Nursery]:
     """A dispatcher over a real store, and the context of a user's turn in which its tools are called."""
     scrubber, clock, board = Scrubber(), SystemClock(), Board()
-    lives = Lives(f"worker-{clock.code(4)}", store.tasks, clock)
+    registry = RunRegistry(f"worker-{clock.code(4)}", store.tasks, clock)
     models = Models(ScriptedClient(), Settings(agent=Agent(model="demo/scripted")))
     catalog = Catalog(store.sub_types, clock, known_tools=_AnyName)
-    thinking = Thinking(models, store, lives, model)
-    recruiting = Recruiting(catalog, lives, thinking, store.tasks, scrubber, clock, rights=_always, limit_s=limit_s)
-    children = _Children()
+    factory = SubagentFactory(
+        catalog, registry, models, store, scrubber, clock, rights=_always, limit_s=limit_s, model=model
+    )
     agents = SubAgents(
-        lives,
-        recruiting,
-        children,
+        registry,
+        factory,
+        lambda run: made.carry_out(run),
         defaultdict(lambda: Slots(live_max)),
         store.tasks,
         scrubber,
@@ -119,9 +117,8 @@ async def nursery(
         watch=board,
         ring=board.ring,
     )
-    made = Nursery(agents, lives, board, in_turn(await conversation(store)), store, act)
-    children.nursery = made
-    keeping = asyncio.create_task(lives.keep())
+    made = Nursery(agents, registry, board, in_turn(await conversation(store)), store, act)
+    keeping = asyncio.create_task(registry.keep())
     try:
         async with aclosing(agents):
             yield made
@@ -139,13 +136,6 @@ def in_turn(session: Session) -> ToolContext:
 
 async def _always(_context: ToolContext) -> bool:
     return True
-
-
-class _Children:
-    nursery: Nursery
-
-    async def carry_out(self, life: Life) -> ChildEnding:
-        return await self.nursery.carry_out(life)
 
 
 class _AnyName:

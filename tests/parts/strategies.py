@@ -10,9 +10,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from agent.subagents.life.orders import SubOrder
-from agent.subagents.strategies.asked import schema, strategy_of
-from agent.subagents.strategies.strategy import Strategy
+from agent.subagents.runs import SubOrder
+from agent.subagents.steps import Strategy
+from agent.subagents.strategies import schema, strategy_of
 from agent.tools.tool import ToolContext
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText

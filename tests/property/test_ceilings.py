@@ -11,17 +11,15 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.limits import SUBAGENT_DEPTH_MAX
 from agent.model.calling import ModelClient
+from agent.limits import SUBAGENT_DEPTH_MAX
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
 from agent.model.scripted import ScriptedClient
 from agent.profiles import DEFAULT, PROFILES
-from agent.subagents.catalog import SubType
-from agent.subagents.ceilings import NOT_AT_THE_BOTTOM, child_context, placed
-from agent.subagents.hosting.host import ChildHost, Means
-from agent.subagents.life.lives import Charge
-from agent.subagents.life.scribe import Scribe
-from agent.subagents.wire.frames import ModelCall, ToolCall
+from agent.subagents.catalog import NOT_AT_THE_BOTTOM, SubType, child_context, placed
+from agent.subagents.parent import ChildHost, ParentServices
+from agent.subagents.protocol import ModelCall, ToolCall
+from agent.subagents.runs import Assignment, TranscriptWriter
 from agent.tools.enclosures import Enclosures
 from agent.tools.lineage import Lineage
 from agent.tools.permissions import Permission, Permissions, Place, Policy, PolicyLine, Risk
@@ -192,15 +190,15 @@ async def all_called(tools: ToolRegistry, child: ToolContext, sub_type: SubType)
     its parent offers."""
     specs = tools.specs_for(child)
     here = placed(tuple(spec.name for spec in specs), lambda name: tools.permission(child, name)).here
-    scribe = Scribe(Nowhere(), child.lineage.task_id)  # type: ignore[arg-type]
-    charge = Charge(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, child, 60.0)
-    means = Means(ModelClient(Wanting()), tools, Scrubber(), SystemClock())
-    host = ChildHost(own_words("look around"), charge, means, scribe, local=here)
+    transcript = TranscriptWriter(Nowhere(), child.lineage.task_id)  # type: ignore[arg-type]
+    assignment = Assignment(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, child, 60.0)
+    services = ParentServices(ModelClient(Wanting()), tools, Scrubber(), SystemClock())
+    host = ChildHost(own_words("look around"), assignment, services, transcript, local=here)
     async for _ in host.model(ModelCall("m1", (), tuple(RISKS))):
         pass
     for name in RISKS:
         await host.tool(ToolCall(name, name, "{}"))
-    await scribe.finish()
+    await transcript.finish()
     return frozenset(spec.name for spec in specs)
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import PRUNED_FROM_CHARS
-from agent.subagents.inside.rounds import Rounds
-from agent.subagents.wire.frames import Call, Done, Failed, ModelCall, ModelResult, Said, ToolOutcome
+from agent.subagents.protocol import Call, Done, Failed, ModelCall, ModelResult, Said, ToolOutcome
+from agent.subagents.rounds import Rounds
 from tests.parts.child_talk import THERE, an_init, with_rounds
 
 CALLS = st.lists(st.builds(Call, st.sampled_from(["", "a", "a-2", "b"]), st.just("shell"), st.just("{}")), max_size=5)

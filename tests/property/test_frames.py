@@ -9,14 +9,14 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.subagents.wire.codec import FrameReader, Unread, encoded
-from agent.subagents.wire.frames import (
+from agent.subagents.protocol import (
     Call,
     Cancel,
     Chunk,
     Done,
     Failed,
     Frame,
+    FrameReader,
     Init,
     Limits,
     ModelCall,
@@ -27,6 +27,8 @@ from agent.subagents.wire.frames import (
     Said,
     ToolCall,
     ToolOutcome,
+    Unread,
+    encoded,
 )
 
 TEXT = st.text(max_size=40)

@@ -19,12 +19,9 @@ from agent.limits import (
     SUBAGENT_PROMPT_CHARS_MAX,
     SUBAGENT_RESULTS_CHARS_MAX,
 )
-from agent.subagents.strategies.accounts import Account, Row
-from agent.subagents.strategies.asked import schema, strategy_of
-from agent.subagents.strategies.assignments import Assignment, Ended, Exhibit, Outcome, prompt_of, shares
-from agent.subagents.strategies.stepwise import Graph
-from agent.subagents.strategies.strategy import Strategy
-from agent.subagents.strategies.structured import read_verdict
+from agent.subagents.orchestration import Account, StepRow
+from agent.subagents.steps import Ended, Exhibit, Outcome, StepOrder, Strategy, prompt_of, shares
+from agent.subagents.strategies import read_verdict, schema, strategy_of
 from agent.tools.truncation import abridged
 from gateway.contracts.errors import ToolError
 from tests.parts.strategies import APPROVED, TYPES, parts, refused
@@ -99,22 +96,22 @@ class Played:
     def __init__(self, strategy: Strategy, data: st.DataObject) -> None:
         self.strategy = strategy
         self.ended: dict[str, Ended] = {}
-        self.begun: dict[str, Assignment] = {}
+        self.begun: dict[str, StepOrder] = {}
         while not isinstance(move := strategy.move(self.ended), Outcome):
-            assert move.assignments
-            for assignment in move.assignments:
+            assert move.orders
+            for assignment in move.orders:
                 assert assignment.id not in self.ended
                 assert self.begun.setdefault(assignment.id, assignment) == assignment
                 check_assignment(assignment, self.ended)
-            assert self.begun.keys() - self.ended.keys() == {assignment.id for assignment in move.assignments}
+            assert self.begun.keys() - self.ended.keys() == {assignment.id for assignment in move.orders}
             assert len(self.begun) <= strategy.children_max
-            over = data.draw(st.sampled_from(move.assignments))
+            over = data.draw(st.sampled_from(move.orders))
             self.ended[over.id] = data.draw(ENDINGS)
         assert self.begun.keys() == self.ended.keys()
         self.outcome = move
 
 
-def check_assignment(assignment: Assignment, ended: Mapping[str, Ended]) -> None:
+def check_assignment(assignment: StepOrder, ended: Mapping[str, Ended]) -> None:
     prompt = prompt_of(assignment, "K" * 8)
     assert len(prompt) <= SUBAGENT_PROMPT_CHARS_MAX
     assert prompt.startswith(assignment.brief)
@@ -153,20 +150,16 @@ def test_a_graph_runs_what_it_can_and_nothing_before_what_it_needs(
     drawn: list[Mapping[str, Any]], data: st.DataObject
 ) -> None:
     """A step is run exactly when all that it needs is done; the graph succeeds exactly when all of it is."""
-    graph = strategy({"strategy": "graph", "steps": drawn})
-    assert isinstance(graph, Graph)
-    played = Played(graph, data)
-    for step in graph.steps:
-        can_run = all(need in played.ended and played.ended[need].is_done for need in step.needs)
-        assert (step.id in played.begun) == can_run
+    played = Played(strategy({"strategy": "graph", "steps": drawn}), data)
+    needs: dict[str, list[str]] = {step["id"]: step["needs"] for step in drawn}
+    for name, needed in needs.items():
+        can_run = all(need in played.ended and played.ended[need].is_done for need in needed)
+        assert (name in played.begun) == can_run
         if can_run:
-            assert {exhibit.id for exhibit in played.begun[step.id].exhibits} == set(step.needs)
-    assert (not played.outcome.problem) == all(
-        step.id in played.ended and played.ended[step.id].is_done for step in graph.steps
-    )
-    assert {undone.id for undone in graph.undone(played.ended)} == {
-        step.id for step in graph.steps
-    } - played.ended.keys()
+            assert {exhibit.id for exhibit in played.begun[name].exhibits} == set(needed)
+    assert (not played.outcome.problem) == all(name in played.ended and played.ended[name].is_done for name in needs)
+    undone = played.strategy.graph(played.ended).undone
+    assert {left.id for left in undone} == needs.keys() - played.ended.keys()
 
 
 @given(st.integers(1, ORCHESTRATION_ITERATIONS_MAX), st.data())
@@ -191,10 +184,10 @@ def test_an_account_fits_wherever_the_orchestration_ended(
     ended = dict(list(played.ended.items())[:ends])
     begun = {name: played.begun[name] for name in ended}
     is_short = len(ended) < len(played.ended)
-    outcome = Outcome(played.strategy.achieved(ended), "the time was up") if is_short else played.outcome
-    undone = [left for left in played.strategy.undone(ended) if left.id not in begun]
-    rows = [Row(name, "explore", ended[name].problem or "completed", 1.5, 100, "T" * 26) for name in begun]
-    rows += [Row(left.id, left.sub_type, f"not run: {left.why}") for left in undone]
+    outcome = Outcome(played.strategy.graph(ended).achieved, "the time was up") if is_short else played.outcome
+    undone = [left for left in played.strategy.graph(ended).undone if left.id not in begun]
+    rows = [StepRow(name, "explore", ended[name].problem or "completed", 1.5, 100, "T" * 26) for name in begun]
+    rows += [StepRow(left.id, left.sub_type, f"not run: {left.why}") for left in undone]
     text = Account(played.strategy.name, outcome, tuple(rows), 12.0, 100 * len(rows), 500_000, 0.5).text("K" * 8)
     assert len(text) <= SUBAGENT_RESULTS_CHARS_MAX
     assert text.startswith("The orchestration") == bool(outcome.problem)

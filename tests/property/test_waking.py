@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from agent.people import People
 from agent.running.bell import Bell
-from agent.subagents.wakes.waking import Waking
+from agent.subagents.wakes import SessionWaker
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session, TurnCommit, TurnState
 from gateway.contracts.ids import SessionKey
@@ -187,9 +187,9 @@ class Wakings(RuleBasedStateMachine):
         if worker in self.looking:
             self.looking.pop(worker).cancel()
 
-    def waking(self, through: Callable[[Any], Any] = lambda port: port) -> Waking:
+    def waking(self, through: Callable[[Any], Any] = lambda port: port) -> SessionWaker:
         store = SimpleNamespace(tasks=through(self.store.tasks), current_session=self.store.current_session)
-        return Waking(
+        return SessionWaker(
             cast(Store, store),
             cast(Any, through(self.lane)),
             cast(People, Everybody()),
@@ -199,7 +199,7 @@ class Wakings(RuleBasedStateMachine):
             ended=lambda _task: None,
         )
 
-    async def started(self, waking: Waking) -> asyncio.Task[None]:
+    async def started(self, waking: SessionWaker) -> asyncio.Task[None]:
         return asyncio.create_task(waking.wake_due())
 
     async def stepped(self, worker: int) -> None:

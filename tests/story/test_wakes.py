@@ -10,7 +10,7 @@ import pytest
 from agent.limits import WAKE_CHARS_MAX
 from agent.people import People
 from agent.running.bell import Bell
-from agent.subagents.wakes.waking import Waking
+from agent.subagents.wakes import SessionWaker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import Projection
@@ -55,7 +55,7 @@ class Process:
     admits: bool = True
     lost: list[SubTask] = field(default_factory=list)
 
-    def waking(self) -> Waking:
+    def waking(self) -> SessionWaker:
         people = People(
             self.door.bus.access,
             self.store.access,
@@ -63,7 +63,7 @@ class Process:
             SystemClock(),
         )
         clock = SystemClock()
-        return Waking(self.store, cast(Any, self.door), people, Bell(), Scrubber(), clock, ended=self.lost.append)
+        return SessionWaker(self.store, cast(Any, self.door), people, Bell(), Scrubber(), clock, ended=self.lost.append)
 
     async def look(self) -> list[InboundMessage]:
         """Look once; all that was put on lanes so far."""
@@ -135,7 +135,7 @@ async def test_what_a_full_lane_refuses_stays_due(crew: Crew, process: Process, 
 
 async def test_a_full_lane_holds_up_nobody_else(crew: Crew, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many wakes of its own are due before the others'."""
-    monkeypatch.setattr("agent.subagents.wakes.waking.WAKES_AT_ONCE", 2)
+    monkeypatch.setattr("agent.subagents.wakes.WAKES_AT_ONCE", 2)
     names = [f"alpha {number}" for number in range(5)]
     await crew.spawn(*names)
     await crew.end(*names)

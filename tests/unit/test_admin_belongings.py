@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent.subagents.life.orders import SubOrder
+from agent.subagents.runs import SubOrder
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
@@ -51,12 +51,12 @@ async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.Async
     """So that nothing is written of him afterwards; what works for others goes on."""
     async with nursery(sqlite_store, never) as made:
         await made.agents.spawn(made.context, SubOrder("explore", CleanText("look around")))
-        await until(lambda: made.lived)
-        (life,) = made.lived
+        await until(lambda: made.began)
+        (run,) = made.began
         await admin.delete("/api/users/telegram:999")
-        assert not life.is_ended
-        assert "sub_tasks" in (await admin.delete(f"/api/users/{life.task.key.owner}")).json()["rows"]
-        assert life.gone.is_set()
+        assert not run.is_ended
+        assert "sub_tasks" in (await admin.delete(f"/api/users/{run.task.key.owner}")).json()["rows"]
+        assert run.gone.is_set()
         assert await made.newest() == []
 
 

@@ -12,9 +12,8 @@ from structlog.testing import capture_logs
 from agent.limits import SUB_TYPES_SEEN_WITHIN_S, SUBAGENT_DEPTH_MAX, SUBAGENT_RESULT_CHARS_MAX, SUBAGENTS_LIVE_MAX
 from agent.profiles import PROFILES
 from agent.prompts.library import PROMPTS
-from agent.subagents.catalog import Catalog, SubType
-from agent.subagents.ceilings import NOT_AT_THE_BOTTOM
-from agent.subagents.wire.frames import LINE_BYTES_MAX
+from agent.subagents.catalog import NOT_AT_THE_BOTTOM, Catalog, SubType
+from agent.subagents.protocol import LINE_BYTES_MAX
 from agent.tools.files.workspace import Workspaces
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.subagents.inside.asking import Asking
-from agent.subagents.inside.own_tools import OwnTools
-from agent.subagents.inside.threads import ToolThreads
-from agent.subagents.wire.codec import FrameTooLong, Unread
-from agent.subagents.wire.frames import (
+from agent.subagents.child import OwnTools, ParentLink, ToolThreads
+from agent.subagents.protocol import (
     Chunk,
     Frame,
+    FrameTooLong,
     ModelCall,
     ModelDelta,
     ModelResult,
     ToolCall,
     ToolOutcome,
     ToParent,
+    Unread,
 )
 from tests.parts.child_talk import HERE, THERE, a_call, changes_held_up
 
@@ -34,7 +33,7 @@ class Talk:
         crew = ToolThreads()
         crew.stand(threads)
         tools = (*HERE, *THERE)
-        self.asking = Asking(
+        self.asking = ParentLink(
             self._send,
             OwnTools(tools, home, crew),
             [tool.name for tool in tools],
@@ -85,7 +84,7 @@ def test_a_tool_that_takes_too_long_is_given_up_and_answers_no_later_call(
     """Not even one of the same id: some models give all their calls the same."""
     talk, write = Talk(tmp_path), a_call("file_write", path="a", content="a")
     with changes_held_up(tmp_path), monkeypatch.context() as patch:
-        patch.setattr("agent.subagents.inside.own_tools.TOOL_TIMEOUT_S", 0.0)
+        patch.setattr("agent.subagents.child.TOOL_TIMEOUT_S", 0.0)
         assert talk.asking.tools([write], ()) == [
             ToolOutcome("c1", "file_write did not finish within 0 s", is_error=True)
         ]

@@ -16,12 +16,10 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENT_SIGNALS
-from agent.subagents.cage.cages import Cage, InBubblewrap
-from agent.subagents.cage.confinement import ROOT, Confinement, readable_places
-from agent.subagents.cage.orders import ChildEnding
-from agent.subagents.cage.probing import AUTO, find_confinement, python_prefixes
-from agent.subagents.cage.supervisor import Supervisor
-from agent.subagents.wire.frames import Limits
+from agent.subagents.confinement import ROOT, Confinement, readable_places
+from agent.subagents.protocol import Limits
+from agent.subagents.sandbox import AUTO, BubblewrapSandbox, Sandbox, find_confinement, python_prefixes
+from agent.subagents.supervisor import ChildEnding, Supervisor
 from agent.tools.execution import landlock
 from gateway.clock import SystemClock
 from gateway.config.kept import REDIS_PASSWORD_FILE
@@ -149,14 +147,14 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-async def cage_of(confinement: Confinement, data_dir: Path) -> Cage:
+async def sandbox_of(confinement: Confinement, data_dir: Path) -> Sandbox:
     try:
         return await find_confinement(confinement, hidden=[data_dir, Path.home()])
     except ConfigError:
         pytest.skip(f"no {confinement} here")
 
 
-async def tries(cage: Cage, data_dir: Path, *, writes: bool = True) -> dict[str, str]:
+async def tries(sandbox: Sandbox, data_dir: Path, *, writes: bool = True) -> dict[str, str]:
     """What a child in this cage finds when it tries everything; nothing of it arrives here."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(type=socket.SOCK_DGRAM) as post:
         post.bind(server.getsockname())
@@ -168,7 +166,7 @@ async def tries(cage: Cage, data_dir: Path, *, writes: bool = True) -> dict[str,
             "NAME": f"trivet-{secrets.token_hex(8)}",
         }
         script = "".join(f"{name} = {value!r}\n" for name, value in names.items()) + TRIES
-        ending = await held(cage, script, data_dir / "workspaces" / "mine", writes=writes)
+        ending = await held(sandbox, script, data_dir / "workspaces" / "mine", writes=writes)
         for arrival in (server, post):
             arrival.setblocking(False)
         with pytest.raises(BlockingIOError):
@@ -181,7 +179,7 @@ async def tries(cage: Cage, data_dir: Path, *, writes: bool = True) -> dict[str,
 
 
 async def held(
-    cage: Cage,
+    sandbox: Sandbox,
     script: str,
     home: Path | None,
     *,
@@ -191,7 +189,7 @@ async def held(
 ) -> ChildEnding:
     """What becomes of a child that does this in a cage."""
     program = command(script, prelude=prelude, writes=writes, does_its_part=does_its_part)
-    supervisor = Supervisor(cage, Scrubber(), SystemClock(), command=program)
+    supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=program)
     return await supervisor.run(order(home, writes=writes), Desk())
 
 
@@ -205,8 +203,8 @@ async def test_no_child_reaches_other_processes_the_network_or_the_system(
         numbers = "282, 0" if os.uname().machine == "aarch64" else "323, 206"
         file = data_dir / "workspaces/other/files/secret"
         names = f"VICTIM, (FAULTS, QUEUE), FILE = {bystander.pid}, ({numbers}), {str(file)!r}\n"
-        cage = await cage_of(confinement, data_dir)
-        ending = await held(cage, names + OF_THE_KERNEL, None, does_its_part=True)
+        sandbox = await sandbox_of(confinement, data_dir)
+        ending = await held(sandbox, names + OF_THE_KERNEL, None, does_its_part=True)
     finally:
         bystander.kill()
         await bystander.wait()
@@ -227,14 +225,14 @@ async def test_a_plain_child_of_root_has_none_of_its_rights(data_dir: Path) -> N
     script = f"""
 done([tried(lambda name=name: open("/proc/{os.getpid()}/" + name).read(1)) for name in ("environ", "mem", "maps")])
 """
-    ending = await held(await cage_of(Confinement.PLAIN, data_dir), script, None, does_its_part=True)
+    ending = await held(await sandbox_of(Confinement.PLAIN, data_dir), script, None, does_its_part=True)
     assert ending.response == str(3 * ["PermissionError"])
 
 
 @pytest.mark.parametrize("confinement", HELD)
 class TestHeld:
     async def test_reaches_its_own_files_and_nothing_else(self, confinement: Confinement, data_dir: Path) -> None:
-        found = await tries(await cage_of(confinement, data_dir), data_dir)
+        found = await tries(await sandbox_of(confinement, data_dir), data_dir)
         assert {name for name, outcome in found.items() if not outcome.endswith("Error")} == set(MAY)
         assert found["own file"] == "'mine'"
         assert (data_dir / "workspaces/mine/files/newer").read_text() == "x"
@@ -243,23 +241,23 @@ class TestHeld:
         self, confinement: Confinement, data_dir: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Neither in its environment nor in that of whoever started it."""
-        cage = await cage_of(confinement, data_dir)
+        sandbox = await sandbox_of(confinement, data_dir)
         monkeypatch.setenv("OPENAI_API_KEY", "the key to it all")
         looks = """
 seen = [tried(lambda: open(f"/proc/{who}/environ").read()) for who in ("self", os.getppid(), 1)]
 done(json.dumps([dict(os.environ), *seen]))
 """
-        ending = await held(cage, looks, data_dir / "workspaces" / "mine")
+        ending = await held(sandbox, looks, data_dir / "workspaces" / "mine")
         assert (ending.reason, "the key to it all" in ending.response) == (None, False)
         assert "PATH" in ending.response
 
     async def test_who_may_only_read_writes_nothing(self, confinement: Confinement, data_dir: Path) -> None:
-        found = await tries(await cage_of(confinement, data_dir), data_dir, writes=False)
+        found = await tries(await sandbox_of(confinement, data_dir), data_dir, writes=False)
         assert {name for name, outcome in found.items() if not outcome.endswith("Error")} == {"own file", "thread"}
 
     async def test_who_has_no_home_sees_none(self, confinement: Confinement, data_dir: Path) -> None:
         script = f"done(tried(lambda: os.listdir({str(data_dir / 'workspaces')!r})))"
-        ending = await held(await cage_of(confinement, data_dir), script, None)
+        ending = await held(await sandbox_of(confinement, data_dir), script, None)
         assert ending.response in ("FileNotFoundError", "PermissionError")
 
 
@@ -274,7 +272,9 @@ import ctypes
 is_open = [number for number in range(4096) if tried(lambda: os.fstat(number)) != "OSError"]
 done([ctypes.CDLL(None).prctl(3, 0, 0, 0, 0), is_open])
 """
-    ending = await held(await cage_of(confinement, data_dir), script, data_dir / "workspaces/mine", does_its_part=True)
+    ending = await held(
+        await sandbox_of(confinement, data_dir), script, data_dir / "workspaces/mine", does_its_part=True
+    )
     assert ending.response == "[0, [0, 1, 2]]"
 
 
@@ -287,7 +287,9 @@ from agent.tools.files.workspace import Workspace
 Workspace(Path(home)).write("mine", b"new")
 done("written")
 """
-    ending = await held(await cage_of(confinement, data_dir), script, data_dir / "workspaces/mine", does_its_part=True)
+    ending = await held(
+        await sandbox_of(confinement, data_dir), script, data_dir / "workspaces/mine", does_its_part=True
+    )
     assert ending.response == "written"
     assert (program.read_text(), stat.S_IMODE(program.stat().st_mode)) == ("new", 0o777)
 
@@ -300,7 +302,7 @@ async def test_limits_hold_also_who_sets_none(confinement: Confinement, data_dir
 limits = [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in {names}]
 done([limits, tried(lambda: resource.setrlimit(resource.RLIMIT_CPU, (999, 999)))])
 """
-    ending = await held(await cage_of(confinement, data_dir), script, None)
+    ending = await held(await sandbox_of(confinement, data_dir), script, None)
     own = Limits()
     most = [
         (each, each) for each in (0, own.cpu_s, own.memory_bytes, own.file_bytes, own.descriptors, SUBAGENT_SIGNALS)
@@ -309,34 +311,36 @@ done([limits, tried(lambda: resource.setrlimit(resource.RLIMIT_CPU, (999, 999)))
 
 
 async def test_a_child_that_does_not_confine_itself_where_it_has_to_is_ended(data_dir: Path) -> None:
-    cage = await cage_of(Confinement.LANDLOCK, data_dir)
+    sandbox = await sandbox_of(Confinement.LANDLOCK, data_dir)
     prelude = PRELUDE.replace("held = confine_this_process", "held = '' and confine_this_process")
-    assert (await held(cage, "time.sleep(60)", data_dir / "workspaces/mine", prelude=prelude)).reason == "not_confined"
+    assert (
+        await held(sandbox, "time.sleep(60)", data_dir / "workspaces/mine", prelude=prelude)
+    ).reason == "not_confined"
 
 
 @pytest.mark.parametrize("says", ['done("done")', 'say("tool_call", id="1", name="tool", arguments="{}"); hear()'])
 async def test_a_child_that_asks_for_something_before_it_is_confined_is_ended(says: str, data_dir: Path) -> None:
-    cage = await cage_of(Confinement.LANDLOCK, data_dir)
+    sandbox = await sandbox_of(Confinement.LANDLOCK, data_dir)
     prelude = PRELUDE.replace('say("ready"', f'{says}; say("ready"')
-    assert (await held(cage, "", data_dir / "workspaces/mine", prelude=prelude)).reason == "not_confined"
+    assert (await held(sandbox, "", data_dir / "workspaces/mine", prelude=prelude)).reason == "not_confined"
 
 
 async def test_a_data_directory_inside_of_what_is_shown_is_hidden(data_dir: Path, tmp_path: Path) -> None:
     """As in an installation below a prefix of Python: the innermost word holds."""
-    await cage_of(Confinement.BUBBLEWRAP, data_dir)
+    await sandbox_of(Confinement.BUBBLEWRAP, data_dir)
     prefix = tmp_path / "prefix"
     (prefix / "lib").mkdir(parents=True)
     inside = data_dir.rename(prefix / "lib" / "data")  # noqa: ASYNC240 - a test
     (inside / "python" / "lib").mkdir(parents=True)
     (inside / "python" / "lib" / "module").touch()
     python = (*python_prefixes(), prefix, inside / "python")
-    cage = InBubblewrap(shutil.which("bwrap") or "", (), python=python, hidden=[inside])
+    sandbox = BubblewrapSandbox(shutil.which("bwrap") or "", (), python=python, hidden=[inside])
     script = f"""
 inside = {str(inside)!r}
 seen = [os.listdir(place) for place in (home + "/files", inside, inside + "/python/lib")]
 done([*seen, tried(lambda: os.mkdir(inside + "/x"))])
 """
-    ending = await held(cage, script, inside / "workspaces" / "mine")
+    ending = await held(sandbox, script, inside / "workspaces" / "mine")
     assert ending.response == "[['mine'], ['python'], ['module'], 'OSError']"
 
 
@@ -359,8 +363,8 @@ class TestChoice:
         (tmp_path / "bwrap").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setattr(landlock, "version", lambda: 0)
-        cage = await find_confinement(AUTO, hidden=[])
-        assert cage.confinement is Confinement.PLAIN
+        sandbox = await find_confinement(AUTO, hidden=[])
+        assert sandbox.confinement is Confinement.PLAIN
 
     async def test_an_insisted_one_that_cannot_be_had_is_a_mistake_of_the_configuration(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -25,7 +25,7 @@ from agent.attachments.inbox import Kept
 from agent.attachments.pictures import Picture, picture_in
 from agent.attachments.recordings import recording_of
 from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, READER_MEMORY_BYTES, UNPACKED_BYTES_MAX
-from agent.subagents.cage.confinement import ROOT, Confinement
+from agent.subagents.confinement import ROOT, Confinement
 from agent.tools.execution import landlock
 from agent.tools.files.naming import media_type
 from gateway.contracts.errors import FileRefused

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from agent.subagents.wire.codec import FrameReader, FrameTooLong, Unread, encoded
-from agent.subagents.wire.frames import (
+from agent.subagents.protocol import (
     LINE_BYTES_MAX,
     LINE_PARTS_MAX,
     Call,
@@ -19,6 +18,8 @@ from agent.subagents.wire.frames import (
     Done,
     Failed,
     Frame,
+    FrameReader,
+    FrameTooLong,
     Init,
     Limits,
     ModelCall,
@@ -29,6 +30,8 @@ from agent.subagents.wire.frames import (
     Said,
     ToolCall,
     ToolOutcome,
+    Unread,
+    encoded,
 )
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "frames"

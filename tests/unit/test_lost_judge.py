@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import LOST_JUMP_S, LOST_LOOK_S, LOST_UNSEEN_S, SUBAGENT_ALIVE_S
-from agent.subagents.wakes.lost_judge import LostJudge
+from agent.subagents.wakes import LostJudge
 
 STEADY = (LOST_LOOK_S, LOST_LOOK_S)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agent.limits import ORCHESTRATION_ENDING_S, ORCHESTRATION_LIMIT_S, SUBAGENTS_LIVE_MAX, TOOL_RESULT_CHARS_MAX
-from agent.subagents.life.orders import SubOrder
-from agent.subagents.tools.orchestrating import Bounds, Orchestration, orchestrate_tool
+from agent.subagents.orchestration import Bounds, Orchestration, orchestrate_tool
+from agent.subagents.runs import SubOrder
 from agent.tools.tool import ToolResult
 from gateway.clock import SystemClock
 from gateway.contracts.errors import StoreUnavailable, ToolError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from agent.subagents.cage.confinement import ROOT
+from agent.subagents.confinement import ROOT
 
 AS_ON_MACOS = """
 import ctypes, os, resource, sys, sysconfig, urllib.request
@@ -20,9 +20,9 @@ class Library:
 ctypes.CDLL = Library
 """
 A_CHILD = """
-from agent.subagents.cage.confinement import confine_this_process
-from agent.subagents.inside.restraint import die_with_parent, restrain, share_one_heap
-from agent.subagents.wire.frames import Limits
+from agent.subagents.confinement import confine_this_process
+from agent.subagents.confinement import die_with_parent, restrain, share_one_heap
+from agent.subagents.protocol import Limits
 die_with_parent()
 share_one_heap()
 restrain(Limits(descriptors=32))
@@ -31,7 +31,7 @@ print(confine_this_process(None, True, "landlock"), resource.getrlimit(resource.
 AN_AGENT = """
 import asyncio
 import agent.assembly
-from agent.subagents.cage.probing import find_confinement
+from agent.subagents.sandbox import find_confinement
 from gateway.dumpable import close_to_others
 close_to_others()
 print("loaded")

@@ -21,7 +21,7 @@ from agent.limits import (
     TOOL_ARGUMENTS_CHARS_MAX,
 )
 from agent.plans.planning import BadPlan, read_plan
-from agent.subagents.strategies.structured import BadParts, read_parts, read_verdict
+from agent.subagents.strategies import BadParts, read_parts, read_verdict
 from agent.titles.titling import sanitize_title
 from agent.tone import tone_of
 from agent.tools.arguments import cleaned, parse_arguments, written_out

@@ -14,8 +14,8 @@ from agent.model.demo.offer import HELP, HINT
 from agent.model.demo.parts import STRATEGIES, part_played
 from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
 from agent.prompts.library import PROMPTS
-from agent.subagents.results import result_text
-from agent.subagents.strategies.asked import schema, strategy_of
+from agent.subagents.strategies import schema, strategy_of
+from agent.subagents.texts import result_text
 from agent.tools.framing import framed
 from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable

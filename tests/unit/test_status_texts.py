@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import STATUS_LINES_MAX
-from agent.subagents.status.texts import status_text
+from agent.subagents.texts import status_text
 from channels.discord.render import render as render_for_discord
 from channels.telegram.render import render
 from gateway.contracts.ids import SessionKey

@@ -9,20 +9,18 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from agent.subagents.strategies.asked import schema, strategy_of
-from agent.subagents.strategies.assignments import Assignment, Ended, Going, Outcome, prompt_of
-from agent.subagents.strategies.strategy import Strategy
-from agent.subagents.strategies.structured import BadParts, Verdict, read_parts, read_verdict
+from agent.subagents.steps import Ended, Going, Outcome, StepOrder, Strategy, prompt_of
+from agent.subagents.strategies import BadParts, ReviewVerdict, read_parts, read_verdict, schema, strategy_of
 from gateway.contracts.errors import ToolError
 from tests.parts.strategies import APPROVED, TYPES, asked, parts, refused, sides, step
 
 FAILED = Ended("half of it", "failed: killed_by_signal_9")
 
 
-def wanted(strategy: Strategy, ended: Mapping[str, Ended]) -> Mapping[str, Assignment]:
+def wanted(strategy: Strategy, ended: Mapping[str, Ended]) -> Mapping[str, StepOrder]:
     move = strategy.move(ended)
     assert isinstance(move, Going), move
-    return {assignment.id: assignment for assignment in move.assignments}
+    return {assignment.id: assignment for assignment in move.orders}
 
 
 def outcome(strategy: Strategy, ended: Mapping[str, Ended]) -> Outcome:
@@ -52,7 +50,7 @@ def test_a_sequence_stops_at_a_step_that_fails() -> None:
     sequence = asked("sequential", steps=[step("look"), step("think"), step("write")])
     ended = {"look": Ended("seen"), "think": FAILED}
     assert outcome(sequence, ended).problem == "step think failed (failed: killed_by_signal_9)"
-    assert [undone.why for undone in sequence.undone(ended)] == ["step think failed"]
+    assert [undone.why for undone in sequence.graph(ended).undone] == ["step think failed"]
 
 
 def test_a_synthesiser_gets_what_came_of_all_and_what_failed() -> None:
@@ -82,7 +80,7 @@ def test_a_graph_goes_on_without_what_failed() -> None:
     assert list(wanted(graph, ended)) == ["alone"]
     over = {**ended, "alone": Ended("a")}
     assert outcome(graph, over).problem == "1 of 4 steps failed: left"
-    assert [(undone.id, undone.why) for undone in graph.undone(over)] == [("join", "needs left, which failed")]
+    assert [(undone.id, undone.why) for undone in graph.graph(over).undone] == [("join", "needs left, which failed")]
 
 
 def test_the_answer_of_a_graph_is_that_of_the_steps_nobody_needs() -> None:
@@ -192,9 +190,11 @@ def test_what_only_sounds_like_a_verdict_cannot_be_read(text: str) -> None:
 
 
 def test_a_verdict_is_an_object_alone_or_in_a_fence() -> None:
-    assert read_verdict(f"\n{APPROVED}\n") == Verdict(approved=True, feedback="")
-    assert read_verdict(f"```json\n{refused('line 3')}\n```") == Verdict(approved=False, feedback="line 3")
-    assert read_verdict('{"approved": false, "feedback": ["a", "b"]}') == Verdict(approved=False, feedback='["a", "b"]')
+    assert read_verdict(f"\n{APPROVED}\n") == ReviewVerdict(approved=True, feedback="")
+    assert read_verdict(f"```json\n{refused('line 3')}\n```") == ReviewVerdict(approved=False, feedback="line 3")
+    assert read_verdict('{"approved": false, "feedback": ["a", "b"]}') == ReviewVerdict(
+        approved=False, feedback='["a", "b"]'
+    )
 
 
 # --- hierarchical
@@ -285,7 +285,7 @@ def test_empty_fields_and_numbers_of_other_strategies_do_no_harm() -> None:
     """Some models fill in every field there is."""
     steps = [{"id": "", "task": "Look.", "needs": []}, {"type": "", "task": "Write."}]
     sequence = asked("sequential", steps=steps, rounds=1)
-    assert [undone.id for undone in sequence.undone({})] == ["1", "2"]
+    assert [undone.id for undone in sequence.graph({}).undone] == ["1", "2"]
 
 
 @pytest.mark.parametrize("name", ["a b", "a\n", "\N{SNOWMAN}", "x" * 33])

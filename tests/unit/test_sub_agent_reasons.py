@@ -11,8 +11,8 @@ from string import Formatter
 
 import pytest
 
-from agent.subagents.life.orders import Refused
-from agent.subagents.strategies.assignments import fallen_short
+from agent.subagents.runs import OrderRefused
+from agent.subagents.steps import fallen_short
 from gateway.contracts.reasons import NoSubAgent, Reason, Shortfall
 from gateway.words import ENGLISH, Language, Words
 from gateway.words.reasons import SHORTFALLS, WORDINGS, in_brief, in_words, instead_of, own_code_of
@@ -68,7 +68,7 @@ def test_every_end_is_told_in_every_language_without_its_code(reason: Reason) ->
 @pytest.mark.parametrize("refusal", NoSubAgent)
 def test_every_refusal_tells_a_person_why_and_a_model_what_to_do_instead(refusal: NoSubAgent) -> None:
     values = dict.fromkeys(named_in(WORDINGS[refusal].happened), "some 7")
-    refused = Refused(refusal, **values)
+    refused = OrderRefused(refusal, **values)
     assert str(refused) == f"{refused.said(ENGLISH)}: {instead_of(refusal)}"
     for language in FOREIGN:
         assert refused.said(Words(language)) not in ("", refused.said(ENGLISH))

@@ -14,12 +14,10 @@ from structlog.testing import capture_logs
 
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
 from agent.running.deadlines import while_asking
-from agent.subagents.cage.cages import ENVIRONMENT, Bare
-from agent.subagents.cage.confinement import Confinement
-from agent.subagents.cage.orders import ChildEnding, ChildOrder
-from agent.subagents.cage.spoken import Spoken
-from agent.subagents.cage.supervisor import Supervisor
-from agent.subagents.wire.frames import Limits, ToolCall, ToolOutcome
+from agent.subagents.confinement import Confinement
+from agent.subagents.protocol import Limits, ToolCall, ToolOutcome
+from agent.subagents.sandbox import ENVIRONMENT, BareSandbox
+from agent.subagents.supervisor import ChildEnding, ChildOrder, Spoken, Supervisor
 from agent.tools.allotment import AllotmentSpent
 from agent.tools.files.quota import DiskLimits, Usage
 from agent.tools.files.workspace import Workspace, Workspaces
@@ -32,7 +30,7 @@ from gateway.scrub.scrubber import Scrubber
 from tests.parts.children import PRELUDE, Desk, alive, command, order
 from tests.parts.waiting import until
 
-PLAIN = Bare(Confinement.PLAIN)
+PLAIN = BareSandbox(Confinement.PLAIN)
 
 MODEL_CALL = """
 say("model_call", id="1", messages=[{"role": "user", "text": "hello"}], tools=[])
@@ -131,7 +129,7 @@ class TestEndings:
         ],
     )
     async def test_says_why_it_failed(self, script: str, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.cage.exchange.SUBAGENT_LAST_WORDS_S", 0.1)
+        monkeypatch.setattr("agent.subagents.supervisor.SUBAGENT_LAST_WORDS_S", 0.1)
         ending = await run(script)
         assert (ending.state is TaskState.COMPLETED, ending.reason) == (not reason, reason)
 
@@ -144,7 +142,7 @@ class TestEndings:
         assert (await run("time.sleep(60)", prelude=prelude)).reason == "protocol_2"
 
     async def test_one_that_is_never_ready_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.cage.exchange.SUBAGENT_READY_S", 0.1)
+        monkeypatch.setattr("agent.subagents.supervisor.SUBAGENT_READY_S", 0.1)
         ending = await run("import time; time.sleep(60)", prelude="")
         assert (ending.state, ending.reason, ending.ready_ms) == (TaskState.FAILED, "not_ready", None)
 
@@ -203,7 +201,7 @@ class TestFloods:
     async def test_one_that_floods_is_ended(
         self, script: str, limit: str, most: int, reason: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(f"agent.subagents.cage.exchange.SUBAGENT_{limit}", most)
+        monkeypatch.setattr(f"agent.subagents.supervisor.SUBAGENT_{limit}", most)
         ending = await run(script)
         assert (ending.state, ending.reason) == (TaskState.FAILED, reason)
 
@@ -238,7 +236,7 @@ for _ in range(80): threading.Thread(target=time.sleep, args=[60]).start()
         self, size: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Too many bytes, too many files; its own tools would have refused that."""
-        monkeypatch.setattr("agent.subagents.cage.exchange.HOME_QUOTA", Usage(5_000_000, 40))
+        monkeypatch.setattr("agent.subagents.supervisor.HOME_QUOTA", Usage(5_000_000, 40))
         monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.1)
         Workspace(tmp_path)
         script = f"""

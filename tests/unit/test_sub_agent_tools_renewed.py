@@ -11,11 +11,9 @@ from typing import Final, cast
 import pytest
 
 from agent.subagents.catalog import Catalog, SubType
-from agent.subagents.life.dispatcher import SubAgents
-from agent.subagents.tools.delegating import Delegating
-from agent.subagents.tools.following_catalog import FollowingCatalog
-from agent.subagents.tools.orchestrating import orchestrate_tool
-from agent.subagents.tools.waiting import Waiting
+from agent.subagents.dispatcher import SubAgents
+from agent.subagents.orchestration import orchestrate_tool
+from agent.subagents.tools import CatalogFollower, DelegationTools, WaitTool
 from agent.tokens import estimate_tokens
 from agent.tools.tool import Tool
 from gateway.clock import SystemClock
@@ -37,8 +35,8 @@ def made(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
     agents, book = cast(SubAgents, None), cast(SubTaskBook, None)  # nothing is called
     scrubber, clock = Scrubber(), SystemClock()
     return (
-        *Delegating(agents, book, scrubber, clock, limit_s=300.0).tools(types),
-        Waiting(book, clock).tool(),
+        *DelegationTools(agents, book, scrubber, clock, limit_s=300.0).tools(types),
+        WaitTool(book, clock).tool(),
         orchestrate_tool(Ensemble(lambda _order: ""), tuple(types), scrubber, clock),
     )
 
@@ -74,9 +72,9 @@ def test_the_types_stand_once_in_a_prompt_and_read_the_same_each_time() -> None:
 
 async def test_a_change_of_the_catalog_is_offered_while_the_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once; a database that is away for a while changes nothing; a type without any tool is not offered."""
-    monkeypatch.setattr("agent.subagents.tools.following_catalog.SUB_TYPES_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("agent.subagents.tools.SUB_TYPES_LOOK_EVERY_S", 0.0)
     rows, tools = Rows(CATALOG), registry()
-    following = FollowingCatalog(cast(Catalog, rows), tools, made)
+    following = CatalogFollower(cast(Catalog, rows), tools, made)
     tools.add(await following.tools())
     keeping = asyncio.create_task(following.keep())
     before = tools.specs_for(context())

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from agent.subagents.cage.confinement import ROOT
+from agent.subagents.confinement import ROOT
 from agent.tools.web.neighbourhood import is_near
 
 OWN: Final = ("185.199.108.1", "2606:4700:1:2::1", "93.184.216.34", "2606:4700:9::1", "64:ff9b::93.184.216.34")

@@ -1,0 +1,433 @@
+"""From an order to an ended sub-agent.
+
+    order checked ─▶ row opened ─▶ a slot awaited ─▶ child run ─▶ ended in SQL, once
+
+One that is ordered inline ends with the turn that waits for it; one in the background lives in this process for as
+long as it takes. What becomes of a child is a value; only an order that cannot be carried out is an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import structlog
+
+from agent.limits import (
+    BEGIN_PATIENCE_S,
+    LAST_WORDS_S,
+    SUBAGENT_DEPTH_MAX,
+    SUBAGENT_ID_CHARS,
+    SUBAGENT_LABEL_CHARS_MAX,
+    SUBAGENT_PROMPT_CHARS_MAX,
+    SUBAGENT_START_EVERY_S,
+    SUBAGENTS_LIVE_MAX,
+    SUBAGENTS_WAITING_MAX,
+    WAKES_IN_A_ROW_MAX,
+)
+from agent.models import Models
+from agent.running.deadlines import outside_deadlines
+from agent.running.insisting import insist
+from agent.running.slots import Slots
+from agent.subagents.catalog import Catalog, SubType, child_context
+from agent.subagents.runs import (
+    Assignment,
+    OrderRefused,
+    RunRegistry,
+    SubagentRun,
+    SubOrder,
+    TranscriptWriter,
+)
+from agent.subagents.supervisor import ChildEnding
+from agent.tools.lineage import Lineage
+from agent.tools.tool import ToolContext
+from gateway.contracts.errors import BudgetSpent, StoreError, TrivetError
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText, clipped, joined, own_code, own_words
+from gateway.contracts.ports import Clock, Scrubber, Store, SubTaskBook
+from gateway.contracts.reasons import NoSubAgent, Reason
+from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.scrub.cutting import head
+
+
+class SubagentFactory:
+    """Finds the child for an order. `limit_s` is the most that one may live."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        registry: RunRegistry,
+        models: Models,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        rights: Callable[[ToolContext], Awaitable[bool]],
+        limit_s: float,
+        model: str,
+    ) -> None:
+        """`rights` says whether one that outlives the turn of this context may go on. `model` is what all sub-agents
+        think with; "": each with the model of its user's conversation."""
+        self._catalog = catalog
+        self._registry = registry
+        self._models = models
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._rights = rights
+        self._limit_s = limit_s
+        self._model = model
+        self._asked_last_ms = 0
+
+    async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
+        """The child that carries out `order`. Raises `Refused` for one that nobody can, and `StoreUnavailable`."""
+        asked_at_ms = self._moment()
+        sub_type = await self._checked(context, order, mode)
+        task = self._task(context, order, mode, asked_at_ms)
+        own = child_context(context, sub_type, session_id=task.session_id, task_id=task.id)
+        if mode is TaskMode.BACKGROUND:
+            own = replace(own, permit=partial(self._permit, task.id, context), fence=0)  # it is no part of any run
+        if order.form:
+            sub_type = replace(sub_type, prompt=joined(sub_type.prompt, order.form, by="\n\n"))
+        assignment = Assignment(
+            sub_type,
+            await self._model_below(context.lineage),
+            order.purpose,
+            own,
+            limit_s=min(order.limit_s or self._limit_s, self._limit_s),
+        )
+        return SubagentRun(
+            task,
+            assignment,
+            TranscriptWriter(self._store.tasks, task.id),
+            wake=context.wake if mode is TaskMode.BACKGROUND else None,
+            fence=0 if context.lineage.task_id else context.fence,
+        )
+
+    async def _model_below(self, lineage: Lineage) -> str:
+        """Return the model of a sub-agent that is asked for there: a sub-agent's own ones have its model."""
+        if self._model:
+            return self._model
+        above = self._registry.of(lineage.task_id)
+        if above is not None:
+            return above.assignment.model
+        session = await self._store.session(lineage.session_id)
+        return self._models.of_session(session) if session is not None else self._models.default
+
+    async def _permit(self, task_id: str, context: ToolContext) -> None:
+        """`agent.model.client.Permit` of one that outlives the turn of `context`."""
+        await self._registry.permit(task_id)
+        if not await self._rights(context):
+            self._registry.end(task_id, Reason.NOT_ALLOWED)
+            raise asyncio.CancelledError
+
+    async def _checked(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubType:
+        lineage = context.lineage
+        if not lineage.session_id:
+            raise OrderRefused(NoSubAgent.NO_CONVERSATION)
+        if lineage.depth >= SUBAGENT_DEPTH_MAX:
+            raise OrderRefused(NoSubAgent.TOO_DEEP, number=SUBAGENT_DEPTH_MAX)
+        types = await self._catalog.current()
+        if order.sub_type not in types:
+            raise OrderRefused(NoSubAgent.TYPE_UNKNOWN, name=repr(order.sub_type[:40]), types=", ".join(types))
+        if types[order.sub_type].is_off:
+            raise OrderRefused(NoSubAgent.TYPE_OFF, name=repr(order.sub_type))
+        if mode is TaskMode.BACKGROUND:
+            _check_wake(context)
+        if not order.prompt.strip():
+            raise OrderRefused(NoSubAgent.NO_TASK)
+        if len(order.prompt) > SUBAGENT_PROMPT_CHARS_MAX:
+            raise OrderRefused(NoSubAgent.TASK_TOO_LONG, number=SUBAGENT_PROMPT_CHARS_MAX)
+        if len(self._registry.of_session(lineage.session_id)) >= SUBAGENTS_LIVE_MAX + SUBAGENTS_WAITING_MAX:
+            raise OrderRefused(NoSubAgent.CROWDED)
+        return types[order.sub_type]
+
+    def _moment(self) -> int:
+        """No two orders are of the same moment, so that those of one round keep their order in every list."""
+        self._asked_last_ms = max(self._clock.now_ms(), self._asked_last_ms + 1)
+        return self._asked_last_ms
+
+    def _task(self, context: ToolContext, order: SubOrder, mode: TaskMode, asked_at_ms: int) -> SubTask:
+        return SubTask(
+            id=self._clock.code(SUBAGENT_ID_CHARS),
+            session_id=self._clock.new_id(),
+            parent_session_id=context.lineage.session_id,
+            key=context.key,
+            turn_id=context.turn_id,
+            sub_type=order.sub_type,
+            label=self._label(context, order),
+            prompt=order.prompt,
+            mode=mode,
+            depth=context.lineage.depth + 1,
+            created_at_ms=asked_at_ms,
+            parent_task_id=context.lineage.task_id,
+            worker_id=self._registry.worker_id,
+        )
+
+    def _label(self, context: ToolContext, order: SubOrder) -> CleanText:
+        """On one line; scrubbed once more, for a line that was joined may hold what two did not."""
+        line = " ".join((order.label or order.prompt).split())
+        clean = self._scrubber.for_chat(str(context.key)).scrub(line)
+        return clipped(clean, SUBAGENT_LABEL_CHARS_MAX)
+
+
+def _check_wake(context: ToolContext) -> None:
+    """Whether there is somebody to be told later. A model that starts another one whenever one is done would go on
+    without anybody who wants it: at some time a person has to say something."""
+    if context.lineage.task_id or context.wake is None:
+        raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
+    if context.wake.wakes >= WAKES_IN_A_ROW_MAX:
+        raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
+
+
+_log = structlog.get_logger(__name__)
+
+
+class TaskWatch(Protocol):
+    """Whoever shows people what goes on."""
+
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
+        """It was asked for, or runs. `address`: where those are who asked for it; `language`: what they speak;
+        `person`: who of those there asked, "" where nobody else is."""
+        ...
+
+    def ended(self, task: SubTask) -> None:
+        """It is over, as `task` says."""
+        ...
+
+
+class SubAgents:
+    """`agent.subagents.runs.Dispatcher` of one agent process."""
+
+    def __init__(
+        self,
+        registry: RunRegistry,
+        factory: SubagentFactory,
+        carry_out: Callable[[SubagentRun], Awaitable[ChildEnding]],
+        slots: Mapping[int, Slots],
+        book: SubTaskBook,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        watch: TaskWatch,
+        ring: Callable[[], None],
+    ) -> None:
+        """`carry_out` runs a child in a process of its own to its end; cancelling kills it, and it raises what ends the
+        child from here. `slots` are those of each depth: parents that wait for their children hold none that these
+        need. `ring` is called when one has ended that nobody waited for."""
+        self._registry = registry
+        self._factory = factory
+        self._carry_out_child = carry_out
+        self._slots = slots
+        self._book = book
+        self._scrubber = scrubber
+        self._clock = clock
+        self._watch = watch
+        self._ring = ring
+        self._seen: set[asyncio.Task[None]] = set()
+        self._queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
+        """Carry it out and return it as it ended. Cancelling kills it, and returns when it is dead."""
+        run = await self._order(context, order, TaskMode.INLINE)
+        seen = self._see(run)
+        try:
+            await asyncio.shield(run.opened)
+            await asyncio.shield(seen)
+        except asyncio.CancelledError:
+            run.end(Reason.TURN_ENDED)
+            await run.gone.wait()
+            raise
+        return _known(run.ended)
+
+    async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
+        """The same in the background: it outlives the turn, and ends with this process."""
+        run = await self._order(context, order, TaskMode.BACKGROUND)
+        outside_deadlines().run(self._see, run)
+        return await asyncio.shield(run.opened)
+
+    async def cancel(self, task: SubTask) -> SubTask:
+        """End it, wherever it lives, with all below it; it wakes nobody. Returns it as it stands then."""
+        await self._book.collect([task.id])
+        await self._book.want_cancelled(task.key, task_ids=[task.id])
+        run = self._registry.of(task.id)
+        if run is not None:
+            run.end(Reason.CANCELLED)
+            await run.written.wait()
+        return _known(await self._book.task(task.id))
+
+    async def finish(self, timeout_s: float) -> None:
+        """Let those in the background finish, for so long at most: their process is about to stop."""
+        lasting = [run for run in self._registry if run.task.mode is TaskMode.BACKGROUND]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                for run in lasting:
+                    await run.written.wait()
+
+    async def aclose(self) -> None:
+        """End all that still live here. What cannot be written in time is found lost by other processes."""
+        for run in self._registry:
+            run.end(Reason.WORKER_LOST if run.task.mode is TaskMode.BACKGROUND else Reason.TURN_ENDED)
+        if self._seen:
+            await asyncio.wait(set(self._seen), timeout=LAST_WORDS_S)
+        for seen in self._seen:
+            seen.cancel()
+
+    # --- before it lives
+
+    async def _order(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
+        run = await self._factory.new_run(context, order, mode)
+        if not context.lineage.task_id:
+            await self._end_those_of_earlier_runs(context)
+        return run
+
+    async def _end_those_of_earlier_runs(self, context: ToolContext) -> None:
+        """A turn that is taken again: what an earlier run had at work was lost with its process, which died or lost the
+        lane."""
+        for task in await self._book.tasks_of_turn(context.turn_id):
+            if not task.state.is_over and self._registry.of(task.id) is None:
+                await self._book.finish(task.id, _failed(self._clock.now_ms(), Reason.WORKER_LOST))
+                self._watch.ended(_known(await self._book.task(task.id)))
+
+    def _see(self, run: SubagentRun) -> asyncio.Task[None]:
+        self._registry.add(run)
+        seen = asyncio.create_task(self._see_through(run))
+        self._seen.add(seen)
+        seen.add_done_callback(self._seen.discard)
+        return seen
+
+    # --- its life
+
+    async def _see_through(self, run: SubagentRun) -> None:
+        """The boundary of a child: however it ends, it is recorded and nobody else suffers."""
+        with structlog.contextvars.bound_contextvars(subagent=run.task.id, sub_type=run.task.sub_type):
+            try:
+                if await self._open(run):
+                    await self._live(run)
+            finally:
+                run.gone.set()
+                run.written.set()
+                self._registry.remove(run)
+
+    async def _open(self, run: SubagentRun) -> bool:
+        try:
+            opened = await insist(
+                lambda: self._book.open(run.task, wake=run.wake, fence=run.fence), for_s=BEGIN_PATIENCE_S
+            )
+        except Exception as error:  # noqa: BLE001 - the boundary of a child: whoever asked for it is told
+            run.opened.set_exception(error)
+            run.opened.exception()  # nobody may wait any more
+            await self._unopen(run)
+            return False
+        run.opened.set_result(opened)
+        context = run.assignment.context
+        self._watch.started(opened, context.address, context.language, person=_person(context))
+        return True
+
+    async def _unopen(self, run: SubagentRun) -> None:
+        """Nobody knows whether its row is there; if it is, nothing else would end it while this process lives."""
+        ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
+        try:
+            await insist(lambda: self._book.finish(run.task.id, ending))
+        except TrivetError as error:
+            _log.error("subagent.not_unopened", reason=str(error))
+
+    async def _live(self, run: SubagentRun) -> None:
+        working = asyncio.create_task(self._carry_out(run))
+        run.begin(working)
+        await asyncio.wait({working})
+        run.gone.set()
+        for below in self._registry.below(run.task.id):
+            below.end(Reason.PARENT_ENDED)
+        ending = self._ending(run, working)
+        await run.transcript.finish()
+        is_ours = await insist(lambda: self._book.finish(run.task.id, ending))
+        _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
+        if run.task.mode is TaskMode.BACKGROUND:
+            self._ring()
+        run.ended = await insist(lambda: self._book.task(run.task.id))
+        if run.ended is not None:
+            self._watch.ended(run.ended)
+
+    async def _carry_out(self, run: SubagentRun) -> ChildEnding:
+        """In turn, of all that its session has here; then with a slot of this process; then, if other processes leave
+        room in the session, for real."""
+        async with self._queue(run.task.parent_session_id):
+            while True:
+                async with self._slots[run.task.depth].held(run.task.key.owner):
+                    if await self._starts(run):
+                        return await self._carry_out_child(run)
+                await asyncio.sleep(SUBAGENT_START_EVERY_S)
+
+    async def _starts(self, run: SubagentRun) -> bool:
+        task = run.task
+        has_started = await insist(
+            lambda: self._book.start(
+                task.id,
+                worker_id=self._registry.worker_id,
+                alive_until_ms=self._registry.alive_until_ms,
+                now_ms=self._clock.now_ms(),
+                live_max=SUBAGENTS_LIVE_MAX,
+            )
+        )
+        found = await insist(lambda: self._book.task(task.id))
+        if found is None or found.state.is_over:  # ended before it began: its own work ends at the next await
+            run.end(Reason.CANCELLED)
+            return False
+        if not has_started and found.state is TaskState.QUEUED:
+            return False
+        context = run.assignment.context
+        # also if only an earlier try was heard
+        self._watch.started(found, context.address, context.language, person=_person(context))
+        return True
+
+    def _queue(self, session_id: str) -> asyncio.Semaphore:
+        return self._queues.setdefault(session_id, asyncio.Semaphore(SUBAGENTS_LIVE_MAX))
+
+    # --- its end
+
+    def _ending(self, run: SubagentRun, working: asyncio.Task[ChildEnding]) -> TaskEnding:
+        now_ms = self._clock.now_ms()
+        if working.cancelled():
+            reason = run.reason or Reason.TURN_ENDED  # its permit was withdrawn, and nobody has said so yet
+            state = TaskState.FAILED if reason is Reason.WORKER_LOST else TaskState.CANCELLED
+            return TaskEnding(state, now_ms, own_code(reason))
+        match working.exception():
+            case None:
+                ended = working.result()
+                why = own_words("") if ended.reason is None else own_code(ended.reason)
+                return TaskEnding(ended.state, now_ms, why, self._kept(run, ended.response), ended.confinement)
+            case BudgetSpent():
+                return _failed(now_ms, Reason.BUDGET_SPENT)
+            case StoreError():
+                return _failed(now_ms, Reason.STORE_AWAY)
+            case error:
+                _log.error("subagent.crashed", exc_info=error)
+                return _failed(now_ms, Reason.CRASHED)
+
+    def _kept(self, run: SubagentRun, response: str) -> CleanText:
+        """What a child said last, bounded and clean."""
+        scrubber = self._scrubber.for_chat(str(run.task.key))
+        return clipped(scrubber.scrub(head(response, SUBAGENT_KEPT_CHARS_MAX)), SUBAGENT_KEPT_CHARS_MAX)
+
+
+def _failed(now_ms: int, reason: Reason) -> TaskEnding:
+    return TaskEnding(TaskState.FAILED, now_ms, own_code(reason))
+
+
+def _person(context: ToolContext) -> str:
+    """Who asked, to tell him from others in the same place."""
+    wake = context.wake
+    return "" if wake is None or wake.is_private else wake.author_name
+
+
+def _known(task: SubTask | None) -> SubTask:
+    if task is None:
+        raise OrderRefused(NoSubAgent.FORGOTTEN)
+    return task

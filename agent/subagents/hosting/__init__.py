@@ -1,1 +1,0 @@
-"""What the parent does for one child: asks models, runs tools, keeps what was said."""

@@ -1,0 +1,305 @@
+"""Runs the step graph of a strategy: sub-agents side by side, within one budget and one deadline. `orchestrate`.
+
+What the model is told at the end is the account: the answer first, then who did what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import structlog
+
+from agent.limits import (
+    FRAME_CHARS,
+    ORCHESTRATION_ENDING_S,
+    ORCHESTRATION_GRACE_S,
+    ORCHESTRATION_LIMIT_S,
+    ORCHESTRATION_REASON_CHARS_MAX,
+    ORCHESTRATION_TOKENS,
+    SUBAGENT_LABEL_CHARS_MAX,
+    SUBAGENT_PROMPT_CHARS_MAX,
+    SUBAGENT_RESULTS_CHARS_MAX,
+    SUBAGENTS_LIVE_MAX,
+)
+from agent.model.client import ToolSpec
+from agent.running.deadlines import Deadline
+from agent.subagents.runs import Dispatcher, SubOrder
+from agent.subagents.steps import Ended, Outcome, StepOrder, Strategy, heading, prompt_of, shares, shown, size
+from agent.subagents.strategies import DESCRIPTION, schema, strategy_of
+from agent.tools.allotment import Allotment
+from agent.tools.framing import frame_chars, framed
+from agent.tools.permissions import Risk
+from agent.tools.schemas import without_bounds
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError, TrivetError
+from gateway.contracts.messages import clipped
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.reasons import Reason, Shortfall
+from gateway.contracts.subagents import SubTask, TaskState
+from gateway.scrub.structured import each_text
+from gateway.words import ENGLISH
+from gateway.words.reasons import SHORTFALLS, in_words, instead_of, what_now
+
+_log = structlog.get_logger(__name__)
+_OUT_OF_TIME: Final = SHORTFALLS[Shortfall.TIME_UP].happened
+_ASK_FOR_LESS: Final = instead_of(Reason.ALLOTMENT_SPENT)
+_LEAST_S: Final = 0.1  # for one that begins in the last moment
+
+
+_APART: Final = "\n\n"
+_HEAD: Final = "| step | type | state | seconds | tokens | handle |\n|---|---|---|---|---|---|"
+_STATE_CHARS: Final = 60  # of a state with its reason, in a row
+_CELL_BREAKS: Final = str.maketrans({"|": "/", "\n": " ", "\r": " "})
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """One step in the table. `handle` is the id of its task, under which read_more has all of its answer; "" where
+    there is none. `seconds` is None where nobody counted."""
+
+    id: str
+    sub_type: str
+    state: str
+    seconds: float | None = None
+    tokens: int = 0
+    handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One orchestration that is over."""
+
+    strategy: str
+    outcome: Outcome
+    rows: tuple[StepRow, ...]
+    seconds: float
+    tokens: int
+    tokens_max: int
+    cost_usd: float
+
+    def text(self, mark: str) -> str:
+        """At most SUBAGENT_RESULTS_CHARS_MAX characters: answers are cut, the table is not. What sub-agents said stands
+        in frames with `mark`."""
+        table = self._table()
+        opening = self._opening()
+        room = SUBAGENT_RESULTS_CHARS_MAX - len(opening) - len(table) - 2 * len(_APART)
+        return _APART.join(filter(None, (opening, self._answer(room, mark), table)))
+
+    def _opening(self) -> str:
+        problem = self.outcome.problem[:ORCHESTRATION_REASON_CHARS_MAX]
+        if not problem:
+            return ""
+        rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
+        return f"The orchestration ({self.strategy}) failed: {problem}.{what_now(self.outcome.instead)} {rest}"
+
+    def _answer(self, room: int, mark: str) -> str:
+        exhibits = self.outcome.answer
+        is_alone = len(exhibits) == 1 and not self.outcome.problem
+        headings = ["" if is_alone else f"{heading(exhibit)}\n" for exhibit in exhibits]
+        room -= sum(len(title) + frame_chars(len(mark)) + len(_APART) for title in headings)
+        rooms = shares([size(exhibit) for exhibit in exhibits], room)
+        handles = {row.id: row.handle for row in self.rows}
+        return _APART.join(
+            f"{title}{framed(shown(exhibit, share, handle=handles.get(exhibit.id, '')), mark)}"
+            for exhibit, title, share in zip(exhibits, headings, rooms, strict=True)
+        )
+
+    def _table(self) -> str:
+        done = sum(row.state == "completed" for row in self.rows)
+        summary = (
+            f"{self.strategy}: {done} of {len(self.rows)} steps completed, {ENGLISH.lasting(self.seconds * 1000)}, "
+            f"{self.tokens} of {self.tokens_max} tokens, ${self.cost_usd:.4f}"
+        )
+        return "\n".join((f"---\n{summary}\n", _HEAD, *map(_line, self.rows)))
+
+
+def _line(row: StepRow) -> str:
+    seconds = "" if row.seconds is None else f"{row.seconds:.0f}"
+    state = row.state.translate(_CELL_BREAKS)[:_STATE_CHARS]
+    return f"| {row.id} | {row.sub_type} | {state} | {seconds} | {row.tokens or ''} | {row.handle} |"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars. `ending_s`
+    before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
+
+    tokens_max: int = ORCHESTRATION_TOKENS
+    usd_max: float | None = None
+    limit_s: float = ORCHESTRATION_LIMIT_S
+    ending_s: float = ORCHESTRATION_ENDING_S
+
+
+class Orchestration:
+    """One strategy being carried out.
+
+    When the budget is spent no model is asked any more: nothing new begins, and what runs ends with what it had said,
+    unless the call that it has open brings its answer. Shortly before the deadline what runs ends by its own limit, so
+    that what it had said is kept; at the deadline it is killed.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        bounds: Bounds,
+        context: ToolContext,
+        dispatcher: Dispatcher,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._strategy = strategy
+        self._bounds = bounds
+        self._allotment = Allotment(bounds.tokens_max, bounds.usd_max, above=context.allotment)
+        self._context = replace(context, allotment=self._allotment)
+        self._dispatcher = dispatcher
+        self._scrubber = scrubber.for_chat(str(context.key))
+        self._clock = clock
+        self._deadline = Deadline(bounds.limit_s)
+        self._begun: dict[str, StepOrder] = {}
+        self._running: set[asyncio.Task[None]] = set()
+        self._ended: dict[str, Ended] = {}
+        self._tasks: dict[str, SubTask] = {}
+
+    async def run(self) -> Account:
+        """Carry it out. Cancelling kills every sub-agent of it."""
+        began_s = self._clock.monotonic_s()
+        try:
+            async with self._deadline, asyncio.TaskGroup() as group:
+                outcome = await self._play(group)
+        except TimeoutError:
+            if not self._deadline.has_passed:
+                raise
+            move = self._strategy.move(self._ended)  # what ended at that very moment counts
+            outcome = move if isinstance(move, Outcome) else self._cut_short(_OUT_OF_TIME)
+        outcome = self._explained(outcome)
+        seconds = self._clock.monotonic_s() - began_s
+        account = Account(
+            self._strategy.name,
+            outcome,
+            self._rows(),
+            seconds,
+            self._allotment.tokens,
+            self._bounds.tokens_max,
+            self._allotment.cost_usd,
+        )
+        _log.info(
+            "orchestration.ended",
+            strategy=self._strategy.name,
+            ok=not outcome.problem,
+            children=len(self._begun),
+            tokens=self._allotment.tokens,
+            duration_ms=int(seconds * 1000),
+        )
+        return account
+
+    async def _play(self, group: asyncio.TaskGroup) -> Outcome:
+        while not isinstance(move := self._strategy.move(self._ended), Outcome):
+            why_not = self._why_not
+            if not why_not:
+                self._begin(group, move.orders)
+            if not self._running:
+                return self._cut_short(why_not)
+            over, _ = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            self._running -= over
+            for task in over:
+                task.result()  # one whose turn has ended ends this, too
+        return move
+
+    def _begin(self, group: asyncio.TaskGroup, orders: Sequence[StepOrder]) -> None:
+        """Start what has not been started, as far as there is room: what would only queue costs nothing yet."""
+        fresh = [step for step in orders if step.id not in self._begun]
+        for step in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
+            self._begun[step.id] = step
+            self._running.add(group.create_task(self._carry_out(step)))
+
+    async def _carry_out(self, step: StepOrder) -> None:
+        prompt = self._scrubber.scrub(prompt_of(step, self._clock.code(FRAME_CHARS)))
+        order = SubOrder(
+            step.sub_type,
+            clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
+            clipped(self._scrubber.scrub(f"{self._strategy.name} {step.label}"), SUBAGENT_LABEL_CHARS_MAX),
+            max(self._deadline.left_s - self._bounds.ending_s, _LEAST_S),
+            form=step.form,
+        )
+        try:
+            task = await self._dispatcher.run(self._context, order)
+        except ToolError as error:
+            self._ended[step.id] = Ended("", f"not started: {error}")
+        except TrivetError as error:
+            self._ended[step.id] = Ended("", f"not started: {type(error).__name__}")
+        else:
+            self._tasks[step.id] = task
+            self._ended[step.id] = _ended(task)
+
+    @property
+    def _why_not(self) -> str:
+        """Why nothing new may begin; "" if it may."""
+        return self._allotment.problem or (_OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else "")
+
+    def _explained(self, outcome: Outcome) -> Outcome:
+        """A strategy knows that steps failed, not that it was the budget that ended them."""
+        spent = self._allotment.problem
+        if not outcome.problem or spent in outcome.problem:
+            return outcome
+        return replace(outcome, problem=f"{outcome.problem}; {spent}", instead=_ASK_FOR_LESS)
+
+    def _cut_short(self, problem: str) -> Outcome:
+        instead = SHORTFALLS[Shortfall.TIME_UP].instead if problem == _OUT_OF_TIME else _ASK_FOR_LESS
+        return Outcome(self._strategy.graph(self._ended).achieved, problem, instead)
+
+    def _rows(self) -> tuple[StepRow, ...]:
+        undone = self._strategy.graph(self._ended).undone
+        return (
+            *map(self._row, self._begun.values()),
+            *(StepRow(step.id, step.sub_type, f"not run: {step.why}") for step in undone if step.id not in self._begun),
+        )
+
+    def _row(self, step: StepOrder) -> StepRow:
+        task = self._tasks.get(step.id)
+        if task is None:
+            ended = self._ended.get(step.id)
+            state = ended.problem if ended else f"killed: {_OUT_OF_TIME}"
+            return StepRow(step.id, step.sub_type, state)
+        state = ": ".join(dict.fromkeys(filter(None, (in_words(task.state.value), _ended(task).problem))))
+        return StepRow(step.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
+
+
+def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scrubber, clock: Clock) -> Tool:
+    """`orchestrate`, with sub-agents of these types."""
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        clean = each_text(arguments, scrubber.for_chat(str(context.key)).scrub)
+        bounds = Bounds(
+            int(clean.get("tokens_max", ORCHESTRATION_TOKENS)),
+            clean.get("usd_max"),
+            clean.get("limit_s", ORCHESTRATION_LIMIT_S),
+        )
+        strategy = strategy_of(clean, types)
+        account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).run()
+        context.reading.is_foreign = True  # they may have read what others wrote
+        text = account.text(clock.code(FRAME_CHARS))
+        if account.outcome.problem:
+            raise ToolError(text)
+        return text
+
+    fits = schema()
+    return Tool(
+        ToolSpec("orchestrate", DESCRIPTION, without_bounds(fits)),
+        "sub-agents",
+        Risk.READ,
+        run,
+        fits=fits,
+        timeout_s=ORCHESTRATION_LIMIT_S + ORCHESTRATION_GRACE_S,
+        protected=True,
+        quotes=True,
+        only_waits=True,
+    )
+
+
+def _ended(task: SubTask) -> Ended:
+    if task.state is TaskState.COMPLETED:
+        return Ended(task.result, "" if task.result.strip() else "it left no answer")
+    return Ended(task.result, in_words(task.reason or task.state.value))

@@ -1,0 +1,453 @@
+"""What a parent does for one child: asks the model, runs tools, keeps what was said and what it cost.
+
+A child is believed nothing. Who it is, which model it has and what it may use is decided here; what it says of its
+conversation is looked through before a model reads it; its tools are checked as its model's calls would be; tokens
+and money are counted from what the provider said.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from agent.hearing import Hearing
+from agent.limits import ROUND_TIMEOUT_S
+from agent.model.calling import ModelClient
+from agent.model.client import (
+    Ending,
+    ModelAnswer,
+    ModelRequest,
+    PromptMessage,
+    RequestedCall,
+    StreamRestarted,
+    TextDelta,
+)
+from agent.prompts.library import PROMPTS
+from agent.subagents.catalog import placed
+from agent.subagents.protocol import (
+    Call,
+    Chunk,
+    Init,
+    Limits,
+    ModelCall,
+    ModelDelta,
+    ModelResult,
+    OfferedTool,
+    Said,
+    ToolCall,
+    ToolOutcome,
+)
+from agent.subagents.rounds import told_apart
+from agent.subagents.runs import Assignment, SubagentRun, TranscriptWriter
+from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
+from agent.tools.arguments import cleaned
+from agent.tools.files.workspace import Workspaces
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import ToolContext
+from agent.usage.ledger import usage_of, usage_unanswered
+from gateway.contracts.entries import Entry, EntryKind, Role, Usage
+from gateway.contracts.entries import ToolCall as KeptCall
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ToolError
+from gateway.contracts.messages import CleanText, joined, own_words
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.reasons import Reason
+from gateway.contracts.subagents import Doing, Occupation
+
+_Answered = tuple[str, str]
+"""A tool call's id and what the child says was answered to it."""
+
+
+class Conversation:
+    """Clean messages for one child. What has been cleaned once is known as long as the child goes on saying it, so a
+    conversation that grows costs no more than what is new in it."""
+
+    def __init__(self, tools: ToolRegistry, context: ToolContext, scrubber: Scrubber) -> None:
+        """`scrubber` is that of the child's chat."""
+        self._tools = tools
+        self._context = context
+        self._scrubber = scrubber
+        self._ours: dict[_Answered, CleanText] = {}
+        self._results: dict[_Answered, CleanText] = {}
+        self._texts: dict[str, CleanText] = {}
+        self._calls: dict[Call, KeptCall] = {}
+
+    def answered(self, call_id: str, text: CleanText) -> None:
+        """The parent itself answered this call: its words stay as they are when the child repeats them."""
+        self._ours[call_id, text] = text
+
+    async def messages(self, said: Sequence[Said]) -> tuple[PromptMessage, ...]:
+        """What the child said, clean; results of its own tools in their envelopes."""
+        known, known_calls, known_results = self._texts, self._calls, self._results
+        self._texts, self._calls, self._results = {}, {}, {}
+        names: dict[str, str] = {}
+        found: list[PromptMessage] = []
+        for message in said:
+            names |= {call.id: call.name for call in message.calls}
+            if message.role == Role.TOOL:
+                key = (message.call_id, message.text)
+                self._results[key] = known_results.get(key) or await self._result(key, names.get(key[0], ""))
+                clean_id = self._scrubber.scrub(message.call_id)
+                found.append(PromptMessage(Role.TOOL, self._results[key], tool_call_id=clean_id))
+                continue
+            self._texts[message.text] = known.get(message.text) or self._scrubber.scrub(message.text)
+            for call in message.calls:
+                self._calls[call] = known_calls.get(call) or self.clean_call(call)
+            found.append(_message(message, self._texts[message.text], [self._calls[call] for call in message.calls]))
+        return tuple(found)
+
+    def clean_call(self, call: Call | RequestedCall) -> KeptCall:
+        """The name and the id, too, are what a model wrote."""
+        scrub = self._scrubber.scrub
+        return KeptCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
+
+    async def _result(self, key: _Answered, name: str) -> CleanText:
+        """The envelope of a result; of one that no call is known for, too."""
+        return self._ours.get(key) or await self._tools.wrapped(self._context, name, key[1])
+
+
+def _message(said: Said, text: CleanText, calls: Sequence[KeptCall]) -> PromptMessage:
+    """Only a model speaks as the assistant; all else is said in the role of the user."""
+    if said.role == Role.ASSISTANT:
+        return PromptMessage(Role.ASSISTANT, text, tuple(calls))
+    return PromptMessage(Role.USER, text)
+
+
+class UnderWay:
+    """The calls of the last answer that have no result yet, and what people are asked about."""
+
+    def __init__(self, names: Collection[str]) -> None:
+        """`names` of the tools there are."""
+        self._names = names
+        self._calls: dict[str, str] = {}
+        self._asked: list[str] = []
+
+    def begin(self, calls: Iterable[KeptCall]) -> None:
+        """The model has answered, with these calls."""
+        self._calls = {call.id: call.name for call in calls}
+
+    def end(self, call_id: str) -> None:
+        """There is a result."""
+        self._calls.pop(call_id, None)
+
+    @contextmanager
+    def asking(self, name: str) -> Iterator[None]:
+        """A person is asked about a call of this tool."""
+        self._asked.append(name)
+        try:
+            yield
+        finally:
+            self._asked.remove(name)
+
+    @property
+    def now(self) -> Doing:
+        """A child without calls asks its model, or is about to."""
+        if self._asked:
+            return Doing(Occupation.APPROVAL, self._known(self._asked))
+        if self._calls:
+            return Doing(Occupation.TOOLS, self._known(self._calls.values()))
+        return Doing(Occupation.MODEL)
+
+    def _known(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in names if name in self._names))
+
+
+_log = structlog.get_logger(__name__)
+_CUT_OFF: Final = own_words("… [cut off]")
+_ENDED: Final = {
+    Ending.CUT: own_words("… [cut off: the answer reached its limit of length]"),
+    Ending.FILTERED: own_words("… [stopped by the filter of the model's provider]"),
+    Ending.REFUSED: own_words("… [the model refused to go on]"),
+}
+"""Behind an answer that is not whole: neither the sub-agent nor whoever asked it takes it for all."""
+
+_NOT_RUN: Final = "the answer ended in the middle of its calls, so none of them was run: write shorter arguments"
+"""Behind what a model had said when nobody could hear the rest. What might have become a secret is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParentServices:
+    """What the parent has and a child has not."""
+
+    client: ModelClient
+    tools: ToolRegistry
+    scrubber: Scrubber
+    clock: Clock
+
+
+class ChildHost:
+    """`agent.subagents.supervisor.Host` for one child."""
+
+    def __init__(
+        self,
+        prompt: CleanText,
+        assignment: Assignment,
+        services: ParentServices,
+        transcript: TranscriptWriter,
+        *,
+        local: frozenset[str],
+    ) -> None:
+        """`local` are the tools that the child runs itself."""
+        self._assignment = assignment
+        self._services = services
+        self._transcript = transcript
+        self._scrubber = services.scrubber.for_chat(str(assignment.context.key))
+        self._conversation = Conversation(services.tools, assignment.context, self._scrubber)
+        self._local = local
+        self._allotment = assignment.context.allotment
+        self._one_call = asyncio.Lock()
+        self._answers = 0
+        self._open_calls: dict[str, KeptCall] = {}
+        self._are_whole = True  # the calls of the model's last answer
+        self._under_way = UnderWay(services.tools.names)
+        self._context = replace(assignment.context, asking=self._asking)
+        self._told: set[CleanText] = {prompt}
+        self._note(Role.USER, prompt)
+
+    # --- the model
+
+    async def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
+        """Ask the model what the child asks, as who it is. A child that has used up its rounds gets no answer."""
+        async with self._one_call:
+            if self._answers > self._assignment.sub_type.rounds_max:
+                yield ModelResult(call.id, error=Reason.ROUNDS_SPENT)
+                return
+            self._under_way.begin(())
+            messages = await self._conversation.messages(call.messages)
+            self._keep(call.messages, messages)
+            if self._allotment is not None:
+                self._allotment.check()
+            try:
+                async with aclosing(self._heard(call.id, self._request(call, messages))) as frames:
+                    async for frame in frames:
+                        yield frame
+            except BudgetSpent:
+                raise
+            except ContextTooLong:
+                yield ModelResult(call.id, error=Reason.PROMPT_TOO_LONG, is_too_long=True)
+            except ModelError as error:
+                _log.warning("subagent.model_failed", reason=f"{type(error).__name__}: {error}")
+                yield ModelResult(call.id, error=Reason.MODEL_FAILED)
+
+    def _request(self, call: ModelCall, messages: tuple[PromptMessage, ...]) -> ModelRequest:
+        assignment, wanted = self._assignment, frozenset(call.tools)
+        specs = self._services.tools.specs_for(assignment.context)
+        return ModelRequest(
+            assignment.model,
+            assignment.purpose,
+            assignment.context.key,
+            assignment.sub_type.prompt,
+            messages,
+            tools=tuple(spec for spec in specs if spec.name in wanted),
+            timeout_s=ROUND_TIMEOUT_S,
+            turn_id=assignment.context.turn_id,
+            task_id=assignment.context.lineage.task_id,
+            permit=assignment.context.permit,
+        )
+
+    async def _heard(self, call_id: str, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelResult]:
+        """One stream, scrubbed as it comes and told page by page. Of one that starts again the child hears no pages any
+        more: it has some already that are void, and the whole is in the result. One that ends without an answer,
+        because it broke or the child is gone, is paid for as far as it came."""
+        hearing, is_whole, is_answered = Hearing(self._scrubber), True, False
+        try:
+            async for event in self._services.client.stream(request):
+                match event:
+                    case TextDelta(text=text):
+                        page = hearing.add(text)
+                        if is_whole and page:
+                            yield ModelDelta(call_id, page)
+                    case StreamRestarted():
+                        hearing.begin_anew()
+                        is_whole = False
+                    case ModelAnswer():
+                        is_answered = True
+                        result = self._answer(call_id, request, event, hearing.to_the_end())
+                        if not self._local.isdisjoint(call.name for call in result.calls):
+                            await request.permit()  # for what the child runs itself nobody is asked again
+                        yield result
+        finally:
+            if not is_answered and (usage := self._unanswered(request)):
+                self._note(Role.ASSISTANT, joined(hearing.so_far(), _CUT_OFF), usage=usage)
+
+    def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
+        """What the child is told, once it is noted and charged."""
+        self._are_whole = answer.ending is Ending.OWN
+        if (behind := _ENDED.get(answer.ending)) is not None:
+            text = joined(text, behind)
+        made = (call if self._are_whole else replace(call, arguments="{}") for call in answer.calls if request.tools)
+        clean = [self._conversation.clean_call(call) for call in made]
+        calls = told_apart(Call(call.id, call.name, call.arguments) for call in clean)
+        kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
+        self._answers += 1
+        self._open_calls = {call.id: call for call in kept}
+        self._under_way.begin(kept)
+        usage = usage_of(answer, request.key, request.purpose, now_ms=self._now_ms(), turn_id=request.turn_id)
+        self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
+        fitting, refused = self._checked(calls) if self._are_whole else (calls, _not_run(calls))
+        return ModelResult(
+            call_id,
+            text,
+            fitting,
+            answer.tokens.prompt,
+            answer.tokens.completion,
+            answer.cost_usd,
+            outcomes=refused,
+        )
+
+    def _unanswered(self, request: ModelRequest) -> tuple[Usage, ...]:
+        """What the call has cost beside an answer, if anything."""
+        usage = usage_unanswered(request, now_ms=self._now_ms())
+        return () if usage is None else (usage,)
+
+    def _checked(self, calls: Sequence[Call]) -> tuple[tuple[Call, ...], tuple[ToolOutcome, ...]]:
+        """The calls, those that the child runs itself mended, and what is said of those of them that do not fit: a
+        child has neither schemas nor the means to read what a model broke."""
+        fitting, refused = [], []
+        for call in calls:
+            try:
+                fitting.append(self._fitting(call))
+            except ToolError as error:
+                fitting.append(call)
+                refused.append(ToolOutcome(call.id, str(error), is_error=True))
+        return tuple(fitting), tuple(refused)
+
+    def _fitting(self, call: Call) -> Call:
+        if call.name not in self._local:
+            return call
+        requested = RequestedCall(call.id, call.name, call.arguments)
+        return replace(call, arguments=self._services.tools.fitting(requested))
+
+    # --- tools
+
+    async def tool(self, call: ToolCall) -> ToolOutcome:
+        """Run a call of the model's last answer here, once and as the model wrote it, with all that a model's own call
+        goes through. A child only says which it is."""
+        if call.name in self._local:
+            return ToolOutcome(call.id, f"{call.name} runs in the sub-agent's own process", is_error=True)
+        asked = self._open_calls.get(call.id)
+        if asked is None or asked.name != call.name:
+            return ToolOutcome(call.id, "the model has not asked for this", is_error=True)
+        if not self._are_whole:
+            return ToolOutcome(call.id, _NOT_RUN, is_error=True)
+        del self._open_calls[call.id]
+        requested = RequestedCall(asked.id, asked.name, asked.arguments)
+        (result,) = await self._services.tools.run_round(self._context, [requested])
+        self._under_way.end(call.id)
+        self._conversation.answered(call.id, result.text)
+        self._note(Role.TOOL, result.text, call_id=call.id, is_error=result.is_error)
+        return ToolOutcome(call.id, result.text, result.is_error)
+
+    @contextmanager
+    def _asking(self, name: str) -> Iterator[None]:
+        with self._under_way.asking(name):
+            self._transcript.show(self._under_way.now)
+            yield
+        self._transcript.show(self._under_way.now)
+
+    def heard(self, chunk: Chunk) -> None:
+        """Nobody watches word by word: what a child says is shown when it is done."""
+
+    # --- what is kept
+
+    def _keep(self, said: Sequence[Said], messages: Sequence[PromptMessage]) -> None:
+        """What is new to us in the child's conversation: results of its own tools, words of ours that it passes on."""
+        for raw, message in zip(said, messages, strict=True):
+            if message.role is Role.TOOL:
+                self._keep_result(message.tool_call_id, message.text, is_error=raw.is_error)
+            elif message.role is Role.USER and message.text not in self._told:
+                self._told.add(message.text)
+                self._note(Role.USER, message.text, kind=EntryKind.NOTE)
+
+    def _keep_result(self, call_id: str, text: CleanText, *, is_error: bool) -> None:
+        """Once for each call of the model's last answer."""
+        if call_id in self._open_calls:
+            del self._open_calls[call_id]
+            self._note(Role.TOOL, text, call_id=call_id, is_error=is_error)
+
+    def _note(
+        self,
+        role: Role,
+        text: CleanText,
+        *,
+        kind: EntryKind = EntryKind.MESSAGE,
+        calls: tuple[KeptCall, ...] = (),
+        call_id: str = "",
+        is_error: bool = False,
+        usage: tuple[Usage, ...] = (),
+    ) -> None:
+        """With `usage` it is charged, too: to whom the child belongs, and to what several may take together."""
+        if self._allotment is not None:
+            for call in usage:
+                self._allotment.take(call.prompt_tokens + call.completion_tokens, call.cost_usd)
+        self._transcript.note(
+            Entry(
+                role,
+                text,
+                kind=kind,
+                tool_calls=calls,
+                tool_call_id=call_id,
+                is_error=is_error,
+                turn_id=self._assignment.context.turn_id,
+                created_at_ms=self._now_ms(),
+            ),
+            usage=usage,
+            doing=self._under_way.now,
+        )
+
+    def _now_ms(self) -> int:
+        return self._services.clock.now_ms()
+
+
+def _not_run(calls: Sequence[Call]) -> tuple[ToolOutcome, ...]:
+    return tuple(ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
+
+
+class ChildRunner:
+    """Carries out orders: for each a process, and a host for it. `workspaces` are those of the file tools."""
+
+    def __init__(
+        self,
+        services: ParentServices,
+        supervise: Callable[[ChildOrder, Host], Awaitable[ChildEnding]],
+        workspaces: Workspaces,
+    ) -> None:
+        self._services = services
+        self._supervise = supervise
+        self._workspaces = workspaces
+
+    async def carry_out(self, run: SubagentRun) -> ChildEnding:
+        """Run one child, from the start of its process to its end."""
+        tools, assignment = self._services.tools, run.assignment
+        specs = tools.specs_for(assignment.context)
+        place = placed(tuple(spec.name for spec in specs), partial(tools.permission, assignment.context))
+        host = ChildHost(run.task.prompt, assignment, self._services, run.transcript, local=place.here)
+        offered = tuple(
+            OfferedTool(spec.name, spec.description, spec.schema, spec.name in place.here) for spec in specs
+        )
+        workspace = await asyncio.to_thread(self._workspaces.of, assignment.context.key) if place.here else None
+        home, share = (workspace.files.parent, workspace.share) if workspace is not None else (None, None)
+        order = ChildOrder(_init(run, offered), home, place.writes, assignment.limit_s, share)
+        return await self._supervise(order, host)
+
+
+def _init(run: SubagentRun, tools: tuple[OfferedTool, ...]) -> Init:
+    """Where its home is and what confines it, the supervisor adds."""
+    sub_type = run.assignment.sub_type
+    return Init(
+        task_id=run.task.id,
+        workspace="",
+        rounds_max=sub_type.rounds_max,
+        limits=Limits(),
+        confinement="",
+        sub_type=sub_type.name,
+        system=sub_type.prompt,
+        messages=(Said(Role.USER, run.task.prompt),),
+        tools=tools,
+        wrap_up=PROMPTS.wrap_up,
+    )

@@ -1,0 +1,123 @@
+"""The loop of a child: rounds of model and tools until there is an answer. Pure: it is told what came back, and says
+what to ask next.
+
+After `rounds_max` rounds of tools one more call, without tools, asks for a wrap-up. A prompt that is too long loses its
+old tool results, the newest last; when there is nothing left to lose, that is the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import count
+
+from agent.compacting.standing_in import stand_in
+from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
+from agent.subagents.protocol import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
+from agent.tools.outputs import failure_note
+from gateway.contracts.reasons import Reason
+
+
+class Rounds:
+    """One conversation between a child's model and its tools.
+
+    Ask `next_call`, tell `answered`, run the calls it returns, tell `returned`, as long as `ending` is None.
+    """
+
+    def __init__(self, init: Init) -> None:
+        self._system = init.system
+        self._messages = list(init.messages)
+        self._tools = tuple(tool.name for tool in init.tools)
+        self._left = init.rounds_max
+        self._wrap_up = init.wrap_up
+        self._asked = 0
+        self._spent = Done(success=False, response="", tokens_in=0, tokens_out=0, cost_usd=0.0, duration_ms=0)
+        self.ending: Done | Failed | None = None
+        """How it ended (without how long it took); None: it goes on."""
+
+    def next_call(self) -> ModelCall:
+        """What the model is asked now."""
+        self._asked += 1
+        return ModelCall(f"m{self._asked}", tuple(self._messages), self._offered, self._system)
+
+    def answered(self, result: ModelResult) -> tuple[Call, ...]:
+        """Take the model's answer; returns the calls to run, each with an id of its own."""
+        self._spent = replace(
+            self._spent,
+            tokens_in=self._spent.tokens_in + result.tokens_in,
+            tokens_out=self._spent.tokens_out + result.tokens_out,
+            cost_usd=self._spent.cost_usd + result.cost_usd,
+        )
+        if result.is_too_long and self._lose_old_results():
+            return ()
+        if result.error or result.is_too_long:
+            self.ending = Failed(result.error or Reason.PROMPT_TOO_LONG)
+            return ()
+        calls = told_apart(result.calls) if self._offered else ()
+        self._messages.append(Said("assistant", result.text, calls))
+        if not calls:
+            self.ending = replace(self._spent, success=bool(result.text.strip()), response=result.text)
+        return calls
+
+    def returned(self, calls: Sequence[Call], outcomes: Sequence[ToolOutcome]) -> None:
+        """Take what the calls of a round came to, in their order."""
+        if not calls:
+            return
+        self._messages += [Said("tool", each.text, call_id=each.id, is_error=each.is_error) for each in outcomes]
+        failures = [
+            (call.name, _in_short(outcome.text))
+            for call, outcome in zip(calls, outcomes, strict=True)
+            if outcome.is_error
+        ]
+        if failures:
+            self._tell(failure_note(failures))
+        self._left -= 1
+        if self._left == 0 and self._wrap_up:
+            self._tell(self._wrap_up)
+
+    @property
+    def _offered(self) -> tuple[str, ...]:
+        return self._tools if self._left > 0 else ()
+
+    def _tell(self, text: str) -> None:
+        """Say something in the role of the user; neighbours are one message, as providers expect."""
+        if self._messages and self._messages[-1].role == "user":
+            text = f"{self._messages.pop().text}\n\n{text}"
+        self._messages.append(Said("user", text))
+
+    def _lose_old_results(self) -> bool:
+        """False when there is nothing left that could be lost."""
+        for kept in (OUTPUTS_KEPT, 0):
+            lighter = _without_results(self._messages, kept)
+            if lighter != self._messages:
+                self._messages = lighter
+                return True
+        return False
+
+
+def _without_results(messages: Sequence[Said], kept: int) -> list[Said]:
+    """The messages with the long results of tools, but for the newest `kept`, pruned."""
+    results = [at for at, said in enumerate(messages) if said.role == "tool"]
+    old = frozenset(results[: max(len(results) - kept, 0)])
+    return [
+        replace(said, text=stand_in(said.text)) if at in old and len(said.text) > PRUNED_FROM_CHARS else said
+        for at, said in enumerate(messages)
+    ]
+
+
+def told_apart(calls: Iterable[Call]) -> tuple[Call, ...]:
+    """The calls of a round, each with an id that no other has: some models give none, or the same to all."""
+    taken: set[str] = set()
+    apart = []
+    for call in calls:
+        names = (f"{call.id or 'call'}-{number}" for number in count(2))
+        own = call.id if call.id and call.id not in taken else next(name for name in names if name not in taken)
+        taken.add(own)
+        apart.append(replace(call, id=own))
+    return tuple(apart)
+
+
+def _in_short(text: str) -> str:
+    """What is longer is not quoted: nobody has looked through it yet, and a cut could go through a secret."""
+    line = " ".join(text.split()) if len(text) <= NOTE_CHARS_MAX else ""
+    return line or "see above"

@@ -1,0 +1,381 @@
+"""The sub-agents of this process: what is ordered, each run from its order to its end, what is written down of it.
+
+A run is in the registry while it works. Four things end it: its own end, its parent's end (`Dispatcher`), its person's
+word (`SubagentStopper`: /stop, /new, /undo, /forget), and rights that its person no longer has (`Rights`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final, Protocol
+
+import structlog
+
+from agent.limits import (
+    COMMIT_PATIENCE_S,
+    STOP_LOOK_S,
+    STOP_SUBAGENTS_S,
+    SUBAGENT_ALIVE_EVERY_S,
+    SUBAGENT_ALIVE_S,
+    SUBAGENT_LOOK_EVERY_S,
+    SUBAGENT_RIGHTS_EVERY_S,
+)
+from agent.people import People
+from agent.running.insisting import insist
+from agent.subagents.catalog import SubType
+from agent.subagents.supervisor import ChildEnding
+from agent.tools.tool import ToolContext
+from gateway.contracts.access import least_of
+from gateway.contracts.entries import Entry, Session, Usage, UsagePurpose
+from gateway.contracts.errors import BusError, StoreError, ToolError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.reasons import NoSubAgent, Reason
+from gateway.contracts.subagents import Doing, SubTask, WakeAddress
+from gateway.words import ENGLISH, Words
+from gateway.words.reasons import instead_of, refused
+
+_NOTHING: Final = own_words("")
+
+
+@dataclass(frozen=True, slots=True)
+class SubOrder:
+    """One sub-agent to be started. `label`: a few words for people ("" : made of the prompt); `limit_s`: its wall
+    clock, None for the configured one (which is also the most it may be); `purpose`: what its model calls are charged
+    as; `form`: how its answer has to look, said behind what its type is told."""
+
+    sub_type: str
+    prompt: CleanText
+    label: CleanText = _NOTHING
+    limit_s: float | None = None
+    purpose: UsagePurpose = UsagePurpose.SUBAGENT
+    form: CleanText = _NOTHING
+
+
+class OrderRefused(ToolError):
+    """No sub-agent is to be had. The message tells a model why, and what it may do instead."""
+
+    def __init__(self, refusal: NoSubAgent, **values: str | int) -> None:
+        """`values` are what the words of this refusal name."""
+        super().__init__(f"{refused(refusal, ENGLISH, values)}: {instead_of(refusal)}")
+        self.refusal = refusal
+        self._values = values
+
+    def said(self, words: Words) -> str:
+        """Why, as a clause for people."""
+        return refused(self.refusal, words, self._values)
+
+
+class Dispatcher(Protocol):
+    """Starts sub-agents for whoever calls from `context`. Raises `Refused` for an order that cannot be carried out
+    (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
+
+    async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
+        """Carry it out and return it as it ended. Waits while too many are live. Cancelling kills it."""
+        ...
+
+    async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
+        """The same in the background: returned at once, queued or running."""
+        ...
+
+
+_log = structlog.get_logger(__name__)
+
+
+class TranscriptWriter:
+    """Writes what one child says, costs and does, in order; nothing waits for the database, nothing is lost.
+
+    A database that goes away in the middle of a write has it or has it not. So entries have numbers here already, and
+    each model call is written with the entry of its answer: what is written again is known by its numbers.
+    """
+
+    def __init__(self, book: SubTaskBook, task_id: str) -> None:
+        self._book = book
+        self._task_id = task_id
+        self._numbers = count(1)
+        self._entries: list[Entry] = []
+        self._usage: list[Usage] = []
+        self._doing: Doing | None = None
+        self._shown: Doing | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def note(self, entry: Entry, *, usage: Sequence[Usage] = (), doing: Doing) -> None:
+        """Have this written behind what was noted before, and with it what the child does now."""
+        self._entries.append(replace(entry, seq=next(self._numbers)))
+        self._usage += usage
+        self._doing = doing
+        self._begin()
+
+    def show(self, doing: Doing) -> None:
+        """Have only this written: where nothing is said for a while."""
+        self._doing = doing
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
+
+    async def finish(self) -> None:
+        """Return when everything is written. Whoever stops waiting stops no writing."""
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    async def _write(self) -> None:
+        while self._entries or self._doing != self._shown:
+            entries, usage, doing = tuple(self._entries), tuple(self._usage), self._doing
+            self._entries.clear()
+            self._usage.clear()
+            self._shown = doing
+            try:
+                await insist(
+                    lambda: self._book.record(self._task_id, entries=entries, usage=usage, doing=doing),  # noqa: B023 - called at once
+                    for_s=COMMIT_PATIENCE_S,
+                )
+            except StoreError as error:
+                _log.error("subagent.not_recorded", task=self._task_id, calls=len(usage), reason=str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Who a child is and at whose cost: its type, its model, what its calls are charged as, the context in which its
+    tools run, and how long it may live."""
+
+    sub_type: SubType
+    model: str
+    purpose: UsagePurpose
+    context: ToolContext
+    limit_s: float
+
+
+class SubagentRun:
+    """One sub-agent from its order to its end."""
+
+    def __init__(
+        self,
+        task: SubTask,
+        assignment: Assignment,
+        transcript: TranscriptWriter,
+        *,
+        wake: WakeAddress | None = None,
+        fence: int = 0,
+    ) -> None:
+        """`wake` says who is woken when it is over; None: nobody. `fence` is that of the run that asked for it; 0: a
+        sub-agent did."""
+        self.task = task
+        self.assignment = assignment
+        self.wake = wake
+        self.fence = fence
+        self.transcript = transcript
+        self.opened: asyncio.Future[SubTask] = asyncio.get_running_loop().create_future()
+        """Its row, once it is in the database."""
+        self.gone = asyncio.Event()
+        """Set when nothing of it runs any more. What is left is to write it down."""
+        self.written = asyncio.Event()
+        """Set when that is done."""
+        self.ended: SubTask | None = None
+        """How it ended, as it is written down; None before, and where nothing of it is kept any more."""
+        self.reason: Reason | None = None
+        """Why it was told to end; None: it was not."""
+        self._work: asyncio.Task[ChildEnding] | None = None
+
+    @property
+    def has_row(self) -> bool:
+        """True once its row was written; it may have been erased since."""
+        return self.opened.done() and self.opened.exception() is None
+
+    @property
+    def is_ended(self) -> bool:
+        """True when it was told to end."""
+        return self.reason is not None
+
+    def begin(self, work: asyncio.Task[ChildEnding]) -> None:
+        """`work` is what ends when the life is ended."""
+        self._work = work
+        if self.is_ended:
+            work.cancel()
+
+    def end(self, reason: Reason) -> None:
+        """End it, now. The first reason counts; too late once it is gone."""
+        if not self.is_ended and not self.gone.is_set():
+            self.reason = reason
+            if self._work is not None:
+                self._work.cancel()
+            else:
+                self.gone.set()
+
+
+class RunRegistry:
+    """All of them, by the ids of their tasks."""
+
+    def __init__(self, worker_id: str, book: SubTaskBook, clock: Clock) -> None:
+        self.worker_id = worker_id
+        self._book = book
+        self._clock = clock
+        self._runs: dict[str, SubagentRun] = {}
+        self._any = asyncio.Event()
+        self._alive_until_s = -math.inf
+
+    def add(self, run: SubagentRun) -> None:
+        """It lives from now on."""
+        self._runs[run.task.id] = run
+        self._any.set()
+
+    def remove(self, run: SubagentRun) -> None:
+        """It is over, and written down."""
+        self._runs.pop(run.task.id, None)
+        if not self._runs:
+            self._any.clear()
+
+    async def some(self) -> None:
+        """Return when there are some."""
+        await self._any.wait()
+
+    def of(self, task_id: str) -> SubagentRun | None:
+        """The life of this task, if it lives here."""
+        return self._runs.get(task_id)
+
+    def end(self, task_id: str, reason: Reason) -> None:
+        """End the life of this task, if it lives here."""
+        if (run := self._runs.get(task_id)) is not None:
+            run.end(reason)
+
+    def below(self, task_id: str) -> Sequence[SubagentRun]:
+        """Those that work for this task directly."""
+        return [run for run in self._runs.values() if run.task.parent_task_id == task_id]
+
+    def of_session(self, session_id: str) -> Sequence[SubagentRun]:
+        """Those that work for this session directly."""
+        return [run for run in self._runs.values() if run.task.parent_session_id == session_id]
+
+    def __iter__(self) -> Iterator[SubagentRun]:
+        return iter(list(self._runs.values()))
+
+    # --- what is said of them
+
+    @property
+    def alive_until_ms(self) -> int:
+        """Up to when a task that starts now counts as alive."""
+        return self._clock.now_ms() + int(SUBAGENT_ALIVE_S * 1000)
+
+    async def keep(self) -> None:
+        """Until cancelled: say that they live, and end those that nobody wants any more, wherever that was said."""
+        while True:
+            await self.some()
+            try:
+                await self._look()
+            except StoreError as error:
+                _log.warning("subagents.not_kept", reason=str(error))
+            await asyncio.sleep(SUBAGENT_LOOK_EVERY_S)
+
+    async def permit(self, task_id: str) -> None:
+        """`agent.model.client.Permit` of one that outlives its turn: it may go on while it was not ended and nobody can
+        have found it lost. In a process that was paused for longer it waits for the next look, which knows."""
+        while (run := self._runs.get(task_id)) and not run.is_ended:
+            if self._clock.monotonic_s() < self._alive_until_s:
+                return
+            await asyncio.sleep(SUBAGENT_LOOK_EVERY_S)
+        raise asyncio.CancelledError
+
+    async def _look(self) -> None:
+        """That they live is said first, and counts once those are ended that were found lost before it was heard."""
+        now_s = self._clock.monotonic_s()
+        is_due = now_s >= self._alive_until_s - SUBAGENT_ALIVE_S + SUBAGENT_ALIVE_EVERY_S
+        if is_due:
+            await self._book.keep_alive(self.worker_id, alive_until_ms=self.alive_until_ms)
+        await self._end_unwanted()
+        if is_due:
+            self._alive_until_s = now_s + SUBAGENT_ALIVE_S
+
+    async def _end_unwanted(self) -> None:
+        known = [run for run in self if run.has_row]
+        unwanted = await self._book.unwanted([run.task.id for run in known]) if known else ()
+        for run in known:
+            if run.task.id in unwanted:
+                run.end(Reason.CANCELLED)
+
+
+class Rights:
+    """Whether a sub-agent may go on: as long as its person might still ask for what it does.
+
+    Intake takes no words of people who were blocked, have a lesser role or whose place was closed. What works for them
+    already is ended by the process that runs it, within a second, also while it waits; before each call of its own it
+    is asked, too. As with everything that somebody cancelled, nobody is told.
+    """
+
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    async def hold(self, context: ToolContext) -> bool:
+        """Return False once the person was blocked, may not speak there any more, or has a lesser role than then."""
+        person = context.asked_by or context.owner
+        if not await self._people.is_admitted(person, context.key.place or context.place_ids):
+            return False
+        return least_of((context.role, await self._people.role_of(person))) is context.role
+
+    async def enforce(self, registry: RunRegistry) -> None:
+        """End what may not go on in this process, until cancelled."""
+        while True:
+            await registry.some()
+            try:
+                for run in registry:
+                    if not await self.hold(run.assignment.context):
+                        _log.info("subagent.not_allowed", task_id=run.task.id)
+                        run.end(Reason.NOT_ALLOWED)
+            except (BusError, StoreError) as error:
+                _log.warning("subagents.rights_unknown", reason=str(error))
+            await asyncio.sleep(SUBAGENT_RIGHTS_EVERY_S)
+
+
+class SubagentStopper:
+    """Asks for the end of sub-agents; what is over after that wakes nobody."""
+
+    def __init__(self, book: SubTaskBook, clock: Clock) -> None:
+        self._book = book
+        self._clock = clock
+
+    async def ask(self, key: SessionKey) -> int:
+        """All that work for `key` are to end, and nobody waits for them any more. How many there are. To be repeated
+        until none is left, it does no harm."""
+        return await insist(lambda: self._book.want_cancelled(key))
+
+    async def end(self, key: SessionKey) -> int:
+        """The same; returns when nothing of them runs any more, or a moment later."""
+        live = await self.ask(key)
+        await self._until_gone(live, lambda: self.ask(key))
+        return live
+
+    async def end_all(self, keys: Sequence[SessionKey]) -> None:
+        """The same for several lanes at once."""
+
+        async def ask() -> int:
+            return sum([await self.ask(key) for key in keys])
+
+        await self._until_gone(await ask(), ask)
+
+    async def ended_since(self, key: SessionKey, since_ms: int) -> int:
+        """How many were ended since then, with those that are about to: also those that went with their turn before
+        anybody could ask."""
+        return await insist(lambda: self._book.count_ended(key, since_ms=since_ms))
+
+    async def end_since(self, session: Session, since_ms: int) -> int:
+        """Those that were started in this conversation since then: what they were started for is taken back. How many
+        of them, and of those below them, were live."""
+        tasks = await self._book.tasks_of_session(session.id)
+        ids = [task.id for task in tasks if task.created_at_ms >= since_ms]
+        if not ids:
+            return 0
+        live = await self._book.want_cancelled(session.key, task_ids=ids)
+        await self._until_gone(live, lambda: self._book.want_cancelled(session.key, task_ids=ids))
+        await self._book.collect(ids)
+        return live
+
+    async def _until_gone(self, live: int, ask: Callable[[], Awaitable[int]]) -> None:
+        until_s = self._clock.monotonic_s() + STOP_SUBAGENTS_S
+        while live and self._clock.monotonic_s() < until_s:
+            await asyncio.sleep(STOP_LOOK_S)
+            live = await ask()

@@ -1,0 +1,300 @@
+"""The ladder of confinements: bubblewrap, else Landlock, else a plain process that says so.
+
+Each rung is tried for real, once, when the agent starts; the best that works here holds all children.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import compileall
+import shutil
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+import structlog
+
+from agent.limits import SANDBOX_PROBE_S
+from agent.subagents.confinement import PACKAGES, ROOT, Confinement, readable_places
+from agent.tools.execution import bubblewrap, landlock
+from agent.tools.execution.bubblewrap import OPTIONS
+from agent.tools.execution.families import Family, Namespace
+from agent.tools.execution.reaping import undisturbed
+from agent.tools.files.workspace import parts_of
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.reasons import Code, Reason
+
+HOME_INSIDE: Final = "/conversation"
+"""Where a child in bubblewrap finds the folder of its conversation."""
+
+ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "PATH": "/usr/bin:/bin",
+        "HOME": "/",
+        "LANG": "C.UTF-8",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+)
+"""All that a child finds in its environment. The safe path: no module of a workspace is ours."""
+
+_LIBRARIES: Final = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib")
+_OF_PYTHON: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
+_CACHE: Final = "/etc/ld.so.cache"
+_SIGNALLED: Final = 128
+"""What bubblewrap, as a shell does, adds to the signal that ended the process inside."""
+
+
+class SandboxedProcess(Protocol):
+    """A child's process in its sandbox."""
+
+    @property
+    def process(self) -> Process: ...
+
+    @property
+    def confinement(self) -> Confinement: ...
+
+    @property
+    def has_to_confine_itself(self) -> bool:
+        """True where a child that does not do its part must not go on."""
+        ...
+
+    def cause(self) -> Code | None:
+        """How it ended: `exit_3`, `killed_by_signal_9`; None while it runs."""
+        ...
+
+    async def kill(self) -> bool:
+        """End it and all that it started; True when everything is reaped. To be let run to its end."""
+        ...
+
+
+class Sandbox(Protocol):
+    """One way to hold children."""
+
+    @property
+    def confinement(self) -> Confinement:
+        """What holds them."""
+        ...
+
+    def home_inside(self, home: Path | None) -> str:
+        """Where the child finds its home, "" for none."""
+        ...
+
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
+        """Start a child with pipes for everything. Raises `OSError`."""
+        ...
+
+
+class BubblewrapSandbox:
+    """Namespaces: inside there is Python, our two packages, and the home of one conversation."""
+
+    confinement = Confinement.BUBBLEWRAP
+
+    def __init__(self, bwrap: str, options: Sequence[str], *, python: Sequence[Path], hidden: Sequence[Path]) -> None:
+        """`python` are the prefixes of the interpreter; of what is `hidden` nothing is seen but the one home."""
+        self._bwrap = bwrap
+        self._options = tuple(options)
+        self._python = tuple(python)
+        self._hidden = tuple(hidden)
+
+    def home_inside(self, home: Path | None) -> str:
+        return HOME_INSIDE if home is not None else ""
+
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
+        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(ENVIRONMENT)]
+        arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
+        arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
+        if home is not None:
+            for part in parts_of(home):
+                arguments += ["--bind" if writes else "--ro-bind", str(part), f"{HOME_INSIDE}/{part.name}"]
+        arguments += ["--chdir", "/", *bubblewrap.SEALED]
+        return _InNamespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
+
+
+class BareSandbox:
+    """No namespace: an empty environment, a group of its own, and what the child gives up by itself."""
+
+    def __init__(self, confinement: Confinement) -> None:
+        self.confinement = confinement
+
+    def home_inside(self, home: Path | None) -> str:
+        return str(home) if home is not None else ""
+
+    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
+        del home, writes  # its own affair
+        family = await Family.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
+        return _Alone(family, self.confinement)
+
+
+class _InNamespace:
+    confinement = Confinement.BUBBLEWRAP
+    has_to_confine_itself = False
+
+    def __init__(self, namespace: Namespace) -> None:
+        self.process = namespace.process
+        self.kill = namespace.kill
+
+    def cause(self) -> Code | None:
+        code = self.process.returncode
+        return _cause(_SIGNALLED - code if code is not None and code > _SIGNALLED else code)
+
+
+class _Alone:
+    def __init__(self, family: Family, confinement: Confinement) -> None:
+        self.process = family.process
+        self.kill = family.kill
+        self.confinement = confinement
+        self.has_to_confine_itself = confinement is Confinement.LANDLOCK
+
+    def cause(self) -> Code | None:
+        return _cause(self.process.returncode)
+
+
+def _cause(code: int | None) -> Code | None:
+    if code is None:
+        return None
+    return Reason.EXITED.of(code) if code >= 0 else Reason.KILLED.of(-code)
+
+
+def _seen(python: Iterable[Path]) -> set[Path]:
+    """What has to be there for Python to run us."""
+    named = {prefix / name for prefix in python for name in _OF_PYTHON}
+    return {place for place in {*named, *map(Path, _LIBRARIES), *PACKAGES} if place.exists()}
+
+
+def _views(seen: Iterable[Path], hidden: Iterable[Path]) -> list[str]:
+    """The arguments that show and hide, outer places before inner ones: whatever lies in whatever, what was said of
+    the innermost holds. What is hidden and lies in nothing that is seen is not there anyway."""
+    folders = [place.resolve() for place in hidden if place.is_dir()]
+    covers = {
+        place / folder.relative_to(place.resolve())
+        for place in seen
+        for folder in folders
+        if folder.is_relative_to(place.resolve())
+    }
+    steps: list[tuple[Path, tuple[str, ...]]] = [(place, ("--ro-bind", str(place), str(place))) for place in seen]
+    steps += [(place, ("--tmpfs", str(place))) for place in covers]
+    ordered = [word for _, step in sorted(steps, key=lambda step: len(step[0].parts)) for word in step]
+    return ordered + [word for place in covers for word in ("--remount-ro", str(place))]
+
+
+AUTO: Final = "auto"
+
+_log = structlog.get_logger(__name__)
+
+_LOOK: Final = """
+import json, socket, sys, agent.subagents.protocol
+from agent.subagents.confinement import confine_this_process
+held = confine_this_process(None, False, sys.argv[1])
+try:
+    socket.socket(socket.AF_UNIX)
+except OSError:
+    print(held, "filtered")
+else:
+    print(held, "open")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a trial has shown; `complaint` is "" for a sandbox that works."""
+
+    complaint: str = ""
+    is_filtered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A sandbox that works here, and what an operator should know that it does not hold ("" for nothing)."""
+
+    sandbox: Sandbox
+    not_held: str
+
+
+async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Sandbox:
+    """`choose`, for whoever puts children into it: what was chosen is logged."""
+    choice = await choose(wanted, hidden=hidden)
+    log = _log.warning if choice.not_held else _log.info
+    log("subagents.confinement", confinement=choice.sandbox.confinement, not_held=choice.not_held)
+    return choice.sandbox
+
+
+async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Choice:
+    """The best sandbox that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
+    when an insisted one cannot be had."""
+    # No child may keep what it compiles: it would do so again at each start.
+    await asyncio.to_thread(compileall.compile_dir, ROOT / "agent", quiet=2)
+    complaint = "it is not there, or shows what has to be hidden"
+    for sandbox in _candidates(hidden):
+        if wanted not in (AUTO, sandbox.confinement):
+            continue
+        seen = await _tried(sandbox)
+        if not seen.complaint:
+            return Choice(sandbox, _not_held(sandbox, is_filtered=seen.is_filtered))
+        complaint = " ".join(seen.complaint.split())
+        _log.info("subagents.confinement_refused", confinement=sandbox.confinement, complaint=complaint)
+    raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here ({complaint}): set it to "auto"')
+
+
+def _not_held(sandbox: Sandbox, *, is_filtered: bool) -> str:
+    """What the operator should know about it, "" for nothing."""
+    rest = "" if is_filtered else "; it may start processes, use the network and signal what runs as this user"
+    match sandbox.confinement:
+        case Confinement.BUBBLEWRAP:
+            return ""
+        case Confinement.LANDLOCK:
+            return f"a child may ask whether a file exists, how large it is and of when{rest}"
+        case Confinement.PLAIN:
+            return f"a child may open what this process may open: only our own code keeps it from files{rest}"
+
+
+def _candidates(hidden: Sequence[Path]) -> Iterator[Sandbox]:
+    bwrap = shutil.which("bwrap")
+    if bwrap is not None:
+        for options in OPTIONS:
+            yield BubblewrapSandbox(bwrap, options, python=python_prefixes(), hidden=hidden)
+    if landlock.version() and not _is_in_sight(hidden):
+        yield BareSandbox(Confinement.LANDLOCK)
+    yield BareSandbox(Confinement.PLAIN)
+
+
+def _is_in_sight(hidden: Sequence[Path]) -> bool:
+    """True where what must not be seen lies in what Landlock would have to show."""
+    shown = readable_places(None)
+    return any(folder.resolve().is_relative_to(place) for folder in hidden for place in shown)
+
+
+def python_prefixes() -> list[Path]:
+    """Where this interpreter stands, under every name that leads to it."""
+    named = {Path(sys.prefix), Path(sys.base_prefix)}
+    executable = Path(sys.executable)
+    while executable.is_symlink():
+        executable = executable.parent / executable.readlink()
+        named.add(executable.parent.parent)
+    return sorted({*named, *(place.resolve() for place in named)})
+
+
+async def _tried(sandbox: Sandbox) -> _Seen:
+    """Whether Python runs in it, finds what it needs, and is held."""
+    try:
+        held = await sandbox.start((sys.executable, "-c", _LOOK, sandbox.confinement), None, writes=False)
+    except OSError as error:
+        return _Seen(type(error).__name__)
+    try:
+        async with asyncio.timeout(SANDBOX_PROBE_S):
+            output, errors = await held.process.communicate()
+    except TimeoutError:
+        return _Seen("it did not answer")
+    finally:
+        await undisturbed(held.kill)
+    match output.decode(errors="replace").split():
+        case [sandbox.confinement, word]:
+            return _Seen(is_filtered=word == "filtered")
+        case _:
+            return _Seen((errors or output).decode(errors="replace")[-300:] or "it said nothing")

@@ -1,0 +1,242 @@
+"""What people see in a chat of sub-agents at work: one quiet message of a turn, with a line for each, edited in place.
+
+    some are asked for ──▶ a moment to gather ──▶ one message, silent ──▶ edited as they go on ──▶ … ──▶ all are over
+
+The text follows from the tasks of the turn (`status_text`). It is committed and published like any reply, not more
+often than its `Cadence` says, and nobody waits for it. Sub-agents in the background, which outlive their turn, have a
+message of their own. The first wording is said only while somebody is at work, so that nothing of what a turn waited
+for comes after its answer. Ids follow from turn and wording: saying a thing again says it once, and a process that
+finds a turn of another one goes on with its message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Final
+
+import structlog
+
+from agent.limits import (
+    STATUS_EVERY_S,
+    STATUS_GATHER_S,
+    STATUS_INSIST_S,
+    STATUS_LINES_MAX,
+    STATUS_TURNS_MAX,
+    STATUS_WAITS_AFTER_S,
+)
+from agent.running.background import Background
+from agent.running.insisting import insist
+from agent.subagents.texts import StatusText, heading, heading_of, status_text
+from gateway.contracts.errors import BusUnavailable, StoreUnavailable
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
+from gateway.contracts.ports import Clock, LaneBus, Scrubber, SpanSink, Store
+from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.telemetry.spans import subagent_span
+from gateway.words import words_for
+
+_log = structlog.get_logger(__name__)
+_STEP_BYTES: Final = 6  # of a wording, to tell it from the few others of one message
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """Sub-agents that are asked for within `gather_s` are told of together; then a message changes once in `every_s`.
+    Who waits for `waits_after_s` is said to wait."""
+
+    gather_s: float = STATUS_GATHER_S
+    every_s: float = STATUS_EVERY_S
+    waits_after_s: float = STATUS_WAITS_AFTER_S
+
+
+USUAL_CADENCE: Final = Cadence()
+
+
+@dataclass(slots=True)
+class _Message:
+    """The sub-agents of one turn and mode, by id, in the order in which they were asked for, and what is shown of them.
+
+    `first` is the reply that opened it, or is going to: None while nobody knows an address. `said` is the wording
+    that stands there, None before there is any."""
+
+    id: str
+    turn_id: str
+    mode: TaskMode
+    first: Reply | None = None
+    said: str | None = None
+    heading: str = ""
+    is_found: bool = False
+    tasks: dict[str, SubTask] = field(default_factory=dict)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    showing: asyncio.Task[None] | None = None
+
+    def learn(self, task: SubTask) -> None:
+        """How it stands; what is over stays so."""
+        known = self.tasks.get(task.id)
+        if known is None or not known.state.is_over:
+            self.tasks[task.id] = task
+
+
+class StatusLines:
+    """The status lines of one process. Nothing here raises, and nothing waits for a platform."""
+
+    def __init__(
+        self,
+        store: Store,
+        lanes: LaneBus,
+        scrubber: Scrubber,
+        clock: Clock,
+        background: Background,
+        *,
+        is_on: bool = True,
+        cadence: Cadence = USUAL_CADENCE,
+    ) -> None:
+        self._store = store
+        self._lanes = lanes
+        self._scrubber = scrubber
+        self._clock = clock
+        self._background = background
+        self._is_on = is_on
+        self._cadence = cadence
+        self._messages: OrderedDict[str, _Message] = OrderedDict()
+
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
+        """It was asked for, or runs: to be told with it queued, and once more when it runs. A sub-agent of a sub-agent
+        has no line, nor has one whose turn has no address. `language` is that of who reads it; `person` is named above
+        the lines, where others read them too."""
+        if not self._has_line(task):
+            return
+        message = self._message(task)
+        if message.first is None and address is not None:
+            message.first = self._opening(message, task, address, language)
+            message.heading = heading(person, words_for(language))
+        self._tell(message, task)
+
+    def ended(self, task: SubTask) -> None:
+        """It is over, as `task` says. Also for one that another process had begun, and lost, or did not live to tell
+        of."""
+        if self._has_line(task):
+            self._tell(self._message(task), task)
+
+    def _has_line(self, task: SubTask) -> bool:
+        return self._is_on and task.depth == 1
+
+    def _message(self, task: SubTask) -> _Message:
+        id_ = _id(task)
+        message = self._messages.setdefault(id_, _Message(id_, task.turn_id, task.mode))
+        while len(self._messages) > STATUS_TURNS_MAX:
+            self._messages.popitem(last=False)
+        return message
+
+    def _opening(self, message: _Message, task: SubTask, address: ReplyAddress, language: str) -> Reply:
+        """Without its words. What outlives its turn is no part of it."""
+        return Reply(
+            id=message.id,
+            turn_id="" if message.mode is TaskMode.BACKGROUND else message.turn_id,
+            key=task.key,
+            address=address,
+            text=own_words(""),
+            kind=ReplyKind.STATUS,
+            created_at_ms=self._clock.now_ms(),
+            language=words_for(language).language.value,
+        )
+
+    def _tell(self, message: _Message, task: SubTask) -> None:
+        message.learn(task)
+        message.news.set()
+        if message.showing is None or message.showing.done():
+            message.showing = self._background.start(self._show(message))
+
+    async def _show(self, message: _Message) -> None:
+        """Until everything that there is to say is said."""
+        try:
+            if not message.is_found:
+                await self._find(message)
+            while message.first is not None:
+                message.news.clear()
+                told, text = self._told(message, message.first)
+                is_news = told.is_live if message.said is None else text != message.said
+                if is_news:
+                    await self._say(message, message.first, text)
+                    await asyncio.sleep(self._cadence.every_s)
+                elif told.grows_at_ms:
+                    await _until_set(message.news, within_s=(told.grows_at_ms - self._clock.now_ms()) / 1000)
+                else:
+                    return
+        except (BusUnavailable, StoreUnavailable) as error:
+            _log.warning("status.unsaid", message=message.id, reason=str(error))
+
+    async def _find(self, message: _Message) -> None:
+        """Go on where another process, or an earlier run of the turn, had to leave off."""
+        await asyncio.sleep(self._cadence.gather_s)
+        committed = await insist(lambda: self._store.committed_reply(message.id), for_s=STATUS_INSIST_S)
+        if committed is not None:
+            message.first, message.said, message.heading = committed, committed.text, heading_of(committed.text)
+            for task in await self._store.tasks.tasks_of_turn(message.turn_id):
+                if self._has_line(task) and task.mode is message.mode:
+                    message.learn(task)
+            _, text = self._told(message, committed)
+            if await self._store.committed_reply(_edit_id(committed, text)) is not None:
+                message.said = text
+        message.is_found = True
+
+    def _told(self, message: _Message, first: Reply) -> tuple[StatusText, CleanText]:
+        """What there is to say, and its words as they are shown."""
+        told = status_text(
+            sorted(message.tasks.values(), key=lambda task: (task.created_at_ms, task.id)),
+            words_for(first.language),
+            now_ms=self._clock.now_ms(),
+            waits_after_ms=round(self._cadence.waits_after_s * 1000),
+            own_max=STATUS_LINES_MAX,
+        )
+        text = f"{message.heading}\n{told.text}" if message.heading and told.text else told.text
+        return told, self._scrubber.for_chat(str(first.key)).scrub(text)
+
+    async def _say(self, message: _Message, first: Reply, text: CleanText) -> None:
+        reply = replace(first, text=text, created_at_ms=self._clock.now_ms())
+        if message.said is not None:
+            reply = replace(reply, id=_edit_id(first, text), amends=first.id)
+        await self._publish([reply])
+        message.said = text
+
+    async def _publish(self, replies: Sequence[Reply]) -> None:
+        await insist(lambda: self._store.put_outbox(replies), for_s=STATUS_INSIST_S)
+        await insist(lambda: self._lanes.republish(replies), for_s=STATUS_INSIST_S)
+
+
+async def _until_set(event: asyncio.Event, *, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(max(within_s, 0.0)):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+def _id(task: SubTask) -> str:
+    outlives = f":{task.mode.value}" if task.mode is TaskMode.BACKGROUND else ""
+    return f"{STATUS_PREFIX}{task.turn_id}{outlives}"
+
+
+def _edit_id(first: Reply, text: str) -> str:
+    return f"{first.id}:{blake2b(text.encode(), digest_size=_STEP_BYTES).hexdigest()}"
+
+
+class TracingWatch:
+    """`agent.subagents.dispatcher.Watch` that passes on what it hears."""
+
+    def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
+        self._inner = inner
+        self._spans = spans
+
+    def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
+        """Nothing to tell yet."""
+        self._inner.started(task, address, language, person=person)
+
+    def ended(self, task: SubTask) -> None:
+        """With what it cost and how it ended."""
+        self._spans.record(subagent_span(task))
+        self._inner.ended(task)

@@ -1,0 +1,520 @@
+"""One child process from its start to its end: heard, timed by its parent, killed with its group, reaped.
+
+Nothing here waits for a child's mercy: it is ended when it floods, grows, falls silent or takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Sequence, Set
+from contextlib import aclosing, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import structlog
+
+from agent.limits import (
+    SUBAGENT_CALLS_OPEN_MAX,
+    SUBAGENT_CANCEL_S,
+    SUBAGENT_ERRORS_BYTES_MAX,
+    SUBAGENT_FRAMES_WAITING_MAX,
+    SUBAGENT_HEARD_BYTES_MAX,
+    SUBAGENT_HEARD_FRAMES_MAX,
+    SUBAGENT_LAST_WORDS_S,
+    SUBAGENT_READY_S,
+    SUBAGENT_THREADS_MAX,
+    SUBAGENT_TREE_MAX,
+    SUBAGENT_UNREAD_MAX,
+    SUBAGENT_WATCH_EVERY_S,
+)
+from agent.running.deadlines import Deadline
+from agent.subagents.confinement import restrain_process
+from agent.subagents.protocol import (
+    PIECE_BYTES,
+    PROTOCOL,
+    Cancel,
+    Chunk,
+    Done,
+    Failed,
+    Frame,
+    FrameReader,
+    FrameTooLong,
+    Init,
+    Limits,
+    ModelCall,
+    ModelDelta,
+    ModelResult,
+    Ready,
+    ToChild,
+    ToolCall,
+    ToolOutcome,
+    Unread,
+    encoded,
+)
+from agent.subagents.sandbox import Sandbox, SandboxedProcess
+from agent.tools.allotment import AllotmentSpent
+from agent.tools.execution.output import Output
+from agent.tools.execution.processes import family, footprint
+from agent.tools.execution.reaping import reaped, undisturbed
+from agent.tools.execution.room import Room
+from agent.tools.files.quota import HOME_QUOTA, Share
+from gateway.contracts.errors import BudgetSpent
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.reasons import Code, Reason
+from gateway.contracts.subagents import TaskState
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.scrub.cutting import without_broken_start
+from gateway.words.reasons import own_code_of
+
+
+class Host(Protocol):
+    """What the parent does for one child. A child is believed nothing: each call is checked as its model's would be."""
+
+    def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
+        """Deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
+        (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
+        ...
+
+    async def tool(self, call: ToolCall) -> ToolOutcome:
+        """Run a tool of the parent; a failure is an outcome."""
+        ...
+
+    def heard(self, chunk: Chunk) -> None:
+        """The child said something on the way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOrder:
+    """`home` is the folder of the conversation (`files/`, `journal/`), None where the child has no file tool, and
+    `share` what it is among its owner's;
+    `writes`: it may change the files. `limit_s` is wall-clock time from the start of the process. Where the child
+    finds its home and whether it has to confine itself is for the supervisor to say: what `init` says is not sent."""
+
+    init: Init
+    home: Path | None
+    writes: bool
+    limit_s: float
+    share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnding:
+    """How it ended: `state` is one of those that are over, `reason` is None if it completed,
+    `response` what the child said last, raw. `ready_ms` is None when it never was."""
+
+    state: TaskState
+    reason: Reason | Code | None
+    response: str
+    confinement: str
+    duration_ms: int
+    ready_ms: int | None
+
+
+class Quota:
+    """Of one child. `room` is what it may write in, None for one that only reads."""
+
+    def __init__(self, pid: int, memory_bytes_max: int, room: Room | None) -> None:
+        self._pid = pid
+        self._memory_bytes_max = memory_bytes_max
+        self._room = room
+
+    async def excess(self) -> Reason | Code | None:
+        """What it has taken too much of; None for nothing."""
+        taken = footprint(self._pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
+        if taken.memory_bytes > self._memory_bytes_max:
+            return Reason.MEMORY.of(self._memory_bytes_max // 1024**2)
+        if taken.processes > SUBAGENT_TREE_MAX:
+            return Reason.PROCESSES.of(SUBAGENT_TREE_MAX)
+        if taken.threads > SUBAGENT_THREADS_MAX:
+            return Reason.THREADS.of(SUBAGENT_THREADS_MAX)
+        return Reason.WORKSPACE_FULL if self._room is not None and await self._room.complaint() else None
+
+
+class Spoken:
+    """The end of what was said since a model was asked last; until something is said again, of what was said before."""
+
+    def __init__(self, chars_max: int = SUBAGENT_KEPT_CHARS_MAX) -> None:
+        self._chars_max = chars_max
+        self._deltas: deque[str] = deque()
+        self._chars = 0
+        self._is_cut = False
+        self._begins_anew = False
+
+    def begin_anew(self) -> None:
+        """What is said from now on replaces what was said."""
+        self._begins_anew = True
+
+    def add(self, delta: str) -> None:
+        """Take the next piece."""
+        if self._begins_anew:
+            self._deltas.clear()
+            self._chars, self._is_cut, self._begins_anew = 0, False, False
+        self._deltas.append(delta)
+        self._chars += len(delta)
+        while self._chars - len(self._deltas[0]) >= self._chars_max:
+            dropped = self._deltas.popleft()
+            self._chars -= len(dropped)
+            self._is_cut = self._is_cut or bool(dropped)
+
+    def text(self) -> str:
+        """All of it, or its end, without what may be half of a secret."""
+        whole = "".join(self._deltas)
+        if self._is_cut or len(whole) > self._chars_max:
+            return without_broken_start(whole[-self._chars_max :])
+        return whole
+
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How it ended; `reason` is None if it completed, `response` is raw."""
+
+    state: TaskState
+    reason: Reason | Code | None = None
+    response: str = ""
+
+
+class Exchange:
+    """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
+    `share` what that is among its owner's, `age_s` tells how long ago its process was started."""
+
+    def __init__(
+        self,
+        held: SandboxedProcess,
+        host: Host,
+        init: Init,
+        home: Path | None,
+        age_s: Callable[[], float],
+        *,
+        share: Share | None = None,
+    ) -> None:
+        self._held = held
+        self._process = held.process
+        self._host = host
+        self._init = init
+        self._home = home
+        self._share = share
+        self._age_s = age_s
+        self._over: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
+        self._open_calls = asyncio.Semaphore(SUBAGENT_CALLS_OPEN_MAX)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: set[asyncio.Task[None]] = set()
+        self._unread = 0
+        self._spoken = Spoken()
+        self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
+        """What came on its standard error."""
+        self.ready: Ready | None = None
+        self.ready_ms: int | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True once the child's end is known."""
+        return self._over.done() and not self._over.cancelled()
+
+    @property
+    def has_completed(self) -> bool:
+        """True when it ended as it should."""
+        return self.is_over and not self._over.exception() and self._over.result().state is TaskState.COMPLETED
+
+    @property
+    def said(self) -> str:
+        """What it said last on the way."""
+        return self._spoken.text()
+
+    async def until_over(self) -> Verdict:
+        """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
+        self._outgoing.put_nowait(self._init)
+        hearing = self._do(self._hear())
+        self._listening = {hearing, self._do(self._drain())}
+        for work in (self._speak(), self._watch(), self._until_gone(hearing)):
+            self._do(work)
+        return await self._over
+
+    async def ask_to_end(self, reason: str, *, within_s: float) -> None:
+        """Let the child end its own way, if it reads and is quick."""
+        with suppress(asyncio.QueueFull):
+            self._outgoing.put_nowait(Cancel(reason))
+            await reaped(self._process, within_s=within_s)
+
+    def hang_up(self) -> None:
+        """Nothing more is said to it: a child of ours ends by itself then."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    async def close(self) -> None:
+        """For a child that was killed: nothing is done any more, and its pipes are read to their ends."""
+        await _ended(self._tasks - self._listening)
+        if self._listening:
+            await asyncio.wait(self._listening, timeout=SUBAGENT_LAST_WORDS_S)
+        await _ended(self._listening)
+        if self._over.done() and not self._over.cancelled():
+            self._over.exception()
+
+    # --- what goes on at the same time
+
+    async def _hear(self) -> None:
+        """To the end, also when nobody listens any more: a pipe that is full would never close."""
+        assert self._process.stdout is not None
+        reader, heard_bytes, heard_lines = FrameReader(), 0, 0
+        while piece := await self._process.stdout.read(PIECE_BYTES):
+            heard_bytes += len(piece)
+            heard_lines += piece.count(b"\n")
+            if heard_bytes > SUBAGENT_HEARD_BYTES_MAX:
+                self._fail(Reason.TOO_MANY_BYTES)
+            if heard_lines > SUBAGENT_HEARD_FRAMES_MAX:  # empty ones, too: they say nothing, and are work to read
+                self._fail(Reason.TOO_MANY_FRAMES)
+            await self._take_all(reader.feed(piece) if not self._over.done() else ())
+        await self._take_all(reader.end())
+
+    async def _take_all(self, frames: Iterable[Frame | Unread]) -> None:
+        for frame in frames:
+            if not self._over.done():
+                await self._take(frame)
+
+    async def _speak(self) -> None:
+        """The one writer. What nobody reads any more is thrown away, so that whoever answers can end."""
+        assert self._process.stdin is not None
+        reads = True
+        while True:
+            frame = await self._outgoing.get()
+            if reads:
+                try:
+                    self._process.stdin.write(encoded(frame))
+                    await self._process.stdin.drain()
+                except (OSError, RuntimeError):  # the pipe, or our end of it, is closed
+                    reads = False
+                except FrameTooLong:
+                    self._fail(Reason.FRAME_TOO_LONG)
+
+    async def _drain(self) -> None:
+        assert self._process.stderr is not None
+        while piece := await self._process.stderr.read(PIECE_BYTES):
+            self.errors.add(piece)
+
+    async def _watch(self) -> None:
+        """Is it ready in time, and does it stay as small as it has to?"""
+        room = await Room.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
+        quota = Quota(self._process.pid, self._init.limits.memory_bytes, room)
+        while self._process.returncode is None:
+            await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
+            if self.ready is None and self._age_s() > SUBAGENT_READY_S:
+                self._fail(Reason.NOT_READY)
+            if excess := await quota.excess():
+                self._fail(excess)
+
+    async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
+        """A process that has ended is heard to its end; one that is silent for good is not waited for."""
+        while not hearing.done() and self._process.returncode is None:
+            await asyncio.wait([hearing], timeout=SUBAGENT_WATCH_EVERY_S)
+        await asyncio.wait([hearing], timeout=SUBAGENT_LAST_WORDS_S)
+        await reaped(self._process, within_s=SUBAGENT_LAST_WORDS_S)
+        self._fail(self._held.cause() or Reason.SILENT)
+
+    async def _serve(self, call: ModelCall | ToolCall) -> None:
+        """Beside the others, as soon as one of them is over; until then nothing more is heard."""
+        await self._open_calls.acquire()
+        if self._over.done():
+            self._open_calls.release()
+        else:
+            self._do(self._answer(call))
+
+    async def _answer(self, call: ModelCall | ToolCall) -> None:
+        try:
+            if isinstance(call, ToolCall):
+                await self._outgoing.put(await self._host.tool(call))
+                return
+            answers = self._host.model(call)
+            async with aclosing(answers) if isinstance(answers, AsyncGenerator) else nullcontext():
+                async for frame in answers:
+                    await self._outgoing.put(frame)
+        finally:
+            self._open_calls.release()
+
+    # --- one frame
+
+    async def _take(self, frame: Frame | Unread) -> None:
+        """Of a child that has to confine itself and has not said that it did, nothing is taken."""
+        if self._held.has_to_confine_itself and self.ready is None and not isinstance(frame, Ready | Failed | Unread):
+            self._fail(Reason.NOT_CONFINED)
+        match frame:
+            case Ready():
+                self._greet(frame)
+            case Chunk():
+                self._spoken.add(frame.delta)
+                self._host.heard(frame)
+            case ModelCall():
+                self._spoken.begin_anew()
+                await self._serve(frame)
+            case ToolCall():
+                await self._serve(frame)
+            case Done():
+                state = TaskState.COMPLETED if frame.success else TaskState.FAILED
+                self._end(Verdict(state, None if frame.success else Reason.GAVE_UP, frame.response))
+            case Failed():
+                self._end(_own_account(frame, self.said))
+            case _:
+                self._pass_over(frame)
+
+    def _greet(self, ready: Ready) -> None:
+        if self.ready is not None:
+            return
+        self.ready = ready
+        self.ready_ms = round(1000 * self._age_s())
+        if ready.protocol != PROTOCOL:
+            self._fail(Reason.PROTOCOL.of(ready.protocol))
+        if self._held.has_to_confine_itself and ready.confinement != self._held.confinement:
+            self._fail(Reason.NOT_CONFINED)
+
+    def _pass_over(self, frame: Frame | Unread) -> None:
+        """Newer children may say what we do not know; who says nothing else is broken."""
+        self._unread += 1
+        reason = frame.reason if isinstance(frame, Unread) else "a frame that only parents send"
+        _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
+        if self._unread > SUBAGENT_UNREAD_MAX:
+            self._fail(Reason.NOT_UNDERSTOOD)
+
+    # --- the end
+
+    def _fail(self, reason: Reason | Code) -> None:
+        self._end(Verdict(TaskState.FAILED, reason, self.said))
+
+    def _end(self, verdict: Verdict) -> None:
+        if not self._over.done():
+            self._over.set_result(verdict)
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._settle)
+        return task
+
+    def _settle(self, task: asyncio.Task[None]) -> None:
+        """What the host raises ends it all, a cancellation of its own, too."""
+        self._tasks.discard(task)
+        if task.cancelled():
+            self._over.cancel()
+        elif (error := task.exception()) is not None and not self._over.done():
+            self._over.set_exception(error)
+
+
+def _own_account(failed: Failed, said: str) -> Verdict:
+    """How a child says that it ended. What is no code that children have is among its words, not ours."""
+    if (own := own_code_of(failed.error)) is not None:
+        return Verdict(TaskState.FAILED, own, said)
+    return Verdict(TaskState.FAILED, Reason.BROKE_DOWN, "\n\n".join(filter(None, (failed.error, said))))
+
+
+async def _ended(tasks: Set[asyncio.Task[None]]) -> None:
+    """Cancel them, and wait until they are over."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+COMMAND: Final = (sys.executable, "-S", "-m", "agent.subagents.child")
+"""Without `site`: a child has the standard library and us, and nothing that is installed runs in it at its start."""
+
+
+class Supervisor:
+    """Runs children, each in a sandbox of its own."""
+
+    def __init__(self, sandbox: Sandbox, scrubber: Scrubber, clock: Clock, *, command: Sequence[str] = COMMAND) -> None:
+        self._sandbox = sandbox
+        self._scrubber = scrubber
+        self._clock = clock
+        self._command = tuple(command)
+
+    async def run(self, order: ChildOrder, host: Host) -> ChildEnding:
+        """Carry an order out. A child that fails, floods, dies or takes too long is an ending, and so is a spent
+        budget; whatever else the host raises is raised. Cancelling kills it.
+
+        When this returns or raises, every process of the child is dead and reaped.
+        """
+        age_s = self._stopwatch()
+        try:
+            held = await self._sandbox.start(self._named(order), order.home, writes=order.writes)
+        except OSError as error:
+            _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
+            return self._ending(Verdict(TaskState.FAILED, Reason.NOT_STARTED), age_s(), ready_ms=None)
+        _log.info("subagent.started", task_id=order.init.task_id, pid=held.process.pid)
+        exchange = self._exchange(held, order, host, age_s)
+        try:
+            _restrain(held, order.init.limits)
+            verdict = await _until_over(exchange, order.limit_s)
+        finally:
+            await undisturbed(lambda: self._end(held, exchange, order.init.task_id))
+        return self._ending(verdict, age_s(), ready_ms=exchange.ready_ms)
+
+    def _named(self, order: ChildOrder) -> Sequence[str]:
+        """Behind the command, which does not read it, stands the id that the board shows: whoever watches this machine
+        finds the processes of a sub-agent by it."""
+        return (*self._command, order.init.task_id)
+
+    def _stopwatch(self) -> Callable[[], float]:
+        began_s = self._clock.monotonic_s()
+        return lambda: self._clock.monotonic_s() - began_s
+
+    def _exchange(self, held: SandboxedProcess, order: ChildOrder, host: Host, age_s: Callable[[], float]) -> Exchange:
+        init = replace(
+            order.init,
+            workspace=self._sandbox.home_inside(order.home),
+            confinement=self._sandbox.confinement,
+        )
+        return Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
+
+    async def _end(self, held: SandboxedProcess, exchange: Exchange, task_id: str) -> None:
+        """However it went. Where the child's end was not its own, it may say goodbye first."""
+        if not exchange.is_over:
+            await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
+        exchange.hang_up()
+        is_reaped = await held.kill()
+        await exchange.close()
+        if not is_reaped:
+            _log.error("subagent.survivor", task_id=task_id, pid=held.process.pid)
+        if errors := exchange.errors.text():
+            log = _log.debug if exchange.has_completed else _log.warning
+            log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
+
+    def _ending(self, verdict: Verdict, age_s: float, *, ready_ms: int | None) -> ChildEnding:
+        return ChildEnding(
+            verdict.state,
+            verdict.reason,
+            verdict.response,
+            self._sandbox.confinement,
+            round(1000 * age_s),
+            ready_ms,
+        )
+
+
+def _restrain(held: SandboxedProcess, limits: Limits) -> None:
+    """From outside, before it has been told anything: also one that does not do its part is held to its limits."""
+    done: set[int] = set()
+    while new := set(family(held.process.pid)) - done:
+        for pid in new:
+            with suppress(OSError):  # it has ended
+                restrain_process(pid, limits)
+        done |= new
+
+
+async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
+    """Talk, for as long as there is time and money."""
+    deadline = Deadline(limit_s)
+    try:
+        async with deadline:
+            return await exchange.until_over()
+    except TimeoutError:
+        if not deadline.has_passed:
+            raise
+        return Verdict(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.said)
+    except BudgetSpent:
+        return Verdict(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.said)
+    except AllotmentSpent:
+        return Verdict(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.said)

@@ -1,0 +1,336 @@
+"""The tools that start, await and end sub-agents: `sub_agent`, `sub_agent_spawn`, `sub_agent_cancel`, `sub_agent_wait`.
+
+They are tools that read: a sub-agent may do nothing that its parent may not do, each of its calls is checked as its
+parent's own would be, and its cost counts against the same allowance. A policy may name them all the same.
+
+In a user's turn nobody sits and waits: the turn yields with a barrier, which wakes the session when it is met, on
+whichever process. Where no turn can yield (under another engine) the call itself waits. Sub-agents have not got
+`sub_agent_wait`: their own ones are waited for where they are asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from agent.limits import (
+    FRAME_CHARS,
+    SUB_TYPES_LOOK_EVERY_S,
+    SUBAGENT_GRACE_S,
+    SUBAGENT_LABEL_CHARS_MAX,
+    SUBAGENT_PROMPT_CHARS_MAX,
+    SUBAGENT_RESULT_CHARS_MAX,
+    SUBAGENT_RESULTS_CHARS_MAX,
+    SUBAGENT_WAIT_LOOK_S,
+    SUBAGENT_WAIT_S,
+    SUBAGENTS_AWAITED_MAX,
+    TOOL_TIMEOUT_S,
+    TURN_TIMEOUT_S,
+)
+from agent.model.client import ToolSpec
+from agent.subagents.catalog import Catalog, SubType
+from agent.subagents.dispatcher import SubAgents
+from agent.subagents.runs import SubOrder
+from agent.subagents.texts import result_line, results_text
+from agent.tools.permissions import Risk
+from agent.tools.registry import ToolRegistry
+from agent.tools.schemas import without_bounds
+from agent.tools.shelf import Kept, KeptElsewhere
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import StoreUnavailable, ToolError
+from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
+from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
+
+CATEGORY: Final = "sub-agents"
+
+_INLINE: Final = (
+    "Have a sub-agent do a part of the task and wait for its answer; calls in one round run side by side. It sees "
+    "nothing of this conversation: `task` says all that it has to know. `label`: a few words for the user. Types:"
+)
+_SPAWNED: Final = "The same as sub_agent, in the background: go on at once, and be told when it is done."
+_CANCELLED: Final = "End a sub-agent in the background."
+
+
+class DelegationTools:
+    """The tools on one dispatcher. `limit_s` is the most that a sub-agent may live."""
+
+    def __init__(
+        self, agents: SubAgents, book: SubTaskBook, scrubber: Scrubber, clock: Clock, *, limit_s: float
+    ) -> None:
+        self._agents = agents
+        self._book = book
+        self._scrubber = scrubber
+        self._clock = clock
+        self._limit_s = limit_s
+
+    def tools(self, types: Mapping[str, SubType]) -> tuple[Tool, ...]:
+        """`types` are what the model may choose from."""
+        # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
+        waits_s = max(self._limit_s, TURN_TIMEOUT_S) + SUBAGENT_GRACE_S
+        choice = _order_schema(types, self._limit_s)
+        listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
+        inline = ToolSpec("sub_agent", f"{_INLINE}\n{listed}", without_bounds(choice))
+        spawned = ToolSpec("sub_agent_spawn", _SPAWNED, _told_again(choice))
+        cancelled = ToolSpec("sub_agent_cancel", _CANCELLED, without_bounds(_ID))
+        return (
+            Tool(
+                inline,
+                CATEGORY,
+                Risk.READ,
+                self._run,
+                fits=choice,
+                timeout_s=waits_s,
+                quotes=True,
+                only_waits=True,
+            ),
+            Tool(spawned, CATEGORY, Risk.READ, self._spawn, fits=choice, quotes=True),
+            Tool(cancelled, CATEGORY, Risk.READ, self._cancel, fits=_ID),
+        )
+
+    async def _run(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        task = await self._agents.run(context, self._order(context, arguments))
+        context.reading.is_foreign = True  # it may have read what others wrote
+        text = results_text([task], self._clock.code(FRAME_CHARS), SUBAGENT_RESULT_CHARS_MAX)
+        if task.state is not TaskState.COMPLETED:
+            raise ToolError(text)
+        return text
+
+    async def _spawn(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        task = await self._agents.spawn(context, self._order(context, arguments))
+        return f"{result_line(task)} You are told when it is done; sub_agent_wait waits for it."
+
+    async def _cancel(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        task = await self._agents.cancel(await _own(self._book, context, arguments["id"].strip()))
+        return result_line(task)
+
+    def _order(self, context: ToolContext, arguments: Mapping[str, Any]) -> SubOrder:
+        clean = self._scrubber.for_chat(str(context.key)).scrub
+        return SubOrder(
+            arguments["type"], clean(arguments["task"]), clean(arguments.get("label", "")), arguments.get("limit_s")
+        )
+
+
+def answers_of(book: SubTaskBook) -> KeptElsewhere:
+    """Answers of sub-agents by the ids of their tasks, for `read_more`: on whichever process."""
+
+    async def find(handle: str) -> Kept | None:
+        task = await book.task(handle)
+        return Kept(task.key, task.result, foreign=True) if task is not None and task.result else None
+
+    return find
+
+
+async def _own(book: SubTaskBook, context: ToolContext, task_id: str) -> SubTask:
+    """The task of that id, if it works for this session. Nobody else's can be told from none."""
+    task = await book.task(task_id)
+    if task is None or task.key != context.key or task.parent_session_id != context.lineage.session_id:
+        raise ToolError("this conversation has no sub-agent of that id")
+    return task
+
+
+def _order_schema(types: Mapping[str, SubType], limit_s: float) -> Mapping[str, Any]:
+    return {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "enum": list(types)},
+            "task": {"type": "string", "minLength": 1, "maxLength": SUBAGENT_PROMPT_CHARS_MAX},
+            "label": {"type": "string", "maxLength": SUBAGENT_LABEL_CHARS_MAX},
+            "limit_s": {"type": "number", "exclusiveMinimum": 0, "maximum": limit_s},
+        },
+        "required": ["type", "task"],
+        "additionalProperties": False,
+    }
+
+
+def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The types stand once in a prompt."""
+    told = without_bounds(choice)
+    return {**told, "properties": {**told["properties"], "type": {"type": "string"}}}
+
+
+_ID: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "maxLength": 40}},
+    "required": ["id"],
+}
+
+
+_FITS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
+        "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
+        "count": {"type": "integer", "minimum": 1},
+    },
+}
+SUB_AGENT_WAIT: Final = ToolSpec(
+    "sub_agent_wait",
+    "Get the results of sub-agents in the background (`ids`, else all) when all, any or `count` of them are done. "
+    "Until then your turn ends here, and goes on by itself: do not poll.",
+    without_bounds(_FITS),
+)
+
+_TOO_LONG: Final = "The time to wait is up, and too few of them are done. Wait again, or go on without them."
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """The tasks that a call is about; enough are over when `needed` are."""
+
+    tasks: tuple[SubTask, ...]
+    mode: WaitMode
+    needed: int
+
+    @property
+    def over(self) -> tuple[SubTask, ...]:
+        return tuple(task for task in self.tasks if task.state.is_over)
+
+    @property
+    def is_met(self) -> bool:
+        return len(self.over) >= self.needed
+
+
+class WaitTool:
+    """Waits for sub-agents on behalf of whoever started them."""
+
+    def __init__(self, book: SubTaskBook, clock: Clock) -> None:
+        self._book = book
+        self._clock = clock
+
+    def tool(self) -> Tool:
+        """`sub_agent_wait`. It reads: what the sub-agents may do was decided when they were started."""
+        return Tool(
+            SUB_AGENT_WAIT,
+            "sub-agents",
+            Risk.READ,
+            self.wait,
+            timeout_s=SUBAGENT_WAIT_S + TOOL_TIMEOUT_S,
+            only_waits=True,
+            fits=_FITS,
+        )
+
+    async def wait(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        """The results; or, where the turn can yield, the word that it does. Raises `ToolError`, `StoreUnavailable`."""
+        awaited = await self._awaited(context, arguments)
+        if not awaited.is_met and context.suspension is not None and context.wake is not None:
+            context.suspension.wait_for(self._barrier(context, awaited))
+            return _waiting_text(awaited)
+        if not awaited.is_met:
+            awaited = await self._in_place(context, awaited)
+        await self._collect(context, [task.id for task in awaited.over])
+        results = results_text(awaited.tasks, self._clock.code(FRAME_CHARS), SUBAGENT_RESULTS_CHARS_MAX)
+        return results if awaited.is_met else f"{_TOO_LONG}\n\n{results}"
+
+    async def _collect(self, context: ToolContext, task_ids: Sequence[str]) -> None:
+        """A turn that is broken off reads them again; where none can yield, nobody keeps count of what it has read."""
+        context.reading.is_foreign = True  # they may have read what others wrote, in another turn
+        if context.suspension is not None:
+            context.suspension.collect(task_ids)
+        else:
+            await self._book.collect(task_ids)
+
+    async def _awaited(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Awaited:
+        tasks = await self._book.tasks_of_session(context.lineage.session_id)
+        mine = {task.id: task for task in tasks if task.key == context.key}
+        ids = tuple(dict.fromkeys(id_.strip() for id_ in arguments.get("ids") or ()))
+        chosen = _named(ids, mine) if ids else tuple(task for task in mine.values() if _is_meant(task, context))
+        if not chosen:
+            raise ToolError("no sub-agent of this conversation works in the background")
+        return _Awaited(chosen, *_condition(arguments, len(chosen)))
+
+    def _barrier(self, context: ToolContext, awaited: _Awaited) -> Barrier:
+        """A turn has one at most, so that its id is the same in every run of the turn."""
+        assert context.wake is not None
+        return Barrier(
+            id=f"{context.turn_id}:wait",
+            session_id=context.lineage.session_id,
+            turn_id=context.turn_id,
+            task_ids=tuple(task.id for task in awaited.tasks),
+            mode=awaited.mode,
+            needed=awaited.needed,
+            wake=context.wake,
+            created_at_ms=self._clock.now_ms(),
+        )
+
+    async def _in_place(self, context: ToolContext, awaited: _Awaited) -> _Awaited:
+        """How they stand when enough are over, or when the time is up."""
+        until_s = self._clock.monotonic_s() + SUBAGENT_WAIT_S
+        while not awaited.is_met and self._clock.monotonic_s() < until_s:
+            await asyncio.sleep(SUBAGENT_WAIT_LOOK_S)
+            await context.permit()
+            found = {task.id: task for task in await self._book.tasks_of_session(context.lineage.session_id)}
+            now = tuple(found[task.id] for task in awaited.tasks if task.id in found)  # the rest was erased
+            awaited = _Awaited(now, awaited.mode, min(awaited.needed, len(now)))
+        return awaited
+
+
+def _named(ids: Sequence[str], mine: Mapping[str, SubTask]) -> tuple[SubTask, ...]:
+    """Only of this session: to wait for oneself, or for a sister, would never end."""
+    if unknown := [id_ for id_ in ids if id_ not in mine]:
+        known = ", ".join(mine) or "none"
+        raise ToolError(f"no sub-agent of this conversation is called {unknown[0]!r}; there are: {known}")
+    return tuple(mine[id_] for id_ in ids)
+
+
+def _is_meant(task: SubTask, context: ToolContext) -> bool:
+    """Without ids: what is at work, and what this very turn has started."""
+    return task.mode is TaskMode.BACKGROUND and (not task.state.is_over or task.turn_id == context.turn_id)
+
+
+def _condition(arguments: Mapping[str, Any], tasks: int) -> tuple[WaitMode, int]:
+    count = arguments.get("count")
+    mode = WaitMode(arguments.get("mode") or (WaitMode.ALL if count is None else WaitMode.COUNT))
+    if mode is not WaitMode.COUNT:
+        return mode, 1 if mode is WaitMode.ANY else tasks
+    if count is None:
+        raise ToolError("mode count needs `count`: how many have to be done")
+    if count > tasks:
+        raise ToolError(f"`count` is {count}, and there are only {tasks} to wait for")
+    return mode, int(count)
+
+
+def _waiting_text(awaited: _Awaited) -> str:
+    lines = "\n".join(f"- {result_line(task)}" for task in awaited.tasks)
+    count = f"{awaited.needed} of {len(awaited.tasks)}"
+    return f"Waiting until {count} are done; the results will come by themselves.\n{lines}"
+
+
+_log = structlog.get_logger(__name__)
+
+SubTypes = Mapping[str, SubType]
+
+
+class CatalogFollower:
+    """`made` makes the tools for the types that a model may choose from, always the same ones by name."""
+
+    def __init__(self, catalog: Catalog, registry: ToolRegistry, made: Callable[[SubTypes], tuple[Tool, ...]]) -> None:
+        self._catalog = catalog
+        self._registry = registry
+        self._made = made
+        self._types: SubTypes = {}
+
+    async def tools(self) -> tuple[Tool, ...]:
+        """To begin with. Raises `StoreUnavailable`."""
+        self._types = await self._catalog.current()
+        return self._made(_on(self._types))
+
+    async def keep(self) -> None:
+        """Until cancelled: offer them anew when the catalog reads differently."""
+        while True:
+            await asyncio.sleep(SUB_TYPES_LOOK_EVERY_S)
+            try:
+                types = await self._catalog.current()
+            except StoreUnavailable:  # whoever orders a sub-agent is told; what is offered can wait
+                continue
+            if types != self._types:
+                self._types = types
+                self._registry.exchange(self._made(_on(types)))
+                _log.info("subagents.offered_anew")
+
+
+def _on(types: SubTypes) -> SubTypes:
+    return {name: sub_type for name, sub_type in types.items() if not sub_type.is_off}

@@ -1,0 +1,188 @@
+"""Wakes sessions: the end of sub-agents becomes a message on the lane of the session that started them.
+
+    due (SQL) ──▶ enqueue (bus, by the wake's id) ──▶ sent (SQL)
+
+Every agent process runs this. A crash after the first arrow leaves the wake due; one after the second repeats an id
+that the bus knows for a day and SQL, once it is answered, for ever. So each wake is one message, however many
+processes send it. It never interrupts: it waits its turn on the lane, as everything that its person says does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import structlog
+
+from agent.limits import (
+    FRAME_CHARS,
+    LOST_JUMP_S,
+    LOST_LOOK_S,
+    LOST_UNSEEN_S,
+    SUBAGENT_ALIVE_S,
+    WAKE_CHARS_MAX,
+    WAKE_POLL_S,
+    WAKE_SETTLE_S,
+    WAKES_AT_ONCE,
+)
+from agent.people import People
+from agent.prompts.library import PROMPTS
+from agent.running.bell import Bell
+from agent.subagents.texts import results_text
+from gateway.contracts.errors import BusError, StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import InboundMessage, joined
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBook, Verdict
+from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
+from gateway.limits import SUBTASKS_KEPT
+
+
+async def stale_among(book: SubTaskBook, messages: Sequence[InboundMessage]) -> frozenset[str]:
+    """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
+    stop everything, or begin another conversation."""
+    wakes = [message.id for message in messages if is_wake(message)]
+    return await book.overtaken(wakes) if wakes else frozenset()
+
+
+class LostJudge:
+    """What one process has seen of the time. It begins by believing what it finds: its predecessor may have died."""
+
+    def __init__(self) -> None:
+        self._looked_s = math.nan
+        self._looked_ms = 0
+        self._unbroken_since_s = -math.inf
+
+    def may_judge(self, *, now_s: float, now_ms: int) -> bool:
+        """To be asked with each look at the database that succeeds; `now_s` only ever grows, `now_ms` is what the clock
+        says."""
+        passed_s = now_s - self._looked_s
+        jumped_s = abs((now_ms - self._looked_ms) / 1000 - passed_s)
+        if passed_s > LOST_UNSEEN_S or jumped_s > LOST_JUMP_S:
+            self._unbroken_since_s = now_s
+        self._looked_s, self._looked_ms = now_s, now_ms
+        return now_s - self._unbroken_since_s >= SUBAGENT_ALIVE_S
+
+
+_log = structlog.get_logger(__name__)
+_TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
+
+
+class SessionWaker:
+    """The share of one process in waking sessions, and in finding the sub-agents that died with their process."""
+
+    def __init__(
+        self,
+        store: Store,
+        intake: IntakeBus,
+        people: People,
+        bell: Bell,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        ended: Callable[[SubTask], None],
+    ) -> None:
+        """`bell` is rung where a sub-agent of this process ends, or a turn that had some; `ended` is told of those that
+        are found lost, and at first of all that are over: whoever saw their end may not have lived to tell of it."""
+        self._store = store
+        self._book = store.tasks
+        self._intake = intake
+        self._people = people
+        self._bell = bell
+        self._scrubber = scrubber
+        self._clock = clock
+        self._ended = ended
+        self._lost_looked_s = -LOST_LOOK_S
+        self._judge = LostJudge()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        has_told = False
+        while True:
+            try:
+                if not has_told:
+                    await self._tell_of_ends()
+                    has_told = True
+                await self.lose()
+                await self.wake_due()
+            except (BusError, StoreError) as error:
+                _log.warning("wakes.failed", reason=str(error))
+            await self._bell.wait(WAKE_POLL_S)
+
+    async def _tell_of_ends(self) -> None:
+        for task in await self._book.newest(limit=2 * SUBTASKS_KEPT):
+            if task.state.is_over:
+                self._ended(task)
+
+    async def lose(self) -> None:
+        """End the sub-agents whose process died, of any process. Not at every look: they have some seconds anyway."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._lost_looked_s < LOST_LOOK_S:
+            return
+        self._lost_looked_s = now_s
+        await self._book.revision()  # raises where the database is away
+        if not self._judge.may_judge(now_s=self._clock.monotonic_s(), now_ms=self._clock.now_ms()):
+            return
+        for task in await self._book.lose(now_ms=self._clock.now_ms()):
+            _log.warning("subagent.lost", task_id=task.id, worker=task.worker_id)
+            self._ended(task)
+
+    async def wake_due(self) -> None:
+        """Send what is due now; what a full lane does not take stays due, and holds up nobody else."""
+        told: set[str] = set()
+        full: set[SessionKey] = set()
+        while wakes := await self._book.due_wakes(limit=WAKES_AT_ONCE, without=full):
+            for wake in wakes:
+                fresh = tuple(task for task in wake.tasks if task.id not in told)
+                if wake.address.key in full or not await self._is_settled(wake, fresh):
+                    full.add(wake.address.key)
+                else:
+                    told.update(task.id for task in fresh)
+                    await self._book.wake_sent(wake)
+
+    async def _is_settled(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
+        """True when the bus has it, or nobody wants it."""
+        return not await self._is_wanted(wake, tasks) or await self._is_taken(wake, tasks)
+
+    async def _is_taken(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
+        admission = await self._intake.enqueue(self._message(wake, tasks), settle_ms=int(WAKE_SETTLE_S * 1000))
+        _log.info("session.woken", wake=wake.id, tasks=len(tasks), verdict=admission.verdict.value)
+        return admission.verdict in _TAKEN
+
+    async def _is_wanted(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
+        """Not what was all cancelled: whoever did that knows. Not a conversation that was left, and nobody who may not
+        speak any more."""
+        if all(task.state is TaskState.CANCELLED for task in tasks):
+            return False
+        current = await self._store.current_session(wake.address.key)
+        if current is None or current.id != wake.session_id:
+            _log.info("session.not_woken", wake=wake.id, reason="left")
+            return False
+        if await self._people.is_admitted(_author(wake), wake.address.spoken_in):
+            return True
+        _log.info("session.not_woken", wake=wake.id, reason="not admitted")
+        return False
+
+    def _message(self, wake: Wake, tasks: Sequence[SubTask]) -> InboundMessage:
+        address = wake.address
+        told = results_text(tasks, self._clock.code(FRAME_CHARS), WAKE_CHARS_MAX)
+        now_ms = self._clock.now_ms()
+        return InboundMessage(
+            id=wake.message_id,
+            key=address.key,
+            address=address.address,
+            text=joined(PROMPTS.woken, self._scrubber.for_chat(str(address.key)).scrub(told), by="\n\n"),
+            author_id=address.author_id,
+            author_name=address.author_name,
+            is_private=address.is_private,
+            sent_at_ms=now_ms,
+            received_at_ms=now_ms,
+            place=address.place,
+            wakes=address.wakes + 1,
+            is_nameable=True,
+        )
+
+
+def _author(wake: Wake) -> SessionKey:
+    key = wake.address.key
+    return SessionKey(key.channel, key.user or wake.address.author_id)

@@ -1,1 +1,0 @@
-"""The language between a sub-agent's process and its parent: frames, and how they are written and read. Light."""
