@@ -233,7 +233,10 @@ async def _ask_server(connection: asyncpg.Connection, statement: str) -> Rows:
     in balanced parentheses, so the second time it may stand inside another one, by which the server cuts the cells:
     what nobody will read is not sent.
     """
-    await connection.fetch(f"DECLARE asked NO SCROLL CURSOR FOR {statement}")
+    asked = await connection.prepare(f"DECLARE asked NO SCROLL CURSOR FOR {statement}")
+    if asked.get_parameters():
+        raise QueryRefused("a statement has no parameters such as $1: write the values into it")
+    await asked.fetch()
     columns = (await connection.prepare("FETCH 0 FROM asked")).get_attributes()
     if not columns:
         return Rows((), (), is_cut=False)

@@ -145,6 +145,15 @@ async def test_postgresql_is_left_as_it_is(postgres_server: PostgresTestServer, 
     assert len((await foreign.ask("people", "SELECT * FROM people")).rows) == 2
 
 
+async def test_a_statement_with_parameters_is_told_what_is_wrong_with_it(
+    postgres_server: PostgresTestServer, shop: str
+) -> None:
+    """Not that the database is away."""
+    foreign = Foreign({"shop": await postgres_server.reader_url(shop)})
+    with pytest.raises(QueryRefused, match=r"no parameters such as \$1"):
+        await foreign.ask("shop", "SELECT name FROM people WHERE id = $1::int")
+
+
 RIGHTS = (
     ("ALTER ROLE {reader} SUPERUSER", "as "),
     ("ALTER ROLE {reader} REPLICATION", "as reader_"),
