@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from agent.model.calling import ModelClient
 from agent.limits import TOOL_RESULT_CHARS_MAX
+from agent.model.calling import ModelClient
 from agent.model.client import (
     ModelAnswer,
     ModelEvent,

@@ -11,8 +11,8 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.model.calling import ModelClient
 from agent.limits import SUBAGENT_DEPTH_MAX
+from agent.model.calling import ModelClient
 from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
 from agent.model.scripted import ScriptedClient
 from agent.profiles import DEFAULT, PROFILES
