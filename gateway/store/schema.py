@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Executable, bindparam, column, inspect, selec
 from gateway.contracts.errors import SchemaMismatch
 from gateway.store.dialects import InsertInto, per_dialect
 from gateway.store.failures import NOT_MIGRATED
-from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, installation
+from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, installation
 
 _VERSION: Final = select(table(VERSION_TABLE, column("version_num")).c.version_num)
 _INSTALLATION: Final = select(installation.c.id)
@@ -24,7 +24,7 @@ def _name(insert: InsertInto) -> Executable:
 def check(connection: Connection) -> None:
     """Raises `SchemaMismatch` unless the schema is exactly ours."""
     found = revision(connection)
-    refuse_newer(found)
+    refuse_unknown(found)
     if found != SCHEMA_REVISION:
         raise SchemaMismatch(NOT_MIGRATED)
 
@@ -36,8 +36,13 @@ def revision(connection: Connection) -> str | None:
     return connection.execute(_VERSION).scalar_one_or_none()
 
 
-def refuse_newer(found: str | None) -> None:
-    """Raises `SchemaMismatch` for a revision this Trivet does not know."""
+def refuse_unknown(found: str | None) -> None:
+    """Raise `SchemaMismatch` for a revision that this Trivet does not know; the database stays as it is."""
+    if found in OLD_REVISIONS:
+        raise SchemaMismatch(
+            f"the database was made by an older Trivet (schema {found}) and is left as it is: move it away, or set "
+            "database.url to a new one, and run `trivet migrate`"
+        )
     if found is not None and found not in KNOWN_REVISIONS:
         raise SchemaMismatch(
             f"the database was made by a newer Trivet (schema {found}, this one knows {SCHEMA_REVISION}): "

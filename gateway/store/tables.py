@@ -39,11 +39,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0007"
+SCHEMA_REVISION: Final = "v1"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
-"""Every migration up to ours: anything else was made by a newer Trivet."""
+KNOWN_REVISIONS: Final = frozenset({"v1"})
+"""Every migration up to ours."""
+
+OLD_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
+"""What was made before the schema was counted from v1. Any other revision was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
 """Where Alembic keeps the revision (column `version_num`)."""
