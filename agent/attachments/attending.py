@@ -13,8 +13,8 @@ from agent.models import Models
 from gateway.contracts.entries import Session
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Store
 from gateway.contracts.subagents import is_wake
+from gateway.store import Store
 
 
 class Attending:
@@ -50,7 +50,7 @@ class Attending:
         taken.reading.is_foreign |= any(map(_brings_foreign, messages))
         received = await self._receiving.receive(messages, occasion)
         if received.texts:
-            await self._store.retell(turn_id=turn_id, key=key, fence=fence, texts=received.texts)
+            await self._store.turns.retell(turn_id=turn_id, key=key, fence=fence, texts=received.texts)
         _take_note(received, taken)
         if received.spoken:
             taken.said = joined(*filter(None, (taken.said, *received.spoken)), by="\n\n")

@@ -16,9 +16,10 @@ import structlog
 from agent.limits import SUB_TYPES_SEEN_WITHIN_S
 from agent.prompts.library import PROMPTS, sub_type_prompt
 from gateway.contracts.messages import CleanText, joined
-from gateway.contracts.ports import Clock, SubTypeBook
+from gateway.contracts.ports import Clock
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRow, SubTypeRows, changed_rows
 from gateway.contracts.toolsets import DELEGATING, EVERY_TOOL
+from gateway.store.subagents import SubTypeStore
 
 _log = structlog.get_logger(__name__)
 
@@ -62,7 +63,7 @@ class Catalog:
 
     def __init__(
         self,
-        book: SubTypeBook,
+        book: SubTypeStore,
         clock: Clock,
         *,
         rows: SubTypeRows = SUB_TYPE_ROWS,

@@ -31,10 +31,10 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.config.subagents import Subagents
-from gateway.contracts.ports import Store
 from gateway.contracts.reasons import NoSubAgent
 from gateway.contracts.subagents import SubTask
 from gateway.contracts.toolsets import DELEGATING
+from gateway.store import Store
 from gateway.words.reasons import WORDINGS
 
 

@@ -17,6 +17,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import asyncpg  # type: ignore[import-untyped]
@@ -25,7 +26,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from gateway.contracts.errors import ConfigError, QueryRefused
-from gateway.contracts.ports import Rows
 from gateway.limits import (
     FOREIGN_BYTES_MAX,
     FOREIGN_CELL_CHARS_MAX,
@@ -91,8 +91,18 @@ class _Database(Protocol):
     async def ask(self, statement: str) -> Rows: ...
 
 
-class Foreign:
-    """`gateway.contracts.ports.ForeignDatabases` over the configured URLs. Connects for each question."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a question to a foreign database gave, as text; None is NULL. `is_cut`: there was more."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    is_cut: bool
+
+
+class ForeignDatabases:
+    """Databases of the operator that Trivet may read and never write, by their configured URLs. Connects for each
+    question."""
 
     def __init__(self, urls: Mapping[str, str]) -> None:
         """Raises `ConfigError` for a URL that names no database we can read."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from sqlalchemy import BindParameter, Connection, Row, bindparam, or_, select, union
@@ -10,6 +10,7 @@ from sqlalchemy import BindParameter, Connection, Row, bindparam, or_, select, u
 from gateway.contracts.ids import SessionKey, first_id_of, retry_id_of
 from gateway.contracts.messages import MessageTrace, TurnTrace
 from gateway.store import outbox as replies
+from gateway.store.engine import Aggregate, read
 from gateway.store.tables import AnyText, consumed, entries, outbox, turns
 
 TURNS_TRACED_MAX: Final = 20
@@ -44,19 +45,6 @@ _SAID: Final = select(entries.c.message_id, entries.c.created_at_ms).where(
 )
 _ANSWERED: Final = select(consumed).where(consumed.c.turn_id == bindparam("turn"))
 _KEY_OF_REPLIES: Final = select(outbox.c.key).where(outbox.c.turn_id == bindparam("turn")).limit(1)
-
-
-def trace(connection: Connection, *, wanted: str) -> list[TurnTrace]:
-    """`Store.trace` in one transaction."""
-    named = {"wanted": wanted, "reference": wanted.upper()}  # as it is read aloud, a reference has no case
-    turn_ids = {*connection.execute(_OF_WANTED, named).scalars(), *_turns_of(connection, [wanted])}
-    found = {turn_id: _turn(connection, turn_id) for turn_id in turn_ids}
-    messages = [message for turn in found.values() if turn for message in turn.messages]
-    others = _turns_of(connection, {each.message_id for each in messages if _is_one_of_several(each)})
-    newest = [] if found else connection.execute(_NEWEST_OF, named).scalars().all()
-    found |= {turn_id: _turn(connection, turn_id) for turn_id in (*others, *newest) if turn_id not in found}
-    traces = [turn for turn in found.values() if turn is not None] or _of_no_turn(connection, wanted)
-    return sorted(traces, key=_began_at_ms)
 
 
 def _turns_of(connection: Connection, message_ids: Collection[str]) -> list[str]:
@@ -114,3 +102,22 @@ def _of_no_turn(connection: Connection, reply_id: str) -> list[TurnTrace]:
 
 def _began_at_ms(turn: TurnTrace) -> int:
     return turn.started_at_ms or min((message.answered_at_ms for message in turn.messages), default=0)
+
+
+class TraceStore(Aggregate):
+    """What became of messages, for those who ask. Raises `StoreUnavailable`."""
+
+    @read
+    def trace(self, connection: Connection, id_: str) -> Sequence[TurnTrace]:
+        """Find turns, oldest first, by the id of an inbound message, a turn or a reply, or by the reference that a
+        chat shows; all tries of a message that was tried again. By the id of a session or a session key: its newest.
+        """
+        named = {"wanted": id_, "reference": id_.upper()}  # as it is read aloud, a reference has no case
+        turn_ids = {*connection.execute(_OF_WANTED, named).scalars(), *_turns_of(connection, [id_])}
+        found = {turn_id: _turn(connection, turn_id) for turn_id in turn_ids}
+        messages = [message for turn in found.values() if turn for message in turn.messages]
+        others = _turns_of(connection, {each.message_id for each in messages if _is_one_of_several(each)})
+        newest = [] if found else connection.execute(_NEWEST_OF, named).scalars().all()
+        found |= {turn_id: _turn(connection, turn_id) for turn_id in (*others, *newest) if turn_id not in found}
+        traces = [turn for turn in found.values() if turn is not None] or _of_no_turn(connection, id_)
+        return sorted(traces, key=_began_at_ms)

@@ -18,7 +18,7 @@ from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, St
 from gateway.store import open_store
 from gateway.store.engine import Database, open_database
 from gateway.store.migrations import alembic_config, migrate
-from gateway.store.search_sqlite import INDEXES
+from gateway.store.search import INDEXES
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
 from tests.contract.store_samples import ANN, talk
 from tests.parts.databases import MakeUrl
@@ -58,7 +58,7 @@ async def test_migrating_again_does_nothing_and_keeps_everything(empty_database:
     try:
         session = await talk(store, ANN, "hello", number=1)
         assert await migrate(url) == []
-        assert await store.session(session.id) == session
+        assert await store.sessions.by_id(session.id) == session
     finally:
         await store.close()
 
@@ -111,7 +111,7 @@ async def test_a_database_of_an_older_trivet_is_left_alone(empty_database: MakeU
         with pytest.raises(SchemaMismatch, match="move it away"):
             await migrate(url)
         await database.write(_stamp(SCHEMA_REVISION))
-        assert await store.session(session.id) == session
+        assert await store.sessions.by_id(session.id) == session
     finally:
         await database.close()
         await store.close()

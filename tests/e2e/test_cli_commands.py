@@ -288,7 +288,7 @@ async def _delegate(url: str, key: SessionKey = ANN, *, title: str = "") -> None
     store = open_store(url)
     try:
         session = await conversation(store, key)
-        await store.apply(key, [SetTitle(CleanText(title))], now_ms=2_000)
+        await store.sessions.apply(key, [SetTitle(CleanText(title))], now_ms=2_000)
         await opened(store, session, "k1")
     finally:
         await store.close()

@@ -16,7 +16,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ports import Claim
-from gateway.store.store import open_store
+from gateway.store import open_store
 from tests.parts.agents import message as spoken
 from tests.parts.agents import running_agent
 from tests.parts.bus_samples import ANNA, message, reply
@@ -64,7 +64,7 @@ async def test_a_turn_that_sql_refuses_is_given_back(bus: RedisBus, sqlite_url: 
     clock = SystemClock()
     store = open_store(sqlite_url, clock)
     ahead = (clock.now_ms() + 1_500) * 1_000
-    await store.begin_turn(turn_id="t_newer", key=ANNA, fence=ahead, messages=[spoken("lost")], now_ms=1, is_said=True)
+    await store.turns.begin(turn_id="t_newer", key=ANNA, fence=ahead, messages=[spoken("lost")], now_ms=1, is_said=True)
     async with running_agent(bus, store, RetryingClient(ScriptedClient()), tmp_path) as agent:
         assert "You said: hello" in await agent.ask("hello")
         assert await agent.transcript() == ["hello", agent.replies[0].text]

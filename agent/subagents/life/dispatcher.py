@@ -33,11 +33,12 @@ from agent.tools.tool import ToolContext
 from gateway.contracts.errors import BudgetSpent, StoreError, TrivetError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, own_code, own_words
-from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import head
+from gateway.store.subagents import TaskStore
 
 _log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ class SubAgents:
         recruiting: Recruiting,
         processes: Processes,
         slots: Mapping[int, Slots],
-        book: SubTaskBook,
+        book: TaskStore,
         scrubber: Scrubber,
         clock: Clock,
         *,

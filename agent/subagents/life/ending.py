@@ -10,13 +10,14 @@ from agent.limits import STOP_LOOK_S, STOP_SUBAGENTS_S
 from agent.running.insisting import insist
 from gateway.contracts.entries import Session
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.ports import Clock
+from gateway.store.subagents import TaskStore
 
 
 class Ending:
     """Asks for the end of sub-agents; what is over after that wakes nobody."""
 
-    def __init__(self, book: SubTaskBook, clock: Clock) -> None:
+    def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book
         self._clock = clock
 

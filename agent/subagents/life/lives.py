@@ -16,9 +16,10 @@ from agent.subagents.life.scribe import Scribe
 from agent.tools.tool import ToolContext
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import StoreError
-from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.ports import Clock
 from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import SubTask, WakeAddress
+from gateway.store.subagents import TaskStore
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +90,7 @@ class Life:
 class Lives:
     """All of them, by the ids of their tasks."""
 
-    def __init__(self, worker_id: str, book: SubTaskBook, clock: Clock) -> None:
+    def __init__(self, worker_id: str, book: TaskStore, clock: Clock) -> None:
         self.worker_id = worker_id
         self._book = book
         self._clock = clock

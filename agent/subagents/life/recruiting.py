@@ -24,9 +24,10 @@ from agent.subagents.life.scribe import Scribe
 from agent.subagents.life.thinking import Thinking
 from agent.tools.tool import ToolContext
 from gateway.contracts.messages import CleanText, clipped, joined
-from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.store.subagents import TaskStore
 
 
 class Recruiting:
@@ -37,7 +38,7 @@ class Recruiting:
         catalog: Catalog,
         lives: Lives,
         thinking: Thinking,
-        book: SubTaskBook,
+        book: TaskStore,
         scrubber: Scrubber,
         clock: Clock,
         *,

@@ -18,8 +18,8 @@ from agent.limits import COMMIT_PATIENCE_S
 from agent.running.insisting import insist
 from gateway.contracts.entries import Entry, Usage
 from gateway.contracts.errors import StoreError
-from gateway.contracts.ports import SubTaskBook
 from gateway.contracts.subagents import Doing
+from gateway.store.subagents import TaskStore
 
 _log = structlog.get_logger(__name__)
 
@@ -27,7 +27,7 @@ _log = structlog.get_logger(__name__)
 class Scribe:
     """Writes for one task."""
 
-    def __init__(self, book: SubTaskBook, task_id: str) -> None:
+    def __init__(self, book: TaskStore, task_id: str) -> None:
         self._book = book
         self._task_id = task_id
         self._numbers = count(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.models import Models
 from agent.subagents.life.lives import Lives
 from agent.tools.lineage import Lineage
-from gateway.contracts.ports import Store
+from gateway.store import Store
 
 
 class Thinking:
@@ -25,5 +25,5 @@ class Thinking:
         above = self._lives.of(lineage.task_id)
         if above is not None:
             return above.charge.model
-        session = await self._store.session(lineage.session_id)
+        session = await self._store.sessions.by_id(lineage.session_id)
         return self._models.of_session(session) if session is not None else self._models.default

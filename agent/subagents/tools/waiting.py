@@ -26,8 +26,9 @@ from agent.tools.permissions import Risk
 from agent.tools.schemas import without_bounds
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import Barrier, SubTask, TaskMode, WaitMode
+from gateway.store.subagents import TaskStore
 
 _FITS: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -67,7 +68,7 @@ class _Awaited:
 class Waiting:
     """Waits for sub-agents on behalf of whoever started them."""
 
-    def __init__(self, book: SubTaskBook, clock: Clock) -> None:
+    def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book
         self._clock = clock
 

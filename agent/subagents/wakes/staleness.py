@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import SubTaskBook
 from gateway.contracts.subagents import is_wake
+from gateway.store.subagents import TaskStore
 
 
-async def stale_among(book: SubTaskBook, messages: Sequence[InboundMessage]) -> frozenset[str]:
+async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> frozenset[str]:
     """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
     stop everything, or begin another conversation."""
     wakes = [message.id for message in messages if is_wake(message)]

@@ -30,9 +30,10 @@ from agent.subagents.wakes.lost_judge import LostJudge
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, Verdict
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
 from gateway.contracts.subagents import SubTask, TaskState, Wake
 from gateway.limits import SUBTASKS_KEPT
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
@@ -124,7 +125,7 @@ class Waking:
         speak any more."""
         if all(task.state is TaskState.CANCELLED for task in tasks):
             return False
-        current = await self._store.current_session(wake.address.key)
+        current = await self._store.sessions.current(wake.address.key)
         if current is None or current.id != wake.session_id:
             _log.info("session.not_woken", wake=wake.id, reason="left")
             return False

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 
 from gateway.limits import MIGRATION_WAIT_S
 from gateway.store.engine import open_database
-from gateway.store.schema import refuse_unknown, revision
+from gateway.store.store import refuse_unknown, revision
 
 _FOLDER: Final = Path(__file__).parent
 _LOCK: Final = int.from_bytes(b"trivet") & 0x7FFF_FFFF

@@ -38,18 +38,34 @@ from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import GATEWAY, EntryKind, Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
 from gateway.store.access import PLACE
-from gateway.store.access_tables import access_revision, place_approvals, place_realms, place_rules
-from gateway.store.auditing import USER, has_changed
+from gateway.store.accounts import ends_of
+from gateway.store.audit import USER, has_changed
 from gateway.store.board import changed
-from gateway.store.ends import ends_of
-from gateway.store.engine import Database
-from gateway.store.link_tables import link_codes
-from gateway.store.search_sqlite import TIDY
-from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
-from gateway.store.tables import consumed, entries, grants, installation, lanes, loans, metadata, sessions, turns
+from gateway.store.engine import Aggregate, read
+from gateway.store.search import TIDY
+from gateway.store.tables import (
+    access_revision,
+    audit,
+    board,
+    consumed,
+    entries,
+    grants,
+    installation,
+    lanes,
+    link_codes,
+    loans,
+    metadata,
+    place_approvals,
+    place_realms,
+    place_rules,
+    sessions,
+    sub_type_changes,
+    task_workers,
+    turns,
+    waits,
+)
 
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
@@ -153,12 +169,6 @@ def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict
     }
 
 
-def keys_of(connection: Connection, owner: SessionKey) -> list[SessionKey]:
-    """The lanes of a person."""
-    found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
-    return [SessionKey.parse(key) for keys in found for key in keys]
-
-
 def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
     """Delete every trace of a person, at all ends. SQLite overwrites what it deletes, in the table and in the index."""
     is_sqlite = connection.dialect.name == "sqlite"
@@ -180,12 +190,6 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
         for tidy in TIDY:
             connection.exec_driver_sql(tidy)
     return {name: count for name, count in sorted(erased.items()) if count}
-
-
-def written(connection: Connection, owner: SessionKey, *, now_ms: int, clean: Callable[[str], CleanText]) -> bytes:
-    """What is kept of an owner, as the JSON document that leaves the house."""
-    document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
-    return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
 
 _SHARED: Final = (
@@ -221,62 +225,59 @@ def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
             yield row
 
 
-def own_words_written(
-    connection: Connection,
-    key: SessionKey,
-    author: SessionKey,
-    *,
-    left_out: str,
-    now_ms: int,
-    clean: Callable[[str], CleanText],
-) -> bytes:
-    """What a person said on a shared lane and was answered, as the JSON document that leaves the house."""
-    found = said_by(connection.execute(_SHARED, {"lane": str(key)}), str(author))
-    document = {
-        "owner": str(author),
-        "place": str(key),
-        "left_out": left_out,
-        "exported_at_ms": now_ms,
-        "entries": [
-            {
-                "session_id": row.session_id,
-                "seq": row.seq,
-                "role": row.role,
-                "text": words_in(CleanText(row.text)),
-                "created_at_ms": row.created_at_ms,
-                "is_undone": row.is_undone,
-            }
-            for row in found
-        ],
-    }
-    return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
+class PeopleStore(Aggregate):
+    """Hands out and erases. Raises `StoreUnavailable`."""
 
+    @read
+    def export(self, connection: Connection, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
+        """All that is kept of an owner as one JSON document: rows by the name of their table. What was undone
+        says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
+        now_ms = self.clock.now_ms()
+        document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
+        return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
-class SqlPeople:
-    """`gateway.contracts.ports.PeopleStore`."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
-    async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
-        """All that is kept of an owner, as one JSON document of clean texts."""
-        return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms(), clean=clean))
-
-    async def export_own(
-        self, key: SessionKey, author: SessionKey, *, left_out: str, clean: Callable[[str], CleanText]
+    @read
+    def export_own(
+        self,
+        connection: Connection,
+        key: SessionKey,
+        author: SessionKey,
+        *,
+        left_out: str,
+        clean: Callable[[str], CleanText],
     ) -> bytes:
-        """What one person said on a shared lane, and was answered."""
-        now_ms = self._clock.now_ms()
-        work = partial(own_words_written, key=key, author=author, left_out=left_out, now_ms=now_ms, clean=clean)
-        return await self._database.read(work)
+        """What one person said on a lane that several share, and what was answered to it, as one JSON document.
+        `left_out` says in it that nothing else is there. Words that came along (quotes, files, a thread's earlier
+        messages) are left out, too, and what was said before authors were kept."""
+        now_ms = self.clock.now_ms()
+        found = said_by(connection.execute(_SHARED, {"lane": str(key)}), str(author))
+        document = {
+            "owner": str(author),
+            "place": str(key),
+            "left_out": left_out,
+            "exported_at_ms": now_ms,
+            "entries": [
+                {
+                    "session_id": row.session_id,
+                    "seq": row.seq,
+                    "role": row.role,
+                    "text": words_in(CleanText(row.text)),
+                    "created_at_ms": row.created_at_ms,
+                    "is_undone": row.is_undone,
+                }
+                for row in found
+            ],
+        }
+        return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
-    async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
-        """Under which an owner has spoken."""
-        return await self._database.read(partial(keys_of, owner=owner))
+    @read
+    def keys(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
+        """Under which an owner has spoken, each with files of its own."""
+        found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
+        return [SessionKey.parse(key) for keys in found for key in keys]
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:
         """Delete every trace of an owner; how many rows there were, by the name of their table."""
-        erased = await self._database.write(partial(erase, owner=owner))
-        await self._database.forget_pages()
+        erased = await self.database.write(partial(erase, owner=owner))
+        await self.database.forget_pages()
         return erased
