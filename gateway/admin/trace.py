@@ -40,7 +40,7 @@ async def hops_of(id_: str, store: Store, bus: OperatorBus) -> tuple[Hop, ...]:
     named = await bus.dead_letter(wanted)
     if named is not None and named.message is not None:
         wanted = named.message.id
-    turns = await store.traces.trace(wanted)
+    turns = await store.turns.trace(wanted)
     hops: list[Hop] = []
     for turn in turns:
         records = await bus.delivery_records(turn.key, [reply.reply_id for reply in turn.replies])

@@ -17,9 +17,19 @@ from gateway.contracts.entries import (
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule, limited_named
 from gateway.contracts.messages import CleanText
-from gateway.store.accounts import persons
+from gateway.store.accounts import linked_persons
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, write_unsynced
+from gateway.store.engine import (
+    Aggregate,
+    InsertInto,
+    Values,
+    per_dialect,
+    read,
+    reading,
+    write,
+    write_unsynced,
+    writing,
+)
 from gateway.store.tables import access_revision, grants, limit_rules, place_approvals, place_realms, place_rules
 
 PLACE: Final = "place:"
@@ -79,10 +89,12 @@ def _put_realm(insert: InsertInto) -> Executable:
 
 
 def _revision(connection: Connection) -> int:
+    """Return a number that grows with every change."""
     return connection.execute(_REVISION).scalar() or 0
 
 
 def _grants(connection: Connection) -> list[Grant]:
+    """Return all grants, oldest first."""
     return [to_grant(row) for row in connection.execute(_GRANTS)]
 
 
@@ -91,11 +103,12 @@ def _told(row: Row[Any] | None) -> Values | None:
 
 
 def _place_rules(connection: Connection) -> dict[SessionKey, PlaceRule]:
+    """Return what is different from the configuration, by the name of the place."""
     return {SessionKey.parse(row.place): _to_rule(row) for row in connection.execute(_RULES)}
 
 
-def _drop_approvals(connection: Connection, place: SessionKey, tool: str, actor: str, now_ms: int) -> bool:
-    """Take back what was approved of a tool in a place; of every tool where none is named."""
+def _drop_approvals(connection: Connection, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
+    """Ask about a tool again in a place, about every tool where none is named. False: it was asked about."""
     dropped = [_to_approval(row) for row in connection.execute(_DROP_APPROVALS, {"where_": str(place), "what": tool})]
     for approval in dropped:
         _note_approval(connection, approval, actor, now_ms, is_given=False)
@@ -168,7 +181,7 @@ def _put_limit(insert: InsertInto) -> Executable:
 
 
 def _limit_rules(connection: Connection) -> Mapping[Limited, LimitRule]:
-    """All of them."""
+    """Return what is different from the configuration, by whom it is for."""
     return {limited_named(row.owner): _to_limit(row) for row in connection.execute(_LIMITS)}
 
 
@@ -202,10 +215,7 @@ def to_grant(row: Row[Any]) -> Grant:
 class AccessStore(Aggregate):
     """What operators decided, with a line of the audit for every change of it. Raises `StoreUnavailable`."""
 
-    @read
-    def revision(self, connection: Connection) -> int:
-        """A number that grows with every change."""
-        return _revision(connection)
+    revision = reading(_revision)
 
     @read
     def projection(self, connection: Connection) -> Projection:
@@ -215,14 +225,11 @@ class AccessStore(Aggregate):
             revision,
             _grants(connection),
             _place_rules(connection),
-            tuple(persons(connection)),
+            tuple(linked_persons(connection)),
             _limit_rules(connection),
         )
 
-    @read
-    def grants(self, connection: Connection) -> Sequence[Grant]:
-        """All of them, oldest first."""
-        return _grants(connection)
+    grants = reading(_grants)
 
     @write
     def put_grant(self, connection: Connection, grant: Grant) -> bool:
@@ -254,10 +261,7 @@ class AccessStore(Aggregate):
         """Write down that a stranger was turned down; nothing else is changed by it."""
         write_down(connection, actor, "access.deny", f"{USER}{owner.owner}", None, None, now_ms)
 
-    @read
-    def place_rules(self, connection: Connection) -> Mapping[SessionKey, PlaceRule]:
-        """What is different from the configuration, by the name of the place."""
-        return _place_rules(connection)
+    place_rules = reading(_place_rules)
 
     @write
     def put_place_rule(
@@ -268,7 +272,7 @@ class AccessStore(Aggregate):
         has_changed(connection)
         row = connection.execute(_RULE, {"where_": str(place)}).first()
         before = PlaceRule() if row is None else _to_rule(row)
-        is_asked_again = rule.is_empty and _drop_approvals(connection, place, "", actor, now_ms)
+        is_asked_again = rule.is_empty and _drop_approvals(connection, place, "", actor=actor, now_ms=now_ms)
         if before == rule:
             return is_asked_again
         if rule.is_empty:
@@ -291,12 +295,7 @@ class AccessStore(Aggregate):
         _note_approval(connection, approval, approval.approved_by, approval.approved_at_ms, is_given=True)
         return True
 
-    @write
-    def drop_place_approvals(
-        self, connection: Connection, place: SessionKey, tool: str, *, actor: str, now_ms: int
-    ) -> bool:
-        """Ask about a tool again in a place. False: it was asked about."""
-        return _drop_approvals(connection, place, tool, actor, now_ms)
+    drop_place_approvals = writing(_drop_approvals)
 
     @read
     def is_approved(self, connection: Connection, call: PlaceApproval) -> bool:
@@ -305,10 +304,7 @@ class AccessStore(Aggregate):
         asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
         return connection.execute(_APPROVAL, asked).first() is not None
 
-    @read
-    def limit_rules(self, connection: Connection) -> Mapping[Limited, LimitRule]:
-        """What is different from the configuration, by whom it is for."""
-        return _limit_rules(connection)
+    limit_rules = reading(_limit_rules)
 
     @write
     def change_limit_rule(

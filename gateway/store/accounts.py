@@ -37,7 +37,7 @@ from gateway.contracts.spending import day_of
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, write
+from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, reading, write
 from gateway.store.tables import answers, facts, grants, lanes, link_codes, link_tries, links, purses
 
 _WHOSE: Final[BindParameter[str]] = bindparam("end_", type_=String)
@@ -76,8 +76,8 @@ def is_of_person(column: ColumnElement[str]) -> ColumnElement[bool]:
     return column.in_(_ENDS)
 
 
-def persons(connection: Connection) -> list[Ends]:
-    """Everybody who has more than one end."""
+def linked_persons(connection: Connection) -> list[Ends]:
+    """Return all who have more than one end."""
     found: defaultdict[str, set[SessionKey]] = defaultdict(set)
     for row in connection.execute(_PERSONS):
         found[row.person].add(SessionKey.parse(row.owner))
@@ -218,10 +218,7 @@ class LinkStore(Aggregate):
         linked."""
         return [SessionKey.parse(end) for end in ends_of(connection, owner)]
 
-    @read
-    def persons(self, connection: Connection) -> Sequence[Ends]:
-        """Everybody who has more than one end."""
-        return persons(connection)
+    persons = reading(linked_persons)
 
     @write
     def offer(self, connection: Connection, offer: LinkOffer, code: str) -> None:
@@ -299,7 +296,7 @@ class LinkStore(Aggregate):
         _join(connection, own, others, now_ms, new_id)
         write_down(connection, actor, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
         write_down(connection, actor, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
-        outbox.put(connection, [notice(_to_offer(row))])
+        outbox.put_replies(connection, [notice(_to_offer(row))])
         return Redeemed(LinkVerdict.LINKED, other)
 
     @write

@@ -51,7 +51,7 @@ from gateway.contracts.subagents import (
     wake_id_of,
 )
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_ALIVE_S, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write
+from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, writing
 from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 
 _LIVE_STATES: Final = [state.value for state in TaskState if not state.is_over]
@@ -195,8 +195,9 @@ _FORGET_TURN: Final = (
 _TELL_ALL: Final = update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true())
 
 
-def collect(connection: Connection, task_ids: Sequence[str]) -> None:
-    """`SubTaskBook.collect`. A barrier behind which nothing is left to be told falls."""
+def collect_tasks(connection: Connection, task_ids: Sequence[str]) -> None:
+    """Note that these were told to their session, or need not be: they wake it no more. A barrier behind which nothing is
+    left to be told falls."""
     lock_lanes_of(connection, task_ids)
     connection.execute(_TELL, {"ids": list(task_ids)})
     _drop_idle(connection, task_ids)
@@ -436,11 +437,7 @@ class BoardStore(Aggregate):
         lock_lane(connection, str(key))
         forget_turn(connection, turn_id)
 
-    @write
-    def collect(self, connection: Connection, task_ids: Sequence[str]) -> None:
-        """These were told to their session, or need not be: they wake it no more. A barrier behind which nothing is
-        left to be told falls."""
-        collect(connection, task_ids=task_ids)
+    collect = writing(collect_tasks)
 
     async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[Wake]:
         """What is to be told to sessions, oldest first."""

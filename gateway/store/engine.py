@@ -377,6 +377,30 @@ def write(
     return run
 
 
+def reading(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[Aggregate, P], Coroutine[Any, Any, T]]:
+    """Make a method of a function that is part of other transactions, too: `read` of that function."""
+
+    @wraps(work)
+    async def run(self: Aggregate, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(lambda connection: work(connection, *args, **kwargs))
+
+    return run
+
+
+def writing(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[Aggregate, P], Coroutine[Any, Any, T]]:
+    """Make a method of a function that is part of other transactions, too: `write` of that function."""
+
+    @wraps(work)
+    async def run(self: Aggregate, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(lambda connection: work(connection, *args, **kwargs))
+
+    return run
+
+
 def write_unsynced(
     method: Callable[Concatenate[A, Connection, P], T],
 ) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:

@@ -40,7 +40,7 @@ from gateway.limits import (
 )
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
-from gateway.store.engine import Aggregate, Values, read, write
+from gateway.store.engine import Aggregate, Values, read, write, writing
 from gateway.store.search import (
     Search,
     fact_terms,
@@ -375,7 +375,4 @@ class MemoryStore(Aggregate):
             await self.database.write(partial(passages.put, rows=rows), durable=False)
             after_seq = int(rows[-1]["seq"])
 
-    @write
-    def finish_boundary(self, connection: Connection, boundary: Boundary, *, now_ms: int) -> None:
-        """Nobody need go through it again."""
-        passages.finish(connection, boundary=boundary, now_ms=now_ms)
+    finish_boundary = writing(passages.finish)

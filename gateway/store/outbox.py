@@ -46,6 +46,7 @@ from gateway.store.engine import (
     to_json,
     write,
     write_unsynced,
+    writing,
 )
 from gateway.store.tables import AnyText, buttons, deliveries, outbox, reply_files
 
@@ -132,8 +133,9 @@ _END: Final = (
 )
 
 
-def put(connection: Connection, replies: Sequence[Reply]) -> None:
-    """Commit replies in their order; an id that is known keeps its row."""
+def put_replies(connection: Connection, replies: Sequence[Reply]) -> None:
+    """Commit replies that belong to no turn (answers of the control lane), or those of one, in their order; a known id keeps
+    its row."""
     rows = [from_reply(reply, position=index, state=NEW) for index, reply in enumerate(replies)]
     if rows:
         connection.execute(_put(connection), rows)
@@ -441,10 +443,7 @@ class OutboxStore(Aggregate):
         row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
         return None if row is None else to_reply(row)
 
-    @write
-    def put(self, connection: Connection, replies: Sequence[Reply]) -> None:
-        """Commit replies that belong to no turn (answers of the control lane); known ids are skipped."""
-        put(connection, replies=replies)
+    put = writing(put_replies)
 
     @read
     def file_content(self, connection: Connection, key: SessionKey, reply_id: str, position: int) -> bytes | None:

@@ -41,7 +41,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Clock
 from gateway.store import passages
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write
+from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, reading, write
 from gateway.store.tables import entries, lanes, sessions, usage
 
 
@@ -89,8 +89,8 @@ _OF_KEY: Final = sessions.c.key == bindparam("k")
 _NUMBERED: Final = with_lane().where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
 
 
-def current(connection: Connection, key: SessionKey) -> Session | None:
-    """The session that the next message of `key` will join."""
+def current_session(connection: Connection, key: SessionKey) -> Session | None:
+    """Return the session that the next message of `key` will join."""
     row = connection.execute(_CURRENT, {"k": str(key)}).one_or_none()
     return None if row is None else to_session(row, current_id=row.id, language=row.language)
 
@@ -413,14 +413,11 @@ class SessionStore(Aggregate):
         """Apply effects outside of a turn; the current session afterwards, opened if there was none."""
         session_id = lock_current(connection, key, new_id=self.clock.new_id(), now_ms=now_ms)
         apply(connection, key, session_id, effects, self.clock, now_ms=now_ms)
-        session = current(connection, key)
+        session = current_session(connection, key)
         assert session is not None
         return session
 
-    @read
-    def current(self, connection: Connection, key: SessionKey) -> Session | None:
-        """The session that the next message of `key` will join."""
-        return current(connection, key=key)
+    current = reading(current_session)
 
     @read
     def by_id(self, connection: Connection, session_id: str) -> Session | None:

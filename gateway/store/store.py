@@ -31,7 +31,6 @@ from gateway.store.schedules import ScheduleStore
 from gateway.store.sessions import SessionStore
 from gateway.store.subagents import SubTypeStore, TaskStore
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, installation
-from gateway.store.tracing import TraceStore
 from gateway.store.transcript import TranscriptStore
 from gateway.store.turns import TurnStore
 from gateway.store.usage import SpendingStore, UsageStore
@@ -58,7 +57,6 @@ class Store(Aggregate):
         self.transcript = TranscriptStore(database, clock)
         self.sessions = SessionStore(database, clock)
         self.outbox = OutboxStore(database, clock)
-        self.traces = TraceStore(database, clock)
         self.access = AccessStore(database, clock)
         self.spending = SpendingStore(database, clock)
         self.usage = UsageStore(database, clock)

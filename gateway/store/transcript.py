@@ -36,7 +36,7 @@ from gateway.contracts.messages import (
 )
 from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
-from gateway.store.engine import Aggregate, Values, read, to_json, write, write_unsynced
+from gateway.store.engine import Aggregate, Values, read, reading, to_json, write, write_unsynced
 from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
 
@@ -90,9 +90,9 @@ _GUARD: Final = (
 )
 
 
-def newest_view(connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
-    """The newest compaction, then the newest of what it leaves in view, in order: page by page, backwards, until
-    they hold `chars_max` characters."""
+def newest_of_view(connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
+    """Return the newest entries of the view, its newest compaction first: read page by page, backwards, until they hold
+    `chars_max` characters, so that a turn begins in time, however long the history is."""
     summary = [to_entry(row) for row in connection.execute(_SUMMARY, {"s": session_id})]
     scope = {"s": session_id, "from_seq": summary[0].tail_start_seq if summary else 0, "before_seq": _SEQ_MAX}
     newest: list[Entry] = []
@@ -106,8 +106,9 @@ def newest_view(connection: Connection, session_id: str, *, chars_max: int) -> N
     return NewestView((*summary, *reversed(newest)), is_whole)
 
 
-def first_said(connection: Connection, session_id: str) -> CleanText | None:
-    """The first words of a person that still stand; a message may be nothing but a picture."""
+def first_words(connection: Connection, session_id: str) -> CleanText | None:
+    """Return the first words of a person in a session that were not taken back; None while there are none. A message may be
+    nothing but a picture."""
     texts = connection.execute(_FIRST_SAID, {"s": session_id}).scalars()
     return next(filter(None, (words_in(CleanText(text)) for text in texts)), None)
 
@@ -155,7 +156,7 @@ _PUT_TODOS: Final = todos.insert()
 
 
 def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
-    """The todos of a lane in their order."""
+    """Return the task list of a key, in its order."""
     return [to_todo(row) for row in connection.execute(_TODOS, {"k": str(key)})]
 
 
@@ -222,18 +223,14 @@ class TranscriptStore(Aggregate):
     @read
     def view(self, connection: Connection, session_id: str) -> Sequence[Entry]:
         """The entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
-        return list(newest_view(connection, session_id, chars_max=_ALL).entries)
+        return list(newest_of_view(connection, session_id, chars_max=_ALL).entries)
 
-    @read
-    def newest_view(self, connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
-        """The newest entries of the view, read until they hold `chars_max` characters: to begin a turn in time,
-        however long the history is."""
-        return newest_view(connection, session_id, chars_max=chars_max)
+    newest_view = reading(newest_of_view)
 
     @read
     def standing(self, connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
         """`newest_view` of a session and the `todos` of its key, in one."""
-        view = newest_view(connection, session_id, chars_max=chars_max)
+        view = newest_of_view(connection, session_id, chars_max=chars_max)
         return Standing(view, tuple(task_list(connection, key)))
 
     @read
@@ -290,10 +287,7 @@ class TranscriptStore(Aggregate):
         count_fewer(connection, {session_id: fewer})
         return [to_entry(row) for row in connection.execute(_SAID, newest)]
 
-    @read
-    def first_said(self, connection: Connection, session_id: str) -> CleanText | None:
-        """The first words of a person in a session that were not taken back; None while there are none."""
-        return first_said(connection, session_id)
+    first_said = reading(first_words)
 
     @write
     def set_title_if_untitled(
@@ -308,15 +302,12 @@ class TranscriptStore(Aggregate):
         """One conditional UPDATE, so that a user's /title always wins. Nothing happens either if the first words of
         the session are not `made_of` any more: a secret may have been taken out of them. `telling` is committed with
         the title, so that whoever is to hear of it does."""
-        if first_said(connection, session_id) != made_of or not retitle_untitled(connection, session_id, title):
+        if first_words(connection, session_id) != made_of or not retitle_untitled(connection, session_id, title):
             return False
-        outbox.put(connection, () if telling is None else (telling,))
+        outbox.put_replies(connection, () if telling is None else (telling,))
         return True
 
-    @read
-    def todos(self, connection: Connection, key: SessionKey) -> Sequence[Todo]:
-        """The task list of a key, in its order."""
-        return task_list(connection, key)
+    todos = reading(task_list)
 
     @write
     def replace_todos(self, connection: Connection, key: SessionKey, todos: Sequence[Todo]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from gateway.store.turns import TURNS_TRACED_MAX
 
 from gateway.contracts.entries import TurnState
 from gateway.contracts.messages import CleanText, DeliveryState, Reply
 from gateway.store import Store
-from gateway.store.tracing import TURNS_TRACED_MAX
 from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, reply, says, talk
 
 REFERENCE = "K7QX2M"
@@ -34,7 +34,7 @@ def apology(turn_id: str) -> Reply:
 
 
 async def ids_of(store: Store, wanted: str) -> list[str]:
-    return [turn.turn_id for turn in await store.traces.trace(wanted)]
+    return [turn.turn_id for turn in await store.turns.trace(wanted)]
 
 
 @pytest.mark.parametrize("id_", ["m1", "m2", "t1", "t1:0"])
@@ -43,7 +43,7 @@ async def test_by_its_messages_its_own_id_and_its_replies(store: Store, id_: str
     start = await begin(store, "t1", messages)
     await store.turns.commit(outcome(start, "t1", messages))
     await store.outbox.record_receipts([ended("t1:0", DeliveryState.SENT)])
-    (turn,) = await store.traces.trace(id_)
+    (turn,) = await store.turns.trace(id_)
     assert (turn.turn_id, turn.key, turn.state, turn.runs) == ("t1", ANN, "done", 1)
     assert [message.message_id for message in turn.messages] == ["m1", "m2"]
     assert all(message.answered_at_ms and not message.is_given_up for message in turn.messages)
@@ -52,7 +52,7 @@ async def test_by_its_messages_its_own_id_and_its_replies(store: Store, id_: str
 
 async def test_while_it_runs(store: Store) -> None:
     await begin(store, "t1", [says(ANN, "hello", id_="m1")])
-    (turn,) = await store.traces.trace("m1")
+    (turn,) = await store.turns.trace("m1")
     assert (turn.finished_at_ms, turn.replies) == (0, ())
     assert [message.answered_at_ms for message in turn.messages] == [0]
 
@@ -64,7 +64,7 @@ async def test_by_the_reference_that_its_error_told(store: Store) -> None:
     await store.turns.commit(failed)
     await talk(store, BOB, "fine", number=2)
     for told in (REFERENCE, REFERENCE.lower()):
-        (turn,) = await store.traces.trace(told)
+        (turn,) = await store.turns.trace(told)
         assert (turn.turn_id, turn.error_reference) == ("t1", REFERENCE)
 
 
@@ -72,9 +72,9 @@ async def test_a_lost_turn_is_not_found_by_why_it_was_lost(store: Store) -> None
     """That is no reference, and stands in many turns."""
     await begin(store, "t1", [says(ANN, "hello", id_="m1")], fence=1)
     await begin(store, "t2", [says(ANN, "other", id_="m2")], fence=2)
-    (turn,) = await store.traces.trace("t1")
+    (turn,) = await store.turns.trace("t1")
     assert turn.error_reference == "worker_lost"
-    assert await store.traces.trace("worker_lost") == []
+    assert await store.turns.trace("worker_lost") == []
 
 
 @pytest.mark.parametrize("wanted", ["m1", "m1~1", "m1~7", "t1", "t2", "t1:dead", REFERENCE, LETTER])
@@ -84,7 +84,7 @@ async def test_all_tries_of_a_dead_letter_by_whatever_leads_to_one(store: Store,
     await give_up(store, "t1", "m1", apology("t1"))
     start = await begin(store, "t2", again, fence=2)
     await store.turns.commit(outcome(start, "t2", again, fence=2))
-    first, second = sorted(await store.traces.trace(wanted), key=lambda turn: turn.turn_id)
+    first, second = sorted(await store.turns.trace(wanted), key=lambda turn: turn.turn_id)
     (given_up,), (answered,) = first.messages, second.messages
     assert (given_up.message_id, given_up.is_given_up, given_up.error_reference) == ("m1", True, REFERENCE)
     assert (answered.message_id, answered.is_given_up, answered.error_reference) == ("m1~1", False, "")
@@ -94,7 +94,7 @@ async def test_all_tries_of_a_dead_letter_by_whatever_leads_to_one(store: Store,
 @pytest.mark.parametrize("wanted", ["m1", "t1", "t1:dead", REFERENCE, LETTER])
 async def test_a_dead_letter_of_which_no_turn_ever_began(store: Store, wanted: str) -> None:
     await give_up(store, "t1", "m1", apology("t1"))
-    (turn,) = await store.traces.trace(wanted)
+    (turn,) = await store.turns.trace(wanted)
     assert (turn.turn_id, turn.key, turn.state, turn.started_at_ms) == ("t1", ANN, "", 0)
     assert [message.is_given_up for message in turn.messages] == [True]
 
@@ -114,7 +114,7 @@ async def test_a_reply_that_no_turn_made(store: Store) -> None:
     """One of the agent's is in the outbox, of a channel's notice there is nothing but the receipt."""
     await store.outbox.put([reply(ANN, "stopped", id_="n1")])
     await store.outbox.record_receipts([ended("n2", DeliveryState.FAILED)])
-    found = {id_: await store.traces.trace(id_) for id_ in ("n1", "n2")}
+    found = {id_: await store.turns.trace(id_) for id_ in ("n1", "n2")}
     assert {id_: [(turn.turn_id, turn.key) for turn in turns] for id_, turns in found.items()} == {
         "n1": [("", ANN)],
         "n2": [("", ANN)],
@@ -125,4 +125,4 @@ async def test_a_reply_that_no_turn_made(store: Store) -> None:
 @pytest.mark.parametrize("wanted", ["nobody", "", "~1", "m~999999999", "with\x00nul", "\ud800", "%", "x" * 10_000])
 async def test_nothing_is_found_by_what_is_no_id(store: Store, wanted: str) -> None:
     await talk(store, ANN, "hello", number=1)
-    assert await store.traces.trace(wanted) == []
+    assert await store.turns.trace(wanted) == []

@@ -156,5 +156,5 @@ async def test_a_retry_is_a_turn_with_its_own_costs_and_state(agent: AgentProces
     after = await agent.store.sessions.by_id(session.id)
     assert after is not None
     assert after.tokens > session.tokens
-    (trace,) = await agent.store.traces.trace(agent.replies[-1].turn_id)
+    (trace,) = await agent.store.turns.trace(agent.replies[-1].turn_id)
     assert trace.state == TurnState.DONE

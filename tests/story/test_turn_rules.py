@@ -93,7 +93,7 @@ async def test_a_failed_turn_keeps_all_that_was_seen_said_and_paid(agent: AgentP
     assert session is not None
     assert session.cost_usd >= 0.01
     reference = said.partition("(Reference ")[2].rstrip(")")
-    (trace,) = await agent.store.traces.trace(reference)
+    (trace,) = await agent.store.turns.trace(reference)
     assert (trace.state, trace.error_reference) == (TurnState.FAILED, reference)
 
 
