@@ -159,7 +159,7 @@ def _to_approval(row: Row[Any]) -> PlaceApproval:
 
 
 def _said(rule: PlaceRule) -> Values | None:
-    """What a rule says, for the audit; what it is silent about is left out."""
+    """Return what a rule says, for the audit; what it is silent about is left out."""
     return None if rule.is_empty else {name: word for name, word in _from_rule(rule).items() if word is not None}
 
 
@@ -190,12 +190,12 @@ def _to_limit(row: Row[Any]) -> LimitRule:
 
 
 def _said_of_limit(rule: LimitRule) -> dict[str, int] | None:
-    """For the audit; what a rule is silent about is left out."""
+    """Return a rule for the audit; what it is silent about is left out."""
     return {name: number for name, number in asdict(rule).items() if number is not None} or None
 
 
 def from_grant(grant: Grant) -> Values:
-    """A row of `grants`. A decision is about the user, wherever it was made."""
+    """Make a row of `grants`. A decision is about the user, wherever it was made."""
     return {
         "owner": str(grant.key.owner),
         "role": grant.role.value,
@@ -206,7 +206,7 @@ def from_grant(grant: Grant) -> Values:
 
 
 def to_grant(row: Row[Any]) -> Grant:
-    """The inverse of `from_grant`."""
+    """Read back, as the inverse of `from_grant`."""
     return Grant(
         SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms, CleanText(row.reason)
     )
@@ -219,7 +219,7 @@ class AccessStore(Aggregate):
 
     @read
     def projection(self, connection: Connection) -> Projection:
-        """Everything, to be shown to intake."""
+        """Return everything, to be shown to intake."""
         revision = _revision(connection)  # first: what follows is as new, or newer
         return Projection(
             revision,
@@ -233,7 +233,7 @@ class AccessStore(Aggregate):
 
     @write
     def put_grant(self, connection: Connection, grant: Grant) -> bool:
-        """The newest decision about a user replaces the one before. False: it is what was decided before."""
+        """Replace the decision about a user with the newest. False: it is what was decided before."""
         has_changed(connection)
         before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
         if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
@@ -246,7 +246,7 @@ class AccessStore(Aggregate):
 
     @write
     def drop_grant(self, connection: Connection, owner: SessionKey, *, actor: str, now_ms: int) -> bool:
-        """Nothing is decided about this user any more. False: nothing was."""
+        """Withdraw the decision about a user. False: nothing was."""
         has_changed(connection)
         whose = {"whose": str(owner.owner)}
         before = connection.execute(_GRANT, whose).first()
@@ -284,7 +284,7 @@ class AccessStore(Aggregate):
 
     @read
     def place_approvals(self, connection: Connection) -> Sequence[PlaceApproval]:
-        """What admins approved for good: by place, oldest first."""
+        """Return what admins approved for good: by place, oldest first."""
         return [_to_approval(row) for row in connection.execute(_APPROVALS)]
 
     @write
@@ -299,7 +299,7 @@ class AccessStore(Aggregate):
 
     @read
     def is_approved(self, connection: Connection, call: PlaceApproval) -> bool:
-        """Whether this call was approved for good, for whoever has its role or for a lesser one."""
+        """Tell whether this call was approved for good, for whoever has its role or for a lesser one."""
         roles = [role.value for role in RANKS[: RANKS.index(call.role) + 1]]
         asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
         return connection.execute(_APPROVAL, asked).first() is not None
@@ -333,5 +333,5 @@ class AccessStore(Aggregate):
 
     @read
     def realm_of(self, connection: Connection, place: SessionKey) -> str:
-        """The server or workspace of a chat; empty for one that nobody noted."""
+        """Return the server or workspace of a chat; empty for one that nobody noted."""
         return connection.execute(_REALM, {"where_": str(place)}).scalar() or ""

@@ -62,17 +62,17 @@ _LOCK: Final = (
 
 
 def ends_of(connection: Connection, owner: SessionKey | str) -> list[str]:
-    """All ends of a person, in order of their names; at least the one that is asked about."""
+    """Return all ends of a person, in order of their names; at least the one that is asked about."""
     return sorted(connection.execute(_ENDS, {"end_": str(owner)}).scalars())
 
 
 def paying_with(connection: Connection, owner: str, day: int) -> list[str]:
-    """Everybody whose spending of that day counts against the caps of `owner`, himself among them."""
+    """Return all whose spending of that day counts against the caps of `owner`, himself among them."""
     return sorted(connection.execute(_PAYING, {"end_": owner, "day_": day}).scalars())
 
 
 def is_of_person(column: ColumnElement[str]) -> ColumnElement[bool]:
-    """True for what belongs to any end of the person whose end is the parameter `end_`."""
+    """Match what belongs to any end of the person whose end is the parameter `end_`."""
     return column.in_(_ENDS)
 
 
@@ -85,7 +85,8 @@ def linked_persons(connection: Connection) -> list[Ends]:
 
 
 def locked_ends(connection: Connection, owner: SessionKey) -> list[str]:
-    """The same as `ends_of`; nobody else counts this person's facts, or links him, until this transaction ends."""
+    """Return the same as `ends_of`; nobody else counts this person's facts, or links him, until this transaction
+    ends."""
     ends = ends_of(connection, owner)
     while True:
         connection.execute(_LOCK, {"owners": ends}).all()  # SQLite writes one at a time anyway
@@ -198,7 +199,7 @@ def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> No
 
 
 def _pool(connection: Connection, owners: Iterable[str], now_ms: int, purse: str) -> None:
-    """Whoever paid with one of these today pays with all of them until the day ends."""
+    """Let all who paid with one of these today pay with all of them until the day ends."""
     day = day_of(now_ms)
     paying = sorted({end for owner in owners for end in paying_with(connection, owner, day)})
     connection.execute(_put_purse(connection), [{"owner": end, "day": day, "purse": purse} for end in paying])
@@ -214,7 +215,7 @@ class LinkStore(Aggregate):
 
     @read
     def ends_of(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
-        """All ends of the person whose end `owner` is, in order of their names; `owner` alone where nothing is
+        """Return all ends of the person whose end `owner` is, in order of their names; `owner` alone where nothing is
         linked."""
         return [SessionKey.parse(end) for end in ends_of(connection, owner)]
 
@@ -237,7 +238,7 @@ class LinkStore(Aggregate):
 
     @write
     def withdraw(self, connection: Connection, code: str) -> None:
-        """A code that was said aloud is worth nothing any more."""
+        """Withdraw a code that was said aloud: it is worth nothing any more."""
         digest = _digest(code)
         connection.execute(_WITHDRAW, {"code_digest": digest})
 
@@ -308,7 +309,7 @@ class LinkStore(Aggregate):
     def part(
         self, connection: Connection, owner: SessionKey, ends: Collection[SessionKey], *, actor: str, now_ms: int
     ) -> Sequence[SessionKey]:
-        """Part those of `ends` that are the same person as `owner`; all who stand alone now."""
+        """Separate those of `ends` that are the same person as `owner`; all who stand alone now."""
         has_changed(connection)
         before, leaving = ends_of(connection, owner), frozenset(map(str, ends))
         parted = [end for end in before if end in leaving]

@@ -89,14 +89,14 @@ class AnswerStore(Aggregate):
 
     @read
     def find(self, connection: Connection, question: Question, *, now_ms: int) -> KeptAnswer | None:
-        """The answer to this very question, if one is kept and has not expired."""
+        """Find the answer to this very question, if one is kept and has not expired."""
         parameters = _place(question) | {"asked": question.asked, "now_ms": now_ms}
         row = connection.execute(_FIND, parameters).one_or_none()
         return None if row is None else _kept(row)
 
     @read
     def like(self, connection: Connection, question: Question, *, now_ms: int, limit: int) -> Sequence[KeptAnswer]:
-        """Answers to other questions of the same key, circumstances and guard, in other words than these in
+        """Find answers to other questions of the same key, circumstances and guard, in other words than these in
         another order, which the same model embedded; the newest first."""
         if question.embedding is None:
             return []
@@ -111,7 +111,7 @@ class AnswerStore(Aggregate):
 
     @write_unsynced
     def use(self, connection: Connection, question: Question, id_: int, *, now_ms: int) -> None:
-        """An answer that was found is given again."""
+        """Note that an answer that was found is given again."""
         key = question.key
         connection.execute(_USE, {"answer_id": id_, "k": str(key), "now_ms": now_ms})
 

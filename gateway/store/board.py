@@ -65,7 +65,7 @@ _CUT: Final = (sub_tasks.c.prompt, sub_tasks.c.result)
 
 
 def in_short() -> Select[Any]:
-    """Tasks for a list: long texts are cut, where they lie."""
+    """Return tasks for a list: long texts are cut, where they lie."""
     columns = [column for column in sub_tasks.columns if column not in _CUT]
     return select(*columns, *(func.substr(long, 1, SUBTASK_SHOWN_CHARS_MAX).label(long.name) for long in _CUT))
 
@@ -127,7 +127,8 @@ def prune(connection: Connection) -> None:
 
 
 def changed(connection: Connection) -> None:
-    """What this transaction did can be seen. It is said last: everybody waits for this row."""
+    """Count a change of the board: what this transaction did can be seen. It is said last: everybody waits for this
+    row."""
     connection.execute(_count_up(connection), {"id": 1, "revision": 1})
 
 
@@ -141,12 +142,12 @@ _KEYS: Final = (
 
 
 def lock_lane(connection: Connection, key: str) -> bool:
-    """Until this transaction ends nobody else writes in the lane. False: there is no such lane."""
+    """Lock a lane: until this transaction ends nobody else writes in it. False: there is no such lane."""
     return connection.execute(_LOCK, {"k": key}).rowcount == 1
 
 
 def lock_lanes_of(connection: Connection, task_ids: Sequence[str]) -> None:
-    """The same for every lane that one of these tasks belongs to."""
+    """Lock every lane that one of these tasks belongs to."""
     for key in connection.execute(_KEYS, {"ids": list(task_ids)}).scalars().all():
         lock_lane(connection, key)
 
@@ -196,22 +197,22 @@ _TELL_ALL: Final = update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).va
 
 
 def collect_tasks(connection: Connection, task_ids: Sequence[str]) -> None:
-    """Note that these were told to their session, or need not be: they wake it no more. A barrier behind which nothing is
-    left to be told falls."""
+    """Note that these were told to their session, or need not be: they wake it no more. A barrier after which
+    nothing is left to be told falls."""
     lock_lanes_of(connection, task_ids)
     connection.execute(_TELL, {"ids": list(task_ids)})
     _drop_idle(connection, task_ids)
 
 
 def forget_all(connection: Connection, key: SessionKey) -> None:
-    """Nothing of a locked lane's tasks is to be told any more, and nobody waits."""
+    """Forget what of a locked lane's tasks is to be told, and who waits for them."""
     _drop(connection, connection.execute(_BARRIERS_OF_KEY, {"k": str(key)}).scalars().all())
     connection.execute(_TELL_ALL, {"k": str(key)})
 
 
 def forget_turn(connection: Connection, turn_id: str) -> None:
-    """Nothing of what a stopped turn asked for is to go on, or to be told: it may have asked a moment after the user
-    said stop."""
+    """Stop what a stopped turn asked for, and tell nothing of it: the turn may have asked a moment after the user said
+    stop."""
     connection.execute(_FORGET_TURN, {"turn": turn_id})
 
 
@@ -273,7 +274,7 @@ _SINGLE: Final = (
 
 
 def met(connection: Connection) -> list[tuple[str, str]]:
-    """Ids and lanes of barriers that are met and not settled. To ask costs no lock."""
+    """Return ids and lanes of barriers that are met and not settled. To ask costs no lock."""
     return [(row.id, row.key) for row in connection.execute(_MET)]
 
 
@@ -285,7 +286,7 @@ def settle(connection: Connection, barrier_id: str, key: str) -> None:
 
 
 def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) -> list[Wake]:
-    """Every wake that is settled, oldest first, but for these lanes."""
+    """Return every wake that is settled, oldest first, but for these lanes."""
     left_out = [str(key) for key in without]
     found = [*_of_barriers(connection, left_out), *_of_single(connection, left_out, limit=limit)]
     return sorted(found, key=lambda wake: (_since_ms(wake), wake.id))[: max(limit, 0)]
@@ -318,7 +319,7 @@ CHANNEL: Final = "subagent:"
 
 
 def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> Values:
-    """A new row of `sub_tasks`; of one that `is_unwanted` from the start nobody is told."""
+    """Make a new row of `sub_tasks`; of one that `is_unwanted` from the start nobody is told."""
     return {
         "id": task.id,
         "session_id": task.session_id,
@@ -353,7 +354,7 @@ def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> 
 
 
 def to_task(row: Row[Any]) -> SubTask:
-    """The inverse of `from_task`, as far as a task goes."""
+    """Read back, as the inverse of `from_task`, as far as a task goes."""
     return SubTask(
         id=row.id,
         session_id=row.session_id,
@@ -382,7 +383,7 @@ def to_task(row: Row[Any]) -> SubTask:
 
 
 def from_doing(doing: Doing) -> str:
-    """As the column `doing` has it."""
+    """Write it as the column `doing` has it."""
     return json.dumps([doing.occupation.value, *doing.tools], separators=(",", ":"))
 
 
@@ -392,19 +393,19 @@ def _to_doing(text: str) -> Doing:
 
 
 def kept_result(result: CleanText) -> str:
-    """What is kept of an answer."""
+    """Return what is kept of an answer."""
     return result[:SUBAGENT_KEPT_CHARS_MAX]
 
 
 def from_wake(wake: WakeAddress) -> str:
-    """As the column `wake` has it."""
+    """Write it as the column `wake` has it."""
     who = (wake.author_id, wake.author_name, wake.is_private)
     parts = [str(wake.key), address_to_text(wake.address), *who, wake.place, wake.wakes]
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
 
 
 def to_wake(text: str) -> WakeAddress:
-    """The inverse of `from_wake`."""
+    """Read back, as the inverse of `from_wake`."""
     key, address, author_id, author_name, is_private, place, wakes = json.loads(text)
     name = CleanText(author_name)
     return WakeAddress(
@@ -413,7 +414,7 @@ def to_wake(text: str) -> WakeAddress:
 
 
 def from_barrier(barrier: Barrier, key: SessionKey, *, needed: int) -> Values:
-    """A row of `barriers`."""
+    """Make a row of `barriers`."""
     return {
         "id": barrier.id,
         "session_id": barrier.session_id,
@@ -432,22 +433,21 @@ class BoardStore(Aggregate):
 
     @write
     def disown(self, connection: Connection, key: SessionKey, turn_id: str) -> None:
-        """What this turn of `key` has asked for is to end, and nobody is told: the turn begins anew, or was taken
-        back."""
+        """End what this turn of `key` has asked for, and tell nobody: the turn begins anew, or was taken back."""
         lock_lane(connection, str(key))
         forget_turn(connection, turn_id)
 
     collect = writing(collect_tasks)
 
     async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[Wake]:
-        """What is to be told to sessions, oldest first."""
+        """Return what is to be told to sessions, oldest first."""
         for barrier_id, key in await self.database.read(met):
             await self.database.write(partial(settle, barrier_id=barrier_id, key=key))
         return await self.database.read(partial(due, limit=limit, without=without))
 
     @write
     def wake_sent(self, connection: Connection, wake: Wake) -> None:
-        """The bus has it: its tasks wake nobody again."""
+        """Note that the bus has a wake: its tasks wake nobody again."""
         task_ids = [task.id for task in wake.tasks]
         lock_lanes_of(connection, task_ids)
         if wake.barrier_id:
@@ -457,8 +457,8 @@ class BoardStore(Aggregate):
 
     @read
     def overtaken(self, connection: Connection, message_ids: Sequence[str]) -> frozenset[str]:
-        """Of these messages of wakes that were sent, those with nothing left to tell: all their tasks were collected
-        since, or nothing of them is to be told any more."""
+        """Find those of these messages of wakes that were sent with nothing left to tell: all their tasks were
+        collected since, or nothing of them is to be told any more."""
         by_id = {wake_id_of(message_id): message_id for message_id in message_ids}
         return frozenset(by_id[id_] for id_ in connection.execute(_OVERTAKEN, {"ids": list(by_id)}).scalars())
 
@@ -470,7 +470,7 @@ class BoardStore(Aggregate):
 
     @read
     def records(self, connection: Connection) -> Sequence[TypeRecord]:
-        """How each type does, by name."""
+        """Tell how each type does, by name."""
         counts: dict[str, dict[str, int]] = {}
         for row in connection.execute(_RECORDS):
             counts.setdefault(row.sub_type, {})[row.state] = row.tasks
@@ -478,5 +478,5 @@ class BoardStore(Aggregate):
 
     @read
     def revision(self, connection: Connection) -> int:
-        """A number that grows with every change of the board."""
+        """Return a number that grows with every change of the board."""
         return connection.execute(_REVISION).scalar_one_or_none() or 0

@@ -75,7 +75,7 @@ _INSERTS: dict[str, InsertInto] = {"sqlite": sqlite.insert, "postgresql": postgr
 
 
 def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Connection], Executable]:
-    """The statement that `describe` builds, for the dialect of a connection."""
+    """Return the statement that `describe` builds, for the dialect of a connection."""
 
     @cache
     def built(dialect: str) -> Executable:
@@ -124,7 +124,7 @@ _POSTGRES_SCHEMA: Final = frozenset({"42P01", "42703", "3F000"})  # no such tabl
 
 @contextmanager
 def in_our_words(url: URL) -> Iterator[None]:
-    """Every error of the database and its driver leaves as one of `gateway.contracts.errors`."""
+    """Let every error of the database and its driver leave as one of `gateway.contracts.errors`."""
     try:
         yield
     except TrivetError:
@@ -169,7 +169,7 @@ def _from_sqlite(cause: sqlite3.Error, place: str) -> TrivetError:
 
 
 def _place(url: URL) -> str:
-    """The database as an operator knows it, without user, password and options."""
+    """Return the database as an operator knows it, without user, password and options."""
     if url.get_backend_name() == "sqlite":
         return f"the database {url.database}"
     host = url.host or url.query.get("host") or "localhost"
@@ -196,7 +196,7 @@ class InThreadConnection(AsyncAdapt_aiosqlite_connection):
         return threading.current_thread() is self._connection._thread
 
     def cursor(self, server_side: bool = False) -> Any:
-        """A DBAPI cursor."""
+        """Open a DBAPI cursor."""
         return self._connection._conn.cursor() if self._is_home() else super().cursor(server_side)
 
     def commit(self) -> None:
@@ -215,11 +215,10 @@ class InThreadConnection(AsyncAdapt_aiosqlite_connection):
 
 
 def sqlite_engine(url: URL, *, busy_timeout_s: float, connections_max: int, writes: bool) -> AsyncEngine:
-    """A pool of connections to one file.
+    """Make a pool of connections to one file.
 
-    `writes` starts each transaction with BEGIN IMMEDIATE: a transaction that reads first and writes later
-    could otherwise find that somebody else wrote in between, which no waiting mends.
-    """
+    `writes` starts each transaction with BEGIN IMMEDIATE: a transaction that reads first and writes later could
+    otherwise find that somebody else wrote in between, which no waiting mends."""
     engine = create_async_engine(
         url,
         pool_size=connections_max,
@@ -259,8 +258,8 @@ def _prepare(driver: aiosqlite.Connection, busy_timeout_s: float) -> None:
 
 
 def _use_wal(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
-    """The file remembers its journal mode, so only a new file is really changed. SQLite does not apply its
-    busy timeout to that change: of several processes that open a new file, one is refused at once."""
+    """Use a write-ahead log. The file remembers its journal mode, so only a new file is really changed. SQLite does not
+    apply its busy timeout to that change: of several processes that open a new file, one is refused at once."""
     deadline_s = time.monotonic() + busy_timeout_s
     while True:
         try:
@@ -305,7 +304,7 @@ class Runner(Protocol):
     """How a function of a synchronous connection is run on an asynchronous one."""
 
     def __call__(self, connection: AsyncConnection, work: Work[T], /, *, durable: bool | None) -> Awaitable[T]:
-        """`durable` as in `Database.write`; None for work that leaves nothing to be kept."""
+        """Run `work`; `durable` as in `Database.write`; None for work that leaves nothing to be kept."""
         ...
 
 
@@ -414,7 +413,7 @@ def write_unsynced(
 
 
 def open_database(url: str, *, busy_timeout_s: float) -> Database:
-    """Nothing is connected yet. Raises `ConfigError` for a URL that names no database we can use."""
+    """Open a database; nothing is connected yet. Raises `ConfigError` for a URL that names no database we can use."""
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, busy_timeout_s)
@@ -422,7 +421,8 @@ def open_database(url: str, *, busy_timeout_s: float) -> Database:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a database URL; None for a database on a server. Raises `ConfigError` as `open_database` does."""
+    """Return the file of a database URL; None for a database on a server. Raises `ConfigError` as `open_database`
+    does."""
     parsed = _parse(url)
     return Path(str(parsed.database)).expanduser() if parsed.get_backend_name() == "sqlite" else None
 
@@ -493,18 +493,19 @@ def _open_postgres(url: URL) -> Database:
 
 
 async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool | None) -> T:
-    """PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one sync."""
+    """Run `work`. PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one
+    sync."""
     return await connection.run_sync(work)
 
 
 def _truncate_log(connection: Connection) -> None:
-    """With a reader in the way it waits as long as for any lock; then the next checkpoint does it."""
+    """Shrink the log. With a reader in the way it waits as long as for any lock; then the next checkpoint does it."""
     connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.rollback()
 
 
 def _in_transaction(work: Work[T]) -> Work[T]:
-    """A reader's transaction is none (sqlite.py, AUTOCOMMIT): the frame only ends it on the right thread."""
+    """Wrap `work` into a transaction. A reader's is none (AUTOCOMMIT): the frame only ends it on the right thread."""
 
     def transaction(connection: Connection) -> T:
         with connection.begin():

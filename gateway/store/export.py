@@ -93,14 +93,14 @@ _INTERNAL: Final = frozenset(
 
 
 def _in_a_lane_of(key: ColumnElement[str]) -> ColumnElement[bool]:
-    """Also of one that never had a turn: a command was answered there, or a stranger was. A shared place is a lane of
-    its own, and its threads are others."""
+    """Match a key of the owner, also one that never had a turn: a command was answered there, or a stranger was. A
+    shared place is a lane of its own, and its threads are others."""
     below = func.substr(key, 1, func.length(_OWNER) + 1) == _OWNER.concat("/")
     return or_(key.in_(_KEYS), key == _OWNER, and_(_OWNER.not_like("%/%"), below))
 
 
 def whose(table: Table) -> Any:
-    """The condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
+    """Return the condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
     columns = table.columns
     if table in _OPERATORS:
@@ -122,7 +122,7 @@ def whose(table: Table) -> Any:
 
 
 def _in_order() -> list[Table]:
-    """Every table, those that others are found through last: first what only hangs on a turn or an entry, then
+    """Return every table, those that others are found through last: first what only hangs on a turn or an entry, then
     what refers to sessions, sessions, lanes."""
     rank = {entries: 1, turns: 2, sessions: 3, lanes: 4} | {consumed: -1, waits: -1}
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
@@ -161,7 +161,7 @@ _UNNAME: Final = (
 
 
 def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
-    """What is kept of a person, whichever end is named: rows by the name of their table."""
+    """Return what is kept of a person, whichever end is named: rows by the name of their table."""
     ends = ends_of(connection, owner)
     return {
         name: [dict(row._mapping) for end in ends for row in connection.execute(statement, {"whose": end})]
@@ -230,7 +230,7 @@ class PeopleStore(Aggregate):
 
     @read
     def export(self, connection: Connection, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
-        """All that is kept of an owner as one JSON document: rows by the name of their table. What was undone
+        """Write all that is kept of an owner as one JSON document: rows by the name of their table. What was undone
         says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
         now_ms = self.clock.now_ms()
         document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
@@ -246,7 +246,7 @@ class PeopleStore(Aggregate):
         left_out: str,
         clean: Callable[[str], CleanText],
     ) -> bytes:
-        """What one person said on a lane that several share, and what was answered to it, as one JSON document.
+        """Write what one person said on a lane that several share, and what was answered to it, as one JSON document.
         `left_out` says in it that nothing else is there. Words that came along (quotes, files, a thread's earlier
         messages) are left out, too, and what was said before authors were kept."""
         now_ms = self.clock.now_ms()
@@ -272,7 +272,7 @@ class PeopleStore(Aggregate):
 
     @read
     def keys(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
-        """Under which an owner has spoken, each with files of its own."""
+        """Return the keys under which an owner has spoken, each with files of its own."""
         found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
         return [SessionKey.parse(key) for keys in found for key in keys]
 

@@ -78,7 +78,7 @@ _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
 
 
 def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
-    """Whose facts may be read where `key` speaks."""
+    """Say whose facts may be read where `key` speaks."""
     places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
     ends = ends_of(connection, key.owner)
     return {"whose": str(key.owner), "ends": ends, "is_private": key.is_private, "places": places}
@@ -87,7 +87,7 @@ def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
 def matching(
     connection: Connection, key: SessionKey, terms: Sequence[str], *, limit: int, near: Embedding | None
 ) -> list[Fact]:
-    """The best of those that share a term or a meaning; of two that say the same words, the better one."""
+    """Return the best of those that share a term or a meaning; of two that say the same words, the better one."""
     by_words = _by_words(connection, key, terms)
     known = {fact.id: fact for fact in by_words}
     by_meaning = _by_meaning(connection, key, near) if near is not None else []
@@ -181,7 +181,7 @@ def _reword(
 
 
 def _make_room(connection: Connection, owner: str) -> Fact:
-    """What a model gathered goes first, the oldest of it; what somebody told stays until he says otherwise."""
+    """Drop the oldest fact that a model gathered; what somebody told stays until that person says otherwise."""
     oldest = connection.execute(_FIRST_TO_GO, {"whose": owner}).one_or_none()
     if oldest is None:
         raise MemoryFull(f"{owner} has {FACTS_MAX} facts already")
@@ -226,7 +226,7 @@ _PUT_VECTOR: Final = (
 
 
 def to_fact(row: Row[Any]) -> Fact:
-    """A row of `facts`."""
+    """Read a row of `facts`."""
     return Fact(
         id=row.id,
         key=SessionKey.parse(row.owner),
@@ -277,7 +277,7 @@ class MemoryStore(Aggregate):
     def recall(
         self, connection: Connection, key: SessionKey, query: str, *, limit: int, near: Embedding | None = None
     ) -> Sequence[Fact]:
-        """The facts that may be read where `key` speaks, best match first; an empty query gives the newest."""
+        """Return the facts that may be read where `key` speaks, best match first; an empty query gives the newest."""
         if not query.strip():
             found = connection.execute(_NEWEST, _asking(connection, key) | {"page_limit": max(limit, 0)})
             return [to_fact(row) for row in found]
@@ -293,7 +293,7 @@ class MemoryStore(Aggregate):
         snippets_max: int,
         near: Embedding | None = None,
     ) -> Recollection:
-        """Facts and earlier words that have to do with `said`."""
+        """Find facts and earlier words that have to do with `said`."""
         terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
         if not terms and near is None:
             return Recollection()
@@ -336,19 +336,19 @@ class MemoryStore(Aggregate):
 
     @write
     def share(self, connection: Connection, key: SessionKey, number: int, *, is_shared: bool) -> Fact | None:
-        """Whether a fact may be read everywhere its owner speaks; None if there is none of that number."""
+        """Say whether a fact may be read everywhere its owner speaks; None if there is none of that number."""
         wanted = _asking(connection, key) | {"wanted": number, "shall_be_shared": is_shared}
         row = connection.execute(_SHARE, wanted).one_or_none()
         return None if row is None else to_fact(row)
 
     @read
     def has_vectors(self, connection: Connection, key: SessionKey, model: str) -> bool:
-        """Whether a search by meaning could find anything."""
+        """Tell whether a search by meaning could find anything."""
         return bool(connection.execute(_HAS_VECTORS, _asking(connection, key) | {"model": model}).scalar_one())
 
     @read
     def without_vector(self, connection: Connection, key: SessionKey, model: str, *, limit: int) -> Sequence[Fact]:
-        """Facts of the owner that `model` has not seen."""
+        """Return facts of the owner that `model` has not seen."""
         wanted = {"whose": str(key.owner), "model": model, "page_limit": max(limit, 0)}
         return [to_fact(row) for row in connection.execute(_WITHOUT_VECTOR, wanted)]
 
@@ -363,7 +363,7 @@ class MemoryStore(Aggregate):
             connection.execute(_PUT_VECTOR, rows)
 
     async def claim_boundary(self, key: SessionKey | None, *, now_ms: int, for_ms: int) -> Boundary | None:
-        """The oldest boundary that is due; it is the caller's for so long."""
+        """Claim the oldest boundary that is due; it is the caller's for so long."""
         if not await self.database.read(partial(passages.is_any_due, key=key, now_ms=now_ms)):
             return None
         return await self.database.write(partial(passages.claim, key=key, now_ms=now_ms, for_ms=for_ms))

@@ -72,7 +72,7 @@ def _put_new(insert: InsertInto) -> Executable:
 
 @per_dialect
 def _put_receipt(insert: InsertInto) -> Executable:
-    """A receipt may come twice and late; what was sent stays sent."""
+    """Write a receipt. It may come twice and late; what was sent stays sent."""
     statement = insert(deliveries)
     return statement.on_conflict_do_update(
         index_elements=[deliveries.c.reply_id],
@@ -134,8 +134,8 @@ _END: Final = (
 
 
 def put_replies(connection: Connection, replies: Sequence[Reply]) -> None:
-    """Commit replies that belong to no turn (answers of the control lane), or those of one, in their order; a known id keeps
-    its row."""
+    """Commit replies that belong to no turn (answers of the control lane), or those of one, in their order; a known id
+    keeps its row."""
     rows = [from_reply(reply, position=index, state=NEW) for index, reply in enumerate(replies)]
     if rows:
         connection.execute(_put(connection), rows)
@@ -147,13 +147,13 @@ def put_one(connection: Connection, reply: Reply) -> bool:
 
 
 def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:
-    """What these turns answered and no receipt has ended."""
+    """Return what these turns answered and no receipt has ended."""
     rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
     return tuple(to_reply(row) for row in rows)
 
 
 def of_turn(connection: Connection, turn_id: str) -> list[Whereabouts]:
-    """How far the replies of one turn came, in their order."""
+    """Tell how far the replies of one turn came, in their order."""
     return [to_whereabouts(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
 
@@ -190,7 +190,7 @@ def put_files(connection: Connection, key: SessionKey, contents: Sequence[FileCo
 
 
 def _forget_files(connection: Connection, reply_ids: Sequence[str]) -> None:
-    """The deliveries of these replies have ended."""
+    """Forget the files of these replies, whose deliveries have ended."""
     connection.execute(_FORGET_FILES, {"replies": list(reply_ids)})
 
 
@@ -260,7 +260,7 @@ _ENDS: Final = {state.value: state for state in DeliveryState}
 
 
 def from_reply(reply: Reply, *, position: int, state: str) -> Values:
-    """A row of `outbox`."""
+    """Make a row of `outbox`."""
     return {
         "id": reply.id,
         "turn_id": reply.turn_id,
@@ -281,7 +281,7 @@ def from_reply(reply: Reply, *, position: int, state: str) -> Values:
 
 
 def to_reply(row: Row[Any]) -> Reply:
-    """The inverse of `from_reply`."""
+    """Read back, as the inverse of `from_reply`."""
     return Reply(
         id=row.id,
         turn_id=row.turn_id,
@@ -301,7 +301,7 @@ def to_reply(row: Row[Any]) -> Reply:
 
 
 def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
-    """A row of `deliveries`."""
+    """Make a row of `deliveries`."""
     record = receipt.record
     return {
         "reply_id": record.reply_id,
@@ -317,7 +317,7 @@ def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
 
 
 def to_whereabouts(row: Row[Any]) -> Whereabouts:
-    """A row of `outbox` joined with its receipt, which may be missing."""
+    """Read a row of `outbox` joined with its receipt, which may be missing."""
     return Whereabouts(
         reply_id=row.id,
         turn_id=row.turn_id,
@@ -333,7 +333,7 @@ def to_whereabouts(row: Row[Any]) -> Whereabouts:
 
 
 def receipt_whereabouts(row: Row[Any]) -> Whereabouts:
-    """A row of `deliveries` alone: nobody wrote down when the reply was made."""
+    """Read a row of `deliveries` alone: nobody wrote down when the reply was made."""
     return Whereabouts(
         reply_id=row.reply_id,
         turn_id="",
@@ -362,7 +362,7 @@ class ButtonStore(Aggregate):
 
     @read
     def find(self, connection: Connection, token: str) -> Button | None:
-        """None for a token that nobody was given, or long ago."""
+        """Find the button of a token; None for one that nobody was given, or long ago."""
         row = connection.execute(_BUTTON, {"t": token}).one_or_none()
         return None if row is None else _to_button(row)
 
@@ -386,7 +386,7 @@ class ButtonStore(Aggregate):
 
     @write
     def give_back(self, connection: Connection, token: str, *, press_id: str) -> None:
-        """Nothing came of that press: the group may be pressed again."""
+        """Give the group back, to be pressed again: nothing came of that press."""
         connection.execute(_GIVE_BACK, {"t": token, "p": press_id})
 
 
@@ -395,8 +395,8 @@ class OutboxStore(Aggregate):
 
     @write_unsynced  # else it is taken again, which is cut by id
     def take_stale(self, connection: Connection, *, after_ms: int, limit: int) -> Sequence[Reply]:
-        """Replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each
-        is given to one caller, and again only after it has waited for as long again as it had before."""
+        """Take replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each is
+        given to one caller, and again only after it has waited for as long again as it had before."""
         now_ms = self.clock.now_ms()
         page = {"now_ms": now_ms, "after_ms": after_ms, "page_limit": max(limit, 0)}
         rows = connection.execute(_TAKE_STALE, page).all()
@@ -404,7 +404,7 @@ class OutboxStore(Aggregate):
 
     @write
     def record_receipts(self, connection: Connection, receipts: Sequence[Receipt]) -> None:
-        """How deliveries ended."""
+        """Write down how deliveries ended."""
         now_ms = self.clock.now_ms()
         ordered = sorted(receipts, key=lambda receipt: receipt.record.reply_id)
         rows = [from_receipt(receipt, now_ms=now_ms) for receipt in ordered]
@@ -422,7 +422,7 @@ class OutboxStore(Aggregate):
 
     @read
     def recent(self, connection: Connection, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
-        """How far the newest replies of a key came (None: of all keys), newest first."""
+        """Tell how far the newest replies of a key came (None: of all keys), newest first."""
         page = {"page_limit": max(limit, 0)}
         rows = (
             connection.execute(_RECENT, page)
@@ -433,13 +433,13 @@ class OutboxStore(Aggregate):
 
     @read
     def last_address(self, connection: Connection, key: SessionKey) -> ReplyAddress | None:
-        """Where the newest reply to this key went; None before there was any."""
+        """Tell where the newest reply to this key went; None before there was any."""
         found = connection.execute(_LAST_ADDRESS, {"k": str(key)}).scalar_one_or_none()
         return None if found is None else address_from_text(found)
 
     @read
     def committed(self, connection: Connection, reply_id: str) -> Reply | None:
-        """A reply as it was committed."""
+        """Return a reply as it was committed."""
         row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
         return None if row is None else to_reply(row)
 
@@ -447,6 +447,6 @@ class OutboxStore(Aggregate):
 
     @read
     def file_content(self, connection: Connection, key: SessionKey, reply_id: str, position: int) -> bytes | None:
-        """The bytes of a file of a reply of this key; None once its delivery has ended."""
+        """Return the bytes of a file of a reply of this key; None once its delivery has ended."""
         wanted = {"reply": reply_id, "place": position, "k": str(key)}
         return connection.execute(_FILE_CONTENT, wanted).scalar_one_or_none()

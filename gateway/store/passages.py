@@ -44,7 +44,7 @@ _LAST_SEQ: Final = select(sessions.c.last_seq).where(sessions.c.id == bindparam(
 
 
 def mark(connection: Connection, key: SessionKey, session_id: str, *, seq: int, now_ms: int) -> None:
-    """What lies before `seq` has left the view; marking it again changes nothing."""
+    """Mark that what lies before `seq` has left the view; marking it again changes nothing."""
     row = {
         "session_id": session_id,
         "seq": seq,
@@ -58,7 +58,7 @@ def mark(connection: Connection, key: SessionKey, session_id: str, *, seq: int, 
 
 
 def mark_end(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
-    """The session is left, with all that was said in it."""
+    """Mark that the session is left, with all that was said in it."""
     last_seq = connection.execute(_LAST_SEQ, {"s": session_id}).scalar_one()
     if last_seq:
         mark(connection, key, session_id, seq=last_seq, now_ms=now_ms)
@@ -93,7 +93,7 @@ _BEFORE: Final = select(func.coalesce(func.max(boundaries.c.seq), 0)).where(
 
 
 def at(now_ms: int) -> Values:
-    """What is due at that time depends on."""
+    """Return the parameters of what is due at that time."""
     return {"now_ms": now_ms, "since_ms": now_ms - BOUNDARIES_KEPT_H * _HOUR_MS}
 
 
@@ -105,13 +105,13 @@ def _due(connection: Connection, key: SessionKey | None, now_ms: int) -> Row[Any
 
 
 def is_any_due(connection: Connection, key: SessionKey | None, *, now_ms: int) -> bool:
-    """Whether a claim could find anything: to ask costs no lock."""
+    """Tell whether a claim could find anything: to ask costs no lock."""
     return _due(connection, key, now_ms) is not None
 
 
 def claim(connection: Connection, key: SessionKey | None, *, now_ms: int, for_ms: int) -> Boundary | None:
-    """`MemoryStore.claim_boundary` in one transaction. Of two who see the same row one gets it; the other
-    comes again with the next occasion."""
+    """Claim the oldest boundary that is due. Of two who see the same row one gets it; the other comes again with the
+    next occasion."""
     due = _due(connection, key, now_ms)
     if due is None:
         return None
@@ -130,7 +130,7 @@ _FINISH: Final = (
 
 
 def finish(connection: Connection, boundary: Boundary, *, now_ms: int) -> None:
-    """Nobody need go through it again."""
+    """Finish a boundary: nobody need go through it again."""
     connection.execute(_FINISH, {"s": boundary.session_id, "finished_seq": boundary.seq, "now_ms": now_ms})
 
 
@@ -150,8 +150,7 @@ _SKIP_OF_OWNER: Final = (
 
 
 def skip(connection: Connection, key: SessionKey, *, now_ms: int) -> None:
-    """Nobody shall go through what was said before: under this key, in a direct message under any of its
-    person's."""
+    """Skip what was said before: under this key, in a direct message under any of its person's."""
     if key.is_private:
         connection.execute(_SKIP_OF_OWNER, {"end_": str(key.owner), "now_ms": now_ms})
     else:
@@ -183,7 +182,7 @@ _WORDS: Final = (
 def matching(
     connection: Connection, key: SessionKey, terms: Sequence[str], *, but_session_id: str, limit: int
 ) -> list[Snippet]:
-    """The best of what shares a term, each saying something of its own."""
+    """Return the best of what shares a term, each saying something of its own."""
     if not terms or limit <= 0:
         return []
     parameters = {"k": str(key), "but_session_id": but_session_id}
@@ -221,8 +220,8 @@ def _put(insert: InsertInto) -> Executable:
 
 
 def cut(connection: Connection, boundary: Boundary, *, after_seq: int) -> list[Values]:
-    """The next rows for what was said in a boundary behind `after_seq`; none when that was all. One without
-    terms is never found, and tells where to go on."""
+    """Cut the next rows for what was said in a boundary behind `after_seq`; none when that was all. One without terms
+    is never found, and tells where to go on."""
     asked = {"s": boundary.session_id, "after_seq": after_seq, "up_to_seq": boundary.seq}
     return [
         {
@@ -247,8 +246,7 @@ _DROP_OF_OWNER: Final = delete(passages).where(
 
 
 def drop(connection: Connection, key: SessionKey) -> None:
-    """Nothing that was said before is found any more: under this key, in a direct message under any of its
-    person's."""
+    """Drop the index of what was said before: under this key, in a direct message under any of its person's."""
     if key.is_private:
         connection.execute(_DROP_OF_OWNER, {"end_": str(key.owner)})
     else:

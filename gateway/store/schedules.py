@@ -100,7 +100,7 @@ _COUNT_UP: Final = (
 
 
 def from_schedule(schedule: Schedule, *, number: int) -> Values:
-    """A new row of `schedules`."""
+    """Make a new row of `schedules`."""
     return {
         "id": schedule.id,
         "owner": str(schedule.owner),
@@ -125,7 +125,7 @@ def from_schedule(schedule: Schedule, *, number: int) -> Values:
 
 
 def to_schedule(row: Row[Any]) -> Schedule:
-    """A row of `schedules`."""
+    """Read a row of `schedules`."""
     return Schedule(
         id=row.id,
         key=SessionKey.parse(row.key),
@@ -169,7 +169,7 @@ class ScheduleStore(Aggregate):
 
     @read
     def active(self, connection: Connection, owner: SessionKey) -> Sequence[Schedule]:
-        """What is still to come for this owner, by number."""
+        """Return what is still to come for this owner, by number."""
         return [to_schedule(row) for row in connection.execute(_LIST, {"of_owner": str(owner)})]
 
     @write
@@ -180,30 +180,30 @@ class ScheduleStore(Aggregate):
 
     @read
     def zone(self, connection: Connection, owner: SessionKey) -> str | None:
-        """The name of the owner's time zone, None if it was never said."""
+        """Return the name of the owner's time zone, None if it was never said."""
         return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or None
 
     @write
     def set_zone(self, connection: Connection, owner: SessionKey, zone: str) -> None:
-        """The newest word counts."""
+        """Set the owner's time zone."""
         connection.execute(_set_zone(connection), {"owner": str(owner), "zone": zone, "last_number": 0})
 
     @read
     def next_due_ms(self, connection: Connection) -> int | None:
-        """The earliest due time that nobody has claimed and that is not put off; None when nothing waits."""
+        """Return the earliest due time that nobody has claimed and that is not put off; None when nothing waits."""
         return connection.execute(_NEXT_DUE).scalar_one_or_none()
 
     @write_unsynced  # else it is claimed again, which is cut by id
     def claim_due(self, connection: Connection, *, now_ms: int, until_ms: int, limit: int) -> Sequence[Schedule]:
-        """What is due and claimed by nobody, oldest first; it is the caller's until `until_ms`."""
+        """Claim what is due and claimed by nobody, oldest first; it is the caller's until `until_ms`."""
         page = {"now_ms": now_ms, "until_ms": until_ms, "page_limit": max(limit, 0)}
         found = [to_schedule(row) for row in connection.execute(_CLAIM, page)]
         return sorted(found, key=lambda schedule: (schedule.next_due_ms, schedule.id))
 
     @write
     def move(self, connection: Connection, schedule: Schedule, *, next_due_ms: int | None, now_ms: int) -> bool:
-        """The firing of `schedule.next_due_ms` is on record, and the schedule waits for the next one, or is done
-        (None). False: somebody else has moved it, or its owner has cancelled it."""
+        """Record the firing of `schedule.next_due_ms`: the schedule waits for the next one, or is done (None). False:
+        somebody else has moved it, or its owner has cancelled it."""
         state = ScheduleState.DONE if next_due_ms is None else ScheduleState.ACTIVE
         moved = connection.execute(
             _MOVE,
@@ -219,5 +219,5 @@ class ScheduleStore(Aggregate):
 
     @write_unsynced
     def put_off(self, connection: Connection, schedule: Schedule, *, until_ms: int) -> None:
-        """Nobody could take the firing: the same one is due again at `until_ms`."""
+        """Put off a firing that nobody could take: the same one is due again at `until_ms`."""
         connection.execute(_PUT_OFF, {"s": schedule.id, "due_ms": schedule.next_due_ms, "until_ms": until_ms})

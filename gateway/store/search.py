@@ -44,23 +44,23 @@ _RUN: Final = regex.compile(rf"(?P<unspaced>[{UNSPACED}]+)|(?P<word>[\p{{L}}\p{{
 
 
 def fact_terms(text: str, *, count_max: int) -> list[str]:
-    """The terms under which a fact is found: distinct, in the order of the text."""
+    """Return the terms under which a fact is found: distinct, in the order of the text."""
     return _distinct(_terms(text), count_max)
 
 
 def query_terms(text: str, *, count_max: int) -> list[str]:
-    """The terms to look up for somebody who asks: the telling ones, or all where none is telling."""
+    """Return the terms to look up for somebody who asks: the telling ones, or all where none is telling."""
     return telling_terms(text, count_max=count_max) or _distinct(_asked(text), count_max)
 
 
 def telling_terms(text: str, *, count_max: int) -> list[str]:
-    """The terms that say what a text is about: those of words that are not in every sentence. A single
-    character of an unspaced script counts only when it stands alone."""
+    """Return the terms that say what a text is about: those of words that are not in every sentence. A single character
+    of an unspaced script counts only when it stands alone."""
     return _distinct((term for word, terms in _asked_of(text) if word not in _STOP for term in terms), count_max)
 
 
 def ranked(query: Sequence[str], candidates: Sequence[tuple[T, str]], *, limit: int) -> list[T]:
-    """The best `limit` candidates, each given with its terms as they are stored, between spaces: a shared term
+    """Return the best `limit` candidates, each given with its terms as they are stored, between spaces: a shared term
     weighs more the fewer candidates have it. Equal ones keep their order."""
     spaced = [(term, f" {term} ") for term in query]
     shared = [[term for term, wanted in spaced if wanted in terms] for terms in (f" {has} " for _, has in candidates)]
@@ -76,7 +76,7 @@ def _asked(text: str) -> Iterator[str]:
 
 
 def _asked_of(text: str) -> Iterator[tuple[str, Iterable[str]]]:
-    """The words and pairs of a question, each with its terms."""
+    """Return the words and pairs of a question, each with its terms."""
     for run in _RUN.finditer(_folded(text)):
         if run["unspaced"]:
             yield from ((pair, (pair,)) for pair in _pairs(run["unspaced"], with_single=False))
@@ -186,12 +186,13 @@ _WORD_RUN: Final = regex.compile(rf"[{UNSPACED}]+|[^{UNSPACED}]+", regex.V1)
 
 
 def normalised(text: str) -> str:
-    """What two wordings have in common that differ in case, spaces, forms of letters and closing marks only."""
+    """Return what two wordings have in common that differ in case, spaces, forms of letters and closing marks only."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_EDGES)
 
 
 def say_the_same(one: str, other: str, vectors: tuple[Vector, Vector] | None = None) -> bool:
-    """Equal but for their form, or almost the same words, or (with vectors) the same to a model."""
+    """Tell whether two facts are equal but for their form, or almost the same words, or (with vectors) the same to a
+    model."""
     if normalised(one) == normalised(other):
         return True
     mine, yours = _words(one), _words(other)
@@ -203,7 +204,7 @@ def say_the_same(one: str, other: str, vectors: tuple[Vector, Vector] | None = N
 
 
 def _words(text: str) -> frozenset[str]:
-    """Words with the signs inside and at their edges; of scripts without spaces, pairs of characters."""
+    """Return words with the signs inside and at their edges; of scripts without spaces, pairs of characters."""
     found: set[str] = set()
     for word in normalised(text).split():
         for run in _WORD_RUN.findall(word.strip(_EDGES)):
@@ -213,7 +214,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _exact(words: frozenset[str]) -> frozenset[str]:
-    """Those that are no plain words: one of them makes all the difference."""
+    """Return those that are no plain words: one of them makes all the difference."""
     return frozenset(word for word in words if not regex.fullmatch(r"[\p{L}\p{M}'’-]+", word))
 
 
@@ -229,7 +230,7 @@ _DAMPING: Final = 60
 
 
 def fused(*rankings: Sequence[H]) -> list[H]:
-    """Everything that stands in one of the rankings, once, best first. Of equals the one that came first in an
+    """Rank everything that stands in one of the rankings, once, best first. Of equals the one that came first in an
     earlier ranking comes first."""
     scores: defaultdict[H, float] = defaultdict(float)
     for ranking in rankings:
@@ -242,12 +243,12 @@ _FLOAT_BYTES: Final = 4
 
 
 def from_vector(vector: Sequence[float]) -> bytes:
-    """A vector as `facts.vector` holds it: little-endian 32-bit floats."""
+    """Return a vector as `facts.vector` holds it: little-endian 32-bit floats."""
     return struct.pack(f"<{len(vector)}f", *vector)
 
 
 def to_vector(kept: bytes) -> Vector:
-    """The inverse of `from_vector`, up to the precision of a 32-bit float."""
+    """Read back, as the inverse of `from_vector`, up to the precision of a 32-bit float."""
     return struct.unpack(f"<{len(kept) // _FLOAT_BYTES}f", kept)
 
 
@@ -272,13 +273,13 @@ _SCOPES: Final = {facts.name: "owner", passages.name: "key"}
 
 
 def _sqlite_has_a_term(content: Table) -> ColumnElement[Any]:
-    """True for a row that has one of the terms of the parameter `terms_query`."""
+    """Match a row that has one of the terms of the parameter `terms_query`."""
     index = table(f"{content.name}_index", column("rowid"))
     return content.c.id.in_(select(index.c.rowid).where(text(f"{index.name} MATCH :terms_query")))
 
 
 def _sqlite_terms_query(content: Table, whose: Sequence[str], terms: Sequence[str]) -> str:
-    """The FTS5 expression for "of one of these owners or keys, with one of these terms". Every part is a quoted
+    """Return the FTS5 expression for "of one of these owners or keys, with one of these terms". Every part is a quoted
     string, so nothing in it is read as syntax."""
     wanted = " OR ".join(_quoted(term) for term in terms)
     scope = " OR ".join(map(_quoted, whose))
@@ -290,14 +291,14 @@ def _quoted(part: str) -> str:
 
 
 def _postgres_has_a_term(content: Table) -> ColumnElement[Any]:
-    """True for a row that has one of the terms of the parameter `terms_query`. The left side is exactly the
-    expression of the index."""
+    """Match a row that has one of the terms of the parameter `terms_query`. The left side is exactly the expression of
+    the index."""
     vector = f"array_to_tsvector(string_to_array({content.name}.terms, ' '))"
     return text(f"{vector} @@ CAST(CAST(:terms_query AS text) AS tsquery)")  # type: ignore[return-value]
 
 
 def _postgres_terms_query(_content: Table, _whose: Sequence[str], terms: Sequence[str]) -> str:
-    """The tsquery for "one of these terms"; terms are letters and digits, and quoted all the same."""
+    """Return the tsquery for "one of these terms"; terms are letters and digits, and quoted all the same."""
     return " | ".join("'" + term.replace("\\", "\\\\").replace("'", "''") + "'" for term in terms)
 
 

@@ -59,13 +59,13 @@ class Growth:
 
 
 def spent(calls: Sequence[Usage]) -> tuple[int, float]:
-    """Tokens and dollars of some model calls."""
+    """Return tokens and dollars of some model calls."""
     return sum(call.prompt_tokens + call.completion_tokens for call in calls), sum(call.cost_usd for call in calls)
 
 
 # --- reading
 def with_lane() -> Select[Any]:
-    """Sessions, each with the `current_id` and the `language` of its lane."""
+    """Select sessions, each with the `current_id` and the `language` of its lane."""
     return select(sessions, lanes.c.session_id.label("current_id"), lanes.c.language).join_from(sessions, lanes)
 
 
@@ -96,7 +96,8 @@ def current_session(connection: Connection, key: SessionKey) -> Session | None:
 
 
 def _is_of_channel(channel: str) -> ColumnElement[bool]:
-    """A person's conversation has the platform of its key, of which there may be several workspaces."""
+    """Match sessions of a channel. A person's conversation has the platform of its key, of which there may be several
+    workspaces."""
     own = or_(
         sessions.c.key.startswith(f"{channel}:", autoescape=True),
         sessions.c.key.startswith(f"{channel}.", autoescape=True),
@@ -259,7 +260,7 @@ def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: 
 
 
 def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:
-    """The session that the lane points to now. Raises `StoreError` if the key has no session of that number."""
+    """Point the lane to another session; its id. Raises `StoreError` if the key has no session of that number."""
     _leave(connection, key, session_id, now_ms=now_ms)
     reopened: str | None = connection.execute(
         _REOPEN, {"k": str(key), "n": number, "now_ms": now_ms}
@@ -293,7 +294,7 @@ def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growt
 
 
 def write_usage(connection: Connection, calls: Sequence[Usage], *, session_id: str, turn_id: str, now_ms: int) -> None:
-    """The rows alone; their sum is the caller's."""
+    """Write the rows alone; their sum is the caller's."""
     rows = [from_usage(call, session_id=session_id, turn_id=turn_id, now_ms=now_ms) for call in calls]
     if rows:
         connection.execute(_RECORD_USAGE, rows)
@@ -332,13 +333,13 @@ _UNCOUNT: Final = (
 
 
 def count_fewer(connection: Connection, fewer: Mapping[str, int]) -> None:
-    """So many messages less are in view in these sessions."""
+    """Count so many messages less in these sessions."""
     if fewer:
         connection.execute(_UNCOUNT, [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)])
 
 
 def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Session:
-    """A row of `sessions`; `current_id` is what its lane points to, `language` what its lane knows."""
+    """Read a row of `sessions`; `current_id` is what its lane points to, `language` what its lane knows."""
     return Session(
         id=row.id,
         key=SessionKey.parse(row.key),
@@ -363,7 +364,7 @@ def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Sessi
 
 
 def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> Values:
-    """A row of `usage`; the turn and the time stand in for those the value does not name."""
+    """Make a row of `usage`; the turn and the time stand in for those the value does not name."""
     return {
         "session_id": session_id,
         "key": str(usage.key),
@@ -405,7 +406,7 @@ class SessionStore(Aggregate):
 
     @write
     def release_title(self, connection: Connection, session_id: str) -> None:
-        """The try is over, with a title or without."""
+        """Release the claim: the try is over, with a title or without."""
         connection.execute(_RELEASE_TITLE, {"s": session_id})
 
     @write
@@ -421,13 +422,13 @@ class SessionStore(Aggregate):
 
     @read
     def by_id(self, connection: Connection, session_id: str) -> Session | None:
-        """The session of that id."""
+        """Return the session of that id."""
         row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
         return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
 
     @read
     def numbered(self, connection: Connection, key: SessionKey, number: int) -> Session | None:
-        """The session that `key` calls by that number; never one of another key."""
+        """Return the session that `key` calls by that number; never one of another key."""
         row = connection.execute(_NUMBERED, {"k": str(key), "n": number}).one_or_none()
         return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
 
@@ -443,8 +444,8 @@ class SessionStore(Aggregate):
         offset: int = 0,
         with_sub_agents: bool = False,
     ) -> Sequence[Session]:
-        """Newest first; of one key or of all, of one parent, of one platform or one type (`subagent:<type>`). People's
-        own conversations, unless sub-agents' are wanted, too."""
+        """List sessions, newest first; of one key or of all, of one parent, of one platform or one type
+        (`subagent:<type>`). People's own conversations, unless sub-agents' are wanted, too."""
         parameters: dict[str, Any] = {"page_limit": max(limit, 0), "page_offset": max(offset, 0)}
         statement = _EVERY if with_sub_agents else _PAGE
         if key is not None:

@@ -118,7 +118,7 @@ def _name(insert: InsertInto) -> Executable:
 
 
 def revision(connection: Connection) -> str | None:
-    """The revision the database is at; None if it was never migrated."""
+    """Return the revision the database is at; None if it was never migrated."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(_VERSION).scalar_one_or_none()

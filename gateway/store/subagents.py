@@ -69,7 +69,7 @@ _CHILDREN: Final = sessions_table.alias("children")
 
 
 def _upwards() -> CTE:
-    """A session and those it works for."""
+    """Walk up: a session and those it works for."""
     above = (
         select(sessions_table.c.id, sessions_table.c.parent_session_id)
         .where(sessions_table.c.id == bindparam("s"))
@@ -81,7 +81,7 @@ def _upwards() -> CTE:
 
 
 def _downwards() -> CTE:
-    """Some sessions and those that work for them."""
+    """Walk down: some sessions and those that work for them."""
     below = (
         select(sessions_table.c.id)
         .where(sessions_table.c.id.in_(bindparam("ids", expanding=True)))
@@ -127,8 +127,8 @@ _TASKS_BELOW: Final = (
 
 
 def in_tree_order(root_id: str, family: Sequence[Session]) -> list[Session]:
-    """These sessions as a tree is read: each behind its parent, before the next sibling of that parent. Siblings keep
-    their order; one whose parent is missing is left out."""
+    """Sort these sessions as a tree is read: each behind its parent, before the next sibling of that parent. Siblings
+    keep their order; one whose parent is missing is left out."""
     by_parent: Mapping[str | None, list[Session]] = defaultdict(list)
     for session in family:
         by_parent[session.parent_session_id].append(session)
@@ -246,7 +246,7 @@ def _append(connection: Connection, task: SubTask, entries: Sequence[Entry], *, 
 
 
 def _charge(connection: Connection, task: SubTask, calls: Sequence[Usage], *, now_ms: int) -> None:
-    """The calls are its own; every session and every task above has their sum."""
+    """Charge model calls to a task; every session and every task above has their sum."""
     above = list(connection.execute(_ABOVE, {"s": task.session_id}).scalars())
     tokens, cost_usd = sessions.spent(calls)
     for session_id in above:
@@ -306,12 +306,12 @@ def end(connection: Connection, task_id: str, ending: TaskEnding) -> SubTask | N
 
 
 def ask_to_end(connection: Connection, session_ids: Sequence[str]) -> int:
-    """Those who run the live tasks of these sessions, and of all below them, are to end them; how many there are."""
+    """Ask for the end of the live tasks of these sessions, and of all below them; how many there are."""
     return len(connection.execute(_ASK_BELOW, {"ids": list(session_ids)}).all())
 
 
 def _locked(connection: Connection, task_id: str) -> SubTask | None:
-    """The task, its lane locked."""
+    """Lock the lane of a task; that task."""
     row: Row[Any] | None = connection.execute(_BY_ID, {"t": task_id}).one_or_none()
     if row is None or not lock_lane(connection, row.key):
         return None
@@ -328,7 +328,8 @@ def _keep_alive(insert: InsertInto) -> Executable:
 
 
 def _is_ahead(until_ms: Column[int]) -> ColumnElement[bool]:
-    """Not by any amount: who writes of next year has a wrong clock, or had, and would live until then."""
+    """Match a time that is ahead, but not by any amount: who writes of next year has a wrong clock, or had, and would
+    live until then."""
     return until_ms.between(bindparam("now_ms"), bindparam("now_ms") + round(SUBTASK_AHEAD_S * 1000))
 
 
@@ -381,7 +382,7 @@ def _put(insert: InsertInto) -> Executable:
 
 
 def from_child(task: SubTask) -> Values:
-    """The row of `sessions` of a task that is about to begin. Its title is its label: nobody pays for another."""
+    """Make the row of `sessions` of a task that is about to begin. Its title is its label: nobody pays for another."""
     return {
         "id": task.session_id,
         "key": str(task.key),
@@ -396,7 +397,7 @@ def from_child(task: SubTask) -> Values:
 
 
 def from_change(name: str, change: SubTypeChange) -> Values:
-    """A row of `sub_type_changes`."""
+    """Make a row of `sub_type_changes`."""
     return {
         "name": name,
         "label": change.label,
@@ -408,7 +409,7 @@ def from_change(name: str, change: SubTypeChange) -> Values:
 
 
 def to_change(row: Row[Any]) -> SubTypeChange:
-    """The inverse of `from_change`."""
+    """Read back, as the inverse of `from_change`."""
     return SubTypeChange(
         label=_clean(row.label),
         description=_clean(row.description),
@@ -419,7 +420,7 @@ def to_change(row: Row[Any]) -> SubTypeChange:
 
 
 def from_audited(audited: Audited) -> Values:
-    """A row of `audit`."""
+    """Make a row of `audit`."""
     return {
         "at_ms": audited.at_ms,
         "actor": audited.actor,
@@ -431,7 +432,7 @@ def from_audited(audited: Audited) -> Values:
 
 
 def to_audited(row: Row[Any]) -> Audited:
-    """The inverse of `from_audited`."""
+    """Read back, as the inverse of `from_audited`."""
     before, after = CleanText(row.before), CleanText(row.after)
     return Audited(row.at_ms, row.actor, row.action, row.subject, before, after, row.id)
 
@@ -500,23 +501,24 @@ class TaskStore(BoardStore):
 
     @read
     def task(self, connection: Connection, task_id: str) -> SubTask | None:
-        """The task of that id, if the board still has it."""
+        """Return the task of that id, if the board still has it."""
         row = connection.execute(_BY_ID, {"t": task_id}).one_or_none()
         return None if row is None else to_task(row)
 
     @read
     def tasks_of_turn(self, connection: Connection, turn_id: str) -> Sequence[SubTask]:
-        """Those that a turn asked for, oldest first."""
+        """Return those that a turn asked for, oldest first."""
         return [to_task(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
     @read
     def tasks_of_session(self, connection: Connection, parent_session_id: str) -> Sequence[SubTask]:
-        """Those that work for this session, oldest first, as far as the board still has them."""
+        """Return those that work for this session, oldest first, as far as the board still has them."""
         return [to_task(row) for row in connection.execute(_OF_PARENT, {"s": parent_session_id})]
 
     @write_unsynced
     def keep_alive(self, connection: Connection, worker_id: str, *, alive_until_ms: int) -> None:
-        """The tasks that this worker runs, or has queued, live. What was just opened does for `SUBTASK_ALIVE_S`."""
+        """Keep the tasks alive that this worker runs, or has queued. What was just opened does for
+        `SUBTASK_ALIVE_S`."""
         connection.execute(_keep_alive(connection), {"worker_id": worker_id, "alive_until_ms": alive_until_ms})
 
     async def lose(self, *, now_ms: int) -> Sequence[SubTask]:
@@ -563,43 +565,44 @@ class TaskStore(BoardStore):
 
     @read
     def count_ended(self, connection: Connection, key: SessionKey, *, since_ms: int) -> int:
-        """How many tasks of `key` were cancelled since then, or were asked to end and have ended since, or are still
-        to."""
+        """Tell how many tasks of `key` were cancelled since then, or were asked to end and have ended since, or are
+        still to."""
         return connection.execute(_ENDED, {"k": str(key), "since_ms": since_ms}).scalar_one()
 
     @read
     def unwanted(self, connection: Connection, task_ids: Sequence[str]) -> frozenset[str]:
-        """Of these tasks, those that nobody is to work on any more: they are to be ended, are over, or were erased."""
+        """Find those of these tasks that nobody is to work on any more: they are to be ended, are over, or were
+        erased."""
         return frozenset(task_ids).difference(connection.execute(_WANTED, {"ids": list(task_ids)}).scalars())
 
     @read
     def children(self, connection: Connection, session_id: str) -> Sequence[Session]:
-        """Sessions that work for this one directly, oldest first; of more than
-        `FAMILY_SESSIONS_MAX` the newest."""
+        """List sessions that work for this one directly, oldest first; of more than `FAMILY_SESSIONS_MAX` the
+        newest."""
         return [_session(row) for row in connection.execute(_CHILDREN_OF, {"s": session_id})][::-1]
 
     @read
     def count_children(self, connection: Connection, session_ids: Sequence[str]) -> Mapping[str, int]:
-        """How many work directly for each of these sessions; those without any are left out."""
+        """Tell how many work directly for each of these sessions; those without any are left out."""
         rows = connection.execute(_COUNTS, {"ids": list(session_ids)})
         return {row.parent_session_id: row.children for row in rows}
 
     @read
     def tree(self, connection: Connection, session_id: str) -> Sequence[Session]:
-        """This session and all below it, parents before their children, siblings oldest first; empty if unknown. Of a
-        larger family the newest `FAMILY_SESSIONS_MAX`, as far as all above them are among these."""
+        """List this session and all below it, parents before their children, siblings oldest first; empty if unknown.
+        Of a larger family the newest `FAMILY_SESSIONS_MAX`, as far as all above them are among these."""
         found = [_session(row) for row in connection.execute(_FAMILY, {"ids": [session_id]})][::-1]
         return in_tree_order(session_id, found)
 
     @read
     def tasks_below(self, connection: Connection, session_id: str) -> Sequence[SubTask]:
-        """The tasks of this session and of all below it, oldest first, as far as the board still has them; in short, as
-        in `newest`."""
+        """Return the tasks of this session and of all below it, oldest first, as far as the board still has them; in
+        short, as in `newest`."""
         return [to_task(row) for row in connection.execute(_TASKS_BELOW, {"ids": [session_id]})]
 
     @read
     def heads(self, connection: Connection, *, key: SessionKey | None = None, limit: int) -> Sequence[Session]:
-        """Conversations that sub-agents have worked for, newest first; of one key or of all."""
+        """List conversations that sub-agents have worked for, newest first; of one key or of all."""
         statement, parameters = _HEADS, dict[str, Any](page_limit=max(limit, 0))
         if key is not None:
             statement, parameters = (
@@ -614,7 +617,7 @@ class SubTypeStore(Aggregate):
 
     @read
     def changes(self, connection: Connection) -> Mapping[str, SubTypeChange]:
-        """What is not as the catalog has it, by the name of the type."""
+        """Return what is not as the catalog has it, by the name of the type."""
         return {row.name: to_change(row) for row in connection.execute(_CHANGES)}
 
     @write
@@ -628,7 +631,7 @@ class SubTypeStore(Aggregate):
     def audit(
         self, connection: Connection, *, subject: CleanText | None = None, below: int | None = None, limit: int
     ) -> Sequence[Audited]:
-        """Newest first; `below` a number, those that were written down before that line."""
+        """List the audit, newest first; `below` a number, those that were written down before that line."""
         statement, page = _AUDIT, dict[str, Any](page_limit=max(limit, 0))
         if subject is not None:
             statement, page = statement.where(audit.c.subject == bindparam("about")), page | {"about": subject}

@@ -64,7 +64,7 @@ class AnyText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """What is stored for `value`."""
+        """Return what is stored for `value`."""
         if value is None or (value.isascii() and "\x00" not in value):
             return value
         whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -86,7 +86,7 @@ ROW_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def column(name: str, type_: Any, *rest: Any, doc: str, nullable: bool = False, **options: Any) -> Column[Any]:
-    """A column that says what it is for, and holds a value unless it says otherwise."""
+    """Make a column that says what it is for, and holds a value unless it says otherwise."""
     return Column(name, type_, *rest, doc=doc, nullable=nullable, **options)
 
 

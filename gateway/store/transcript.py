@@ -107,8 +107,8 @@ def newest_of_view(connection: Connection, session_id: str, *, chars_max: int) -
 
 
 def first_words(connection: Connection, session_id: str) -> CleanText | None:
-    """Return the first words of a person in a session that were not taken back; None while there are none. A message may be
-    nothing but a picture."""
+    """Return the first words of a person in a session that were not taken back; None while there are none. A message
+    may be nothing but a picture."""
     texts = connection.execute(_FIRST_SAID, {"s": session_id}).scalars()
     return next(filter(None, (words_in(CleanText(text)) for text in texts)), None)
 
@@ -165,7 +165,7 @@ _KINDS: Final = {kind.value: kind for kind in EntryKind}
 
 
 def from_entry(entry: Entry, *, session_id: str) -> Values:
-    """A row of `entries`."""
+    """Make a row of `entries`."""
     calls = [[call.id, call.name, call.arguments] for call in entry.tool_calls]
     return {
         "session_id": session_id,
@@ -186,10 +186,9 @@ def from_entry(entry: Entry, *, session_id: str) -> Values:
 
 
 def to_entry(row: Sequence[Any]) -> Entry:
-    """The inverse of `from_entry`, of a row with all columns in their order.
+    """Read back, as the inverse of `from_entry`, of a row with all columns in their order.
 
-    A history has thousands of them: unpacked like this, one takes a third of the time that names would take.
-    """
+    A history has thousands of them: unpacked like this, one takes a third of the time that names would take."""
     _, seq, role, kind, text, calls, call_id, is_error, tail_start_seq, message_id, turn_id, at_ms, is_undone, by = row
     return Entry(
         _ROLES[role],
@@ -213,7 +212,7 @@ def _to_calls(text: str) -> tuple[ToolCall, ...]:
 
 
 def to_todo(row: Row[Any]) -> Todo:
-    """A row of `todos`."""
+    """Read a row of `todos`."""
     return Todo(row.position, CleanText(row.text), TodoState(row.state))
 
 
@@ -222,14 +221,14 @@ class TranscriptStore(Aggregate):
 
     @read
     def view(self, connection: Connection, session_id: str) -> Sequence[Entry]:
-        """The entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
+        """Return the entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
         return list(newest_of_view(connection, session_id, chars_max=_ALL).entries)
 
     newest_view = reading(newest_of_view)
 
     @read
     def standing(self, connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
-        """`newest_view` of a session and the `todos` of its key, in one."""
+        """Return `newest_view` of a session and the `todos` of its key, in one."""
         view = newest_of_view(connection, session_id, chars_max=chars_max)
         return Standing(view, tuple(task_list(connection, key)))
 
@@ -243,8 +242,8 @@ class TranscriptStore(Aggregate):
         before_seq: int | None = None,
         limit: int = 1000,
     ) -> Sequence[Entry]:
-        """Everything ever said, page by page: what follows `after_seq`, or, with `before_seq`, the newest of what is
-        between the two. Oldest first in either case."""
+        """Return everything ever said, page by page: what follows `after_seq`, or, with `before_seq`, the newest of
+        what is between the two. Oldest first in either case."""
         scope = {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)}
         if before_seq is None:
             return [to_entry(row) for row in connection.execute(_PAGE, scope)]
@@ -253,7 +252,7 @@ class TranscriptStore(Aggregate):
 
     @read
     def newest_turns(self, connection: Connection, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
-        """The user-led turns that were not undone, newest first, on both sides of any compaction."""
+        """Return the user-led turns that were not undone, newest first, on both sides of any compaction."""
         rows = connection.execute(_NEWEST_TURNS, {"s": session_id, "page_limit": max(limit, 0)})
         return [TurnSaid(row.seq, words_in(CleanText(row.text))) for row in rows]
 
@@ -275,8 +274,8 @@ class TranscriptStore(Aggregate):
 
     @write_unsynced  # the answer that comes instead is; until then the bus has the /retry
     def retake(self, connection: Connection, session_id: str, *, fence: int, key: SessionKey) -> Sequence[Entry]:
-        """For /retry (guarded by the fence): of the newest thing the user said, take all that was answered out
-        of view. Returns the user entries, in order; empty if the user has said nothing yet."""
+        """Take, for /retry (guarded by the fence), of the newest thing the user said all that was answered out of view.
+        Returns the user entries, in order; empty if the user has said nothing yet."""
         guard(connection, key, fence)
         first_seq = connection.execute(_FIRST_SEQ, {"s": session_id}).scalar_one()
         if first_seq is None:
@@ -299,9 +298,9 @@ class TranscriptStore(Aggregate):
         made_of: CleanText,
         telling: Reply | None = None,
     ) -> bool:
-        """One conditional UPDATE, so that a user's /title always wins. Nothing happens either if the first words of
-        the session are not `made_of` any more: a secret may have been taken out of them. `telling` is committed with
-        the title, so that whoever is to hear of it does."""
+        """Set the title by one conditional UPDATE, so that a user's /title always wins. Nothing happens either if the
+        first words of the session are not `made_of` any more: a secret may have been taken out of them. `telling` is
+        committed with the title, so that whoever is to hear of it does."""
         if first_words(connection, session_id) != made_of or not retitle_untitled(connection, session_id, title):
             return False
         outbox.put_replies(connection, () if telling is None else (telling,))
@@ -311,7 +310,7 @@ class TranscriptStore(Aggregate):
 
     @write
     def replace_todos(self, connection: Connection, key: SessionKey, todos: Sequence[Todo]) -> None:
-        """The whole list at once."""
+        """Replace the whole list at once."""
         connection.execute(_CLEAR_TODOS, {"k": str(key)})
         rows = [
             {"key": str(key), "position": task.position, "text": task.text, "state": task.state.value} for task in todos

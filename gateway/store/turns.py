@@ -84,7 +84,7 @@ def _take_lane(insert: InsertInto) -> Executable:
 
 @per_dialect
 def _open_turn(insert: InsertInto) -> Executable:
-    """A turn that is begun again keeps its row; one that was committed stays as it is."""
+    """Open a turn. One that is begun again keeps its row; one that was committed stays as it is."""
     statement = insert(turns)
     return statement.on_conflict_do_update(
         index_elements=[turns.c.id],
@@ -107,7 +107,7 @@ LOSE_TURN: Final = (
 
 
 def _language(messages: Sequence[InboundMessage]) -> str:
-    """What the newest of them shows that shows any; empty for nothing."""
+    """Return what the newest of them shows that shows any; empty for nothing."""
     shown = (language_of(message) for message in reversed(messages))
     return next((language.value for language in shown if language is not None), "")
 
@@ -176,8 +176,8 @@ _LEAVE_LANE: Final = (
 
 @per_dialect
 def _close_turn(insert: InsertInto) -> Executable:
-    """Gives no row if the turn was committed before. A turn that answers nothing new was never opened: it
-    gets its row here."""
+    """Close a turn; no row if the turn was committed before. A turn that answers nothing new was never opened: it gets
+    its row here."""
     statement = insert(turns)
     return statement.on_conflict_do_update(
         index_elements=[turns.c.id],
@@ -196,7 +196,7 @@ def _consume(insert: InsertInto) -> Executable:
 
 
 def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:
-    """These messages are answered, for ever."""
+    """Note that these messages are answered, for ever."""
     rows = [{"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(message_ids)]
     if rows:
         connection.execute(_consume(connection), rows)
@@ -212,7 +212,7 @@ def _give_up(
 
 
 def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]:
-    """Transcript, sums, consumed ids, usage, outbox."""
+    """Write transcript, sums, consumed ids, usage, outbox."""
     tokens, cost_usd = sessions.spent(done.usage)
     # What joined the turn on its way moves to where the model read it.
     withdraw(connection, {entry.message_id: done.session_id for entry in done.entries if entry.message_id})
@@ -250,12 +250,12 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
 
 
 def numbered_to(last_seq: int, new: Sequence[Entry]) -> list[Entry]:
-    """The entries with the sequence numbers that end with `last_seq`."""
+    """Return the entries with the sequence numbers that end with `last_seq`."""
     return [replace(entry, seq=seq) for seq, entry in enumerate(new, last_seq - len(new) + 1)]
 
 
 def _last_speech(written: Sequence[Entry]) -> int:
-    """The index of the answer to the last prompt: all before it was in that prompt."""
+    """Return the index of the answer to the last prompt: all before it was in that prompt."""
     return max((index for index, entry in enumerate(written) if entry.role is Role.ASSISTANT), default=0)
 
 
@@ -331,8 +331,8 @@ _WITHDRAW: Final = delete(entries).where(entries.c.message_id == bindparam("m"))
 
 
 def known(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Of these messages: the turn that answered each, and the session that holds each unanswered one. What is tried
-    again is answered where an earlier try of it was after all; that it was given up is no answer."""
+    """Find, of these messages, the turn that answered each, and the session that holds each unanswered one. What is
+    tried again is answered where an earlier try of it was after all; that it was given up is no answer."""
     tries = {earlier: id_ for id_ in ids for earlier in earlier_ids_of(id_)} | {id_: id_ for id_ in ids}
     answered: dict[str, str] = {}
     homes: dict[str, str] = {}
@@ -347,7 +347,7 @@ def known(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, str], d
 
 
 def left_by(connection: Connection, turn_id: str | None) -> list[Row[Any]]:
-    """What the turn that was not committed left behind, in order; nothing where there is no such turn."""
+    """Return what the turn that was not committed left behind, in order; nothing where there is no such turn."""
     return list(connection.execute(_LEFT_BY, {"t": turn_id})) if turn_id is not None else []
 
 
@@ -381,7 +381,7 @@ def withdraw(connection: Connection, homes: dict[str, str]) -> None:
 
 
 def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: int) -> list[Entry]:
-    """What these messages say in a transcript, not yet numbered."""
+    """Return what these messages say in a transcript, not yet numbered."""
     return [_user_entry(message, turn_id, now_ms) for message in messages]
 
 
@@ -436,7 +436,7 @@ _KEY_OF_REPLIES: Final = select(replies.c.key).where(replies.c.turn_id == bindpa
 
 
 def _turns_of(connection: Connection, message_ids: Collection[str]) -> list[str]:
-    """The turns of these messages and of all their tries."""
+    """Return the turns of these messages and of all their tries."""
     ids = set(message_ids)
     for message_id in message_ids:
         tried = first_id_of(message_id)
@@ -448,7 +448,7 @@ def _turns_of(connection: Connection, message_ids: Collection[str]) -> list[str]
 
 
 def _turn(connection: Connection, turn_id: str) -> TurnTrace | None:
-    """One turn; of a message that was given up before any began, only that. None where nothing is kept of it."""
+    """Trace one turn; of a message that was given up before any began, only that. None where nothing is kept of it."""
     turn = connection.execute(_TURN, {"turn": turn_id}).one_or_none()
     key = turn.key if turn else connection.execute(_KEY_OF_REPLIES, {"turn": turn_id}).scalar_one_or_none()
     if key is None:
@@ -507,13 +507,13 @@ class TurnStore(Aggregate):
         now_ms: int,
         is_said: bool = True,
     ) -> TurnStart:
-        """One transaction: fence the lane (raises `Fenced`), open its first session if it has none, store
-        the user entries that are new (idempotent on the message id), open the turn. With `is_said` False
-        no user entries are stored: a command is not part of the conversation. The lane remembers the
-        language that the newest of the messages shows; where none shows any, what it knows stays.
+        """Begin a turn: fence the lane (raises `Fenced`), open its first session if it has none, store the user entries
+        that are new (idempotent on the message id), open the turn. With `is_said` False no user entries are stored: a
+        command is not part of the conversation. The lane remembers the language that the newest of the messages shows;
+        where none shows any, what it knows stays.
 
-        The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that
-        is not among them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
+        The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that is not among
+        them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
         lane = _take(connection, turn_id, key, fence, _language(messages), now_ms=now_ms)
         session_id: str | None = lane.session_id
         if session_id is None:
@@ -539,8 +539,7 @@ class TurnStore(Aggregate):
 
     @write
     def commit(self, connection: Connection, commit: TurnCommit) -> Committed:
-        """One transaction guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects,
-        outbox."""
+        """Commit a turn, guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects, outbox."""
         finished_at_ms = commit.finished_at_ms or self.clock.now_ms()
         held = {"k": str(commit.key), "f": commit.fence}
         lane = connection.execute(_LEAVE_LANE, held | passages.at(finished_at_ms)).one_or_none()
@@ -586,8 +585,9 @@ class TurnStore(Aggregate):
     def retell(
         self, connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
     ) -> None:
-        """What came along with messages of the running turn has been looked at: from now on they say `texts`, by
-        their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they were."""
+        """Change messages of the running turn, once what came along with them was looked at: from now on they say
+        `texts`, by their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they
+        were."""
         if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
             raise fenced(key, fence)
         if texts:
@@ -595,13 +595,13 @@ class TurnStore(Aggregate):
 
     @read
     def began(self, connection: Connection, key: SessionKey) -> int | None:
-        """When the last run of the turn that this lane has not committed began; None when there is none."""
+        """Tell when the last run of the turn that this lane has not committed began; None when there is none."""
         return connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
 
     @write
     def fence_off(self, connection: Connection, key: SessionKey, fence: int) -> Sequence[Reply]:
-        """From now on nobody writes in this lane under `fence` or an older one. Returns the replies that its
-        turn had committed before and whose delivery no receipt has ended."""
+        """Shut out the worker of a turn: from now on nobody writes in this lane under `fence` or an older one. Returns
+        the replies that its turn had committed before and whose delivery no receipt has ended."""
         connection.execute(_FENCE_OFF, {"k": str(key), "f": fence})
         turn_ids = list(connection.execute(_TURNS_OF, {"k": str(key), "f": fence}).scalars())
         return outbox.unsent(connection, key, turn_ids) if turn_ids else ()
@@ -619,9 +619,9 @@ class TurnStore(Aggregate):
         letter_id: str,
         now_ms: int,
     ) -> bool:
-        """A message whose runs all failed: consumed, answered with `reply`, and followed by `note` where it
-        stands in a transcript. `reference` is what `reply` tells to quote, `letter_id` names the dead letter for
-        the operator. No run of it that still lives may commit. False: it was answered before."""
+        """Give up a message whose runs all failed: it is consumed, answered with `reply`, and followed by `note` where
+        it stands in a transcript. `reference` is what `reply` tells to quote, `letter_id` names the dead letter for the
+        operator. No run of it that still lives may commit. False: it was answered before."""
         lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
         # The operator may have it tried again before its author was told: an apology behind the answer would mislead.
         answered, _ = known(connection, [message.id, retry_id_of(message.id)])

@@ -64,7 +64,7 @@ _DAY: Final = (usage.c.created_at_ms // DAY_MS).label("day")
 
 
 def _sums(*by: Any) -> Select[Any]:
-    """The sums within a span, one row for each value of `by`."""
+    """Return the sums within a span, one row for each value of `by`."""
     within = and_(usage.c.created_at_ms >= bindparam("from_ms"), usage.c.created_at_ms < bindparam("to_ms"))
     return (
         select(
@@ -146,7 +146,8 @@ _FORGET_TURNS: Final = delete(counted_turns).where(
 
 @per_dialect
 def _begin_day(insert: InsertInto) -> Executable:
-    """A new row knows what the usage table knows of the day: caps may come into force in the middle of it."""
+    """Begin a day: a new row knows what the usage table knows of the day: caps may come into force in the middle of
+    it."""
     account: BindParameter[str] = bindparam("a", type_=String)
     day: BindParameter[int] = bindparam("d", type_=Integer)
     known = select(
@@ -170,12 +171,12 @@ def _is_of_a_turn() -> ColumnElement[bool]:
 
 
 def _paying(connection: Connection, account: str, day: int) -> list[str]:
-    """The accounts whose sums count for this one."""
+    """Return the accounts whose sums count for this one."""
     return [POT] if account == POT else paying_with(connection, account, day)
 
 
 def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Amounts:
-    """The day of these accounts together, which nobody else changes until this transaction ends."""
+    """Lock the day of these accounts together, which nobody else changes until this transaction ends."""
     rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
     missing = sorted({*accounts} - {row.owner for row in rows})
     if missing:
@@ -189,7 +190,7 @@ def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Amount
 
 
 def _forget(connection: Connection, account: str, day: int) -> None:
-    """What is older than yesterday: a call may end, and a turn be taken over, on the day after it began."""
+    """Forget what is older than yesterday: a call may end, and a turn be taken over, on the day after it began."""
     for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
         connection.execute(statement, {"a": account, "d": day - 1})
 
@@ -226,7 +227,7 @@ def _put(insert: InsertInto) -> Executable:
 
 
 def _reserved(connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "") -> Amounts:
-    """What living calls have set aside, without that of reservation `but`."""
+    """Return what living calls have set aside, without that of reservation `but`."""
     parameters: dict[str, Any] = {"d": day, "now_ms": now_ms, "but": but}
     if POT in accounts:
         row = connection.execute(_RESERVED, parameters).one()
@@ -251,7 +252,7 @@ _TAKE_BACK: Final = delete(reservations).where(reservations.c.id == bindparam("r
 
 
 def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amounts) -> None:
-    """A pot without a row has no cap today."""
+    """Add a cost. A pot without a row has no cap today."""
     more = {"more_tokens": cost.tokens, "more_nano_usd": cost.nano_usd, "more_turns": cost.turns}
     for account in accounts:
         connection.execute(_ADD, {"a": account, "d": day, **more})
@@ -266,7 +267,7 @@ _MARK: Final = (
 
 
 def _due(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
-    """What its owner has not been told yet."""
+    """Return what its owner has not been told yet."""
     rows = connection.execute(_OF_DAY, {"owners": _paying(connection, account, day), "d": day}).all()
     return _untold(rows, caps, percent)
 
@@ -321,21 +322,21 @@ class SpendingStore(Aggregate):
 
     @write_unsynced  # the usage table, which is durable, knows the cost, too
     def settle(self, connection: Connection, reservation: Reservation, cost: Amounts) -> None:
-        """What the call really cost takes the place of its reservation. Again: nothing happens."""
+        """Settle a call: what it really cost takes the place of its reservation. Again: nothing happens."""
         _locked(connection, [str(reservation.owner)], reservation.day)
         if connection.execute(_TAKE_BACK, {"r": reservation.id}).first():
             _add(connection, [str(reservation.owner), POT], reservation.day, cost)
 
     @read
     def spent(self, connection: Connection, owner: SessionKey | None, day: int, *, now_ms: int) -> Amounts | None:
-        """Settled and reserved, of one owner or (None) of all; None where nothing was counted on that day."""
+        """Return settled and reserved, of one owner or (None) of all; None where nothing was counted on that day."""
         account = _account(owner)
         accounts = _paying(connection, account, day)
         rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
         return _total(rows) + _reserved(connection, accounts, day, now_ms=now_ms) if rows else None
 
     async def warn_once(self, owner: SessionKey, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
-        """The measures that have come that far, each once."""
+        """Return the measures that have come that far, each once."""
         look = partial(_due, account=str(owner), day=day, caps=caps, percent=percent)
         if not await self.database.read(look):
             return frozenset()
@@ -346,25 +347,25 @@ class UsageStore(Aggregate):
     """Every sum is of the calls that ended within a span. Raises `StoreUnavailable`."""
 
     async def by_purpose(self, owner: SessionKey | None, span: Period) -> Mapping[UsagePurpose, UsageSum]:
-        """Of one person, or (None) of all."""
+        """Sum by purpose, of one person, or (None) of all."""
         statement = _BY_PURPOSE if owner is None else _BY_PURPOSE_OF_OWNER
         rows = await self._rows(statement, _parameters(span, owner))
         return {UsagePurpose(row.purpose): _sum(row) for row in rows}
 
     async def by_model(self, span: Period) -> Mapping[tuple[UsagePurpose, str], UsageSum]:
-        """Of all, by purpose and model."""
+        """Sum, of all, by purpose and model."""
         rows = await self._rows(_BY_MODEL, _parameters(span))
         return {(UsagePurpose(row.purpose), row.model): _sum(row) for row in rows}
 
     async def by_day(self, owner: SessionKey | None, span: Period, *, limit: int, offset: int) -> Sequence[DailyUsage]:
-        """Newest day first, on each day the greatest spender first."""
+        """List days, newest day first, on each day the greatest spender first."""
         statement = _BY_DAY if owner is None else _BY_DAY_OF_OWNER
         page = {"page_limit": limit, "page_offset": offset}
         rows = await self._rows(statement, _parameters(span, owner) | page)
         return [DailyUsage(SessionKey.parse(row.owner), int(row.day), _sum(row)) for row in rows]
 
     async def top(self, span: Period, *, limit: int) -> Sequence[tuple[SessionKey, UsageSum]]:
-        """Those who spent most."""
+        """List those who spent most."""
         rows = await self._rows(_TOP, _parameters(span) | {"page_limit": limit})
         return [(SessionKey.parse(row.owner), _sum(row)) for row in rows]
 

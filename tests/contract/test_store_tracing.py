@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from gateway.store.turns import TURNS_TRACED_MAX
 
 from gateway.contracts.entries import TurnState
 from gateway.contracts.messages import CleanText, DeliveryState, Reply
 from gateway.store import Store
+from gateway.store.turns import TURNS_TRACED_MAX
 from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, reply, says, talk
 
 REFERENCE = "K7QX2M"
