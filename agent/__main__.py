@@ -25,7 +25,7 @@ from gateway.config.models import keys_in_files
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.exits import run_to_exit
 from gateway.secrecy import scrubber_of, vault_keys
-from gateway.store.store import open_store
+from gateway.store import open_store
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 from gateway.telemetry.tracing import open_spans

@@ -98,12 +98,13 @@ from gateway.config import QueueMode, Settings, auto_consolidate
 from gateway.config.limits import Disk
 from gateway.config.settings import Agent
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.ports import Clock, Scrubber, SpanSink, Store
+from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.secrecy import seal_of
-from gateway.store.foreign import Foreign
+from gateway.store import Store
+from gateway.store.foreign import ForeignDatabases
 
 
 @asynccontextmanager
@@ -261,7 +262,7 @@ class _Parts:
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._schedules),
             ],
-            databases=Foreign(self._settings.tools.database_urls),
+            databases=ForeignDatabases(self._settings.tools.database_urls),
             scrubber=self._scrubber,
             clock=self._clock,
             elsewhere=answers_of(self._store.tasks),

@@ -13,7 +13,8 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import AccessBook, AccessBus, Clock
+from gateway.contracts.ports import AccessBus, Clock
+from gateway.store.access import AccessStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class People:
     before its commit; the roles and limits it asks for in between are those of the last look, for LOOK_HOLDS_S.
     """
 
-    def __init__(self, access: AccessBus, book: AccessBook, policy: AccessPolicy, clock: Clock) -> None:
+    def __init__(self, access: AccessBus, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
         self._access = access
         self._book = book
         self._policy = policy

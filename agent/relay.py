@@ -16,8 +16,9 @@ import structlog
 from agent.batch import turn_of_reply
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import DeliveryState, Receipt
-from gateway.contracts.ports import Clock, LaneBus, SpanSink, Store
+from gateway.contracts.ports import Clock, LaneBus, SpanSink
 from gateway.limits import RELAY_AFTER_S
+from gateway.store import Store
 from gateway.telemetry.spans import delivery_spans
 from gateway.telemetry.tally import DELIVERY_SECONDS, Tally
 
@@ -62,7 +63,7 @@ class Relay:
             self._unwritten = await self._bus.receipts(self._id, count=_RECEIPTS_MAX, wait_s=_RECEIPTS_WAIT_S)
         waiting = self._unwritten
         if waiting:
-            await self._store.record_receipts([receipt for _, receipt in waiting])
+            await self._store.outbox.record_receipts([receipt for _, receipt in waiting])
             await self._bus.finish_receipts([entry_id for entry_id, _ in waiting])
             self._unwritten = ()
             self._tell([receipt for _, receipt in waiting])
@@ -79,7 +80,7 @@ class Relay:
 
     async def sweep(self) -> int:
         """Publish committed replies of which no receipt tells `RELAY_AFTER_S` later; how many there were."""
-        stale = await self._store.take_stale_outbox(after_ms=int(RELAY_AFTER_S * 1000), limit=_SWEEP_ROWS_MAX)
+        stale = await self._store.outbox.take_stale(after_ms=int(RELAY_AFTER_S * 1000), limit=_SWEEP_ROWS_MAX)
         if stale:
             await self._bus.republish(stale)
             _log.warning("relay.swept", replies=len(stale))

@@ -22,8 +22,9 @@ from agent.usage.metering import Meter
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import is_wake
+from gateway.store import Store
 from gateway.words import words_for
 
 
@@ -109,7 +110,7 @@ class TurnTaker:
                 return done
 
     async def _store_said(self, batch: Batch, said: InboundMessage) -> None:
-        await self._store.join_turn(
+        await self._store.turns.join(
             turn_id=batch.turn_id,
             key=batch.key,
             fence=batch.fence,

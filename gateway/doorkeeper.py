@@ -18,8 +18,9 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 from gateway.contracts.links import blocked_through, blocking_all, limiting_all
 from gateway.contracts.messages import CleanText, Reply, clipped
-from gateway.contracts.ports import AccessBook, AccessBus, Clock
+from gateway.contracts.ports import AccessBus, Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
+from gateway.store.access import AccessStore
 
 _MINUTE_S: Final = 60
 
@@ -48,7 +49,7 @@ class Doorkeeper:
 
     def __init__(
         self,
-        book: AccessBook,
+        book: AccessStore,
         bus: AccessBus,
         notices: Notices,
         policy: AccessPolicy,

@@ -36,7 +36,8 @@ from gateway.contracts.entries import Entry, Session, UsagePurpose
 from gateway.contracts.errors import MemoryFull, ModelError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Boundary, Origin
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 _PAGE: Final = 500
@@ -103,7 +104,7 @@ class Consolidation:
         await self._store.memories.finish_boundary(boundary, now_ms=self._clock.now_ms())
 
     async def _gather(self, boundary: Boundary) -> None:
-        session = await self._store.session(boundary.session_id)
+        session = await self._store.sessions.by_id(boundary.session_id)
         said = said_by_people(await self._entries(boundary))
         if session is None or not said:
             return
@@ -116,7 +117,7 @@ class Consolidation:
     async def _entries(self, boundary: Boundary) -> list[Entry]:
         entries: list[Entry] = []
         after_seq = boundary.after_seq
-        while page := await self._store.transcript(boundary.session_id, after_seq=after_seq, limit=_PAGE):
+        while page := await self._store.transcript.page(boundary.session_id, after_seq=after_seq, limit=_PAGE):
             entries += [entry for entry in page if entry.seq <= boundary.seq]
             after_seq = page[-1].seq
             if after_seq >= boundary.seq:
@@ -138,7 +139,7 @@ class Consolidation:
         )
         answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.MEMORY, now_ms=self._clock.now_ms())
-        await self._store.record_usage([usage], session_id=session.id)
+        await self._store.sessions.charge([usage], session_id=session.id)
         return facts_in(answer.text)
 
     async def _keep(self, key: SessionKey, facts: Sequence[str]) -> int:

@@ -12,8 +12,8 @@ from agent.engine import Joined, Turn
 from agent.limits import SHOWN_SHARE_MAX, SHOWN_TOKENS_MIN
 from agent.models import Models
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Store
 from gateway.contracts.subagents import is_wake
+from gateway.store import Store
 
 
 class Attending:
@@ -38,7 +38,9 @@ class Attending:
         )
         received = await self._receive(messages, turn, occasion)
         if received.texts:
-            await self._store.retell(turn_id=batch.turn_id, key=batch.key, fence=batch.fence, texts=received.texts)
+            await self._store.turns.retell(
+                turn_id=batch.turn_id, key=batch.key, fence=batch.fence, texts=received.texts
+            )
         if received.spoken:
             turn.said = joined(*filter(None, (turn.said, *received.spoken)), by="\n\n")
         turn.receive = partial(self._receive_joined, turn, occasion)

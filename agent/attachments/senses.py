@@ -18,7 +18,8 @@ from gateway.contracts.alongside import Image
 from gateway.contracts.entries import Role, Usage, UsagePurpose
 from gateway.contracts.errors import StoreError
 from gateway.contracts.messages import CleanText, clipped, own_words
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 _ASKED: Final = own_words("Describe this image.")
@@ -99,6 +100,6 @@ class Eyes:
 async def _charge(store: Store, usage: Usage, occasion: Occasion) -> None:
     """At once, and not with the turn: should that be taken again, nobody asks for the same a second time."""
     try:
-        await store.record_usage([usage], session_id=occasion.session.id)
+        await store.sessions.charge([usage], session_id=occasion.session.id)
     except StoreError as error:
         _log.warning("attachment.cost_not_recorded", reason=str(error))

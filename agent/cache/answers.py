@@ -29,8 +29,9 @@ from gateway.contracts.entries import Entry, Role
 from gateway.contracts.errors import ModelError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import AnswerShelf, Clock
+from gateway.contracts.ports import Clock
 from gateway.contracts.vectors import Embedding, cosine
+from gateway.store.answers import AnswerStore
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +39,7 @@ _log = structlog.get_logger(__name__)
 class AnswerCache:
     """Finds answers by the words of their question, and by its meaning where there is an embedding model."""
 
-    def __init__(self, shelf: AnswerShelf, clock: Clock, *, ttl_s: int, embedder: Embedder | None = None) -> None:
+    def __init__(self, shelf: AnswerStore, clock: Clock, *, ttl_s: int, embedder: Embedder | None = None) -> None:
         self._shelf = shelf
         self._clock = clock
         self._ttl_s = ttl_s

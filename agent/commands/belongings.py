@@ -12,7 +12,8 @@ from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import EXPORT_PLAIN_BYTES_MAX, SENT_FILE_BYTES_MAX
 from agent.tools.enclosures import Enclosed
 from gateway.contracts.messages import own_words
-from gateway.contracts.ports import PeopleStore, Scrubber
+from gateway.contracts.ports import Scrubber
+from gateway.store.export import PeopleStore
 from gateway.words import sentence
 
 _PLAIN: Final = own_words("trivet-export.json")

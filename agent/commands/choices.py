@@ -15,7 +15,7 @@ from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import UNTITLED, Entry, GrantRole, ResumeSession, Session, SetModel
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import joined
-from gateway.contracts.ports import Store
+from gateway.store import Store
 
 DEFAULT: Final = "default"
 """The word that takes a choice of model back."""
@@ -31,7 +31,7 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
     async def retry(asked: Asked) -> Outcome:
         if _TURN.fullmatch(asked.argument) and not await _is_newest(store, asked):
             return Done(asked.words.say("This conversation has gone on since then. /retry answers its last message."))
-        said = await store.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
+        said = await store.transcript.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
         if not said:
             return Done(
                 asked.words.say("There is nothing to try again: you have not said anything in this conversation yet.")
@@ -87,13 +87,13 @@ def _author(entry: Entry, key: SessionKey) -> SessionKey:
 
 async def _is_newest(store: Store, asked: Asked) -> bool:
     """Whether the turn that a button names is the last of this conversation."""
-    newest = await store.newest_view(asked.session.id, chars_max=1)
+    newest = await store.transcript.newest_view(asked.session.id, chars_max=1)
     return bool(newest.entries) and newest.entries[-1].turn_id == asked.argument
 
 
 async def _numbered(store: Store, session: Session, number: int) -> Session | None:
     """Of the same key only: nobody resumes what another has said. A number no database can hold is nobody's."""
-    return await store.session_numbered(session.key, number) if number < 2**31 else None
+    return await store.sessions.numbered(session.key, number) if number < 2**31 else None
 
 
 def _not_chosen(asked: Asked, models: Models) -> str:

@@ -14,7 +14,8 @@ from agent.subagents.runs import SubagentStopper
 from agent.titles.titling import wanted_title
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, LaneDepth, Scrubber, Store
+from gateway.contracts.ports import Clock, LaneDepth, Scrubber
+from gateway.store import Store
 from gateway.words import Words, sentence
 
 Left = Callable[[SessionKey], Awaitable[object]]
@@ -93,7 +94,7 @@ class _Commands:
     async def sessions(self, asked: Asked) -> Done:
         page, words = _page(asked.argument), asked.words
         offset = (page - 1) * SESSIONS_SHOWN
-        found = await self._store.sessions(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
+        found = await self._store.sessions.page(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
         shown, is_more = found[:SESSIONS_SHOWN], len(found) > SESSIONS_SHOWN
         if not shown:
             return Done(words.say("You have no older conversations."))
@@ -116,7 +117,7 @@ class _Commands:
         return Done(text)
 
     async def compact(self, asked: Asked) -> Done:
-        view = await self._store.view(asked.session.id)
+        view = await self._store.transcript.view(asked.session.id)
         focus = self._scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
         done = await self._compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus

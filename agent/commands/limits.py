@@ -18,8 +18,9 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import Limited, LimitRule, limited_named, rule_changed
-from gateway.contracts.ports import Clock, UsageBook
+from gateway.contracts.ports import Clock
 from gateway.doorkeeper import Doorkeeper
+from gateway.store.usage import UsageStore
 from gateway.words import Words, sentence
 
 _SHOWN_MAX: Final = 50  # more than anybody reads in a chat; `trivet access limits` shows all
@@ -32,7 +33,7 @@ _FORMS: Final = sentence(
 
 
 def limits_command(
-    keeper: Doorkeeper, allowances: Allowances, people: People, book: UsageBook, meter: Meter, clock: Clock
+    keeper: Doorkeeper, allowances: Allowances, people: People, book: UsageStore, meter: Meter, clock: Clock
 ) -> CommandRow:
     """The row of /limits."""
 

@@ -22,8 +22,9 @@ from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
 from gateway.contracts.messages import Reply, ReplyKind, clipped
-from gateway.contracts.ports import Clock, LinkBook, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import LINK_CODE_TTL_S, PAIRING_CODE_CHARS
+from gateway.store.accounts import LinkStore
 from gateway.words import Words, sentence, words_for
 
 Changed = Callable[[], Awaitable[None]]
@@ -44,7 +45,7 @@ _WRONG: Final = sentence(
 
 
 def linking_commands(
-    links: LinkBook, scrubber: Scrubber, clock: Clock, *, changed: Changed, tell: Tell
+    links: LinkStore, scrubber: Scrubber, clock: Clock, *, changed: Changed, tell: Tell
 ) -> tuple[CommandRow, ...]:
     """The rows, in the order of /help."""
     commands = _Commands(links, scrubber, clock, changed, tell)
@@ -54,7 +55,7 @@ def linking_commands(
 class _Commands:
     """What people may say about accounts of theirs."""
 
-    def __init__(self, links: LinkBook, scrubber: Scrubber, clock: Clock, changed: Changed, tell: Tell) -> None:
+    def __init__(self, links: LinkStore, scrubber: Scrubber, clock: Clock, changed: Changed, tell: Tell) -> None:
         self._links = links
         self._scrubber = scrubber
         self._clock = clock

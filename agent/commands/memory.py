@@ -16,7 +16,8 @@ from agent.memory.knowledge import Memory
 from agent.subagents.runs import SubagentStopper
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact
-from gateway.contracts.ports import MemoryStore, PeopleStore
+from gateway.store.export import PeopleStore
+from gateway.store.memory import MemoryStore
 from gateway.words import Words, sentence
 
 Forgotten = Callable[[SessionKey], Awaitable[object]]

@@ -10,7 +10,7 @@ from agent.sentences import telling_of_ended
 from agent.subagents.runs import SubagentStopper
 from gateway.contracts.entries import Undo
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Store
+from gateway.store import Store
 from gateway.words import sentence
 
 _NOTHING: Final = sentence("There is nothing to take back.")
@@ -24,11 +24,11 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
         if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= UNDO_TURNS_MAX):
             usage = words.say("Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=UNDO_TURNS_MAX)
             return Done(usage)
-        turns = await store.newest_turns(asked.session.id, limit=int(wanted))
+        turns = await store.transcript.newest_turns(asked.session.id, limit=int(wanted))
         if not turns:
             return Done(words.say(_NOTHING))
         oldest, ended = turns[-1], 0
-        for entry in await store.transcript(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
+        for entry in await store.transcript.page(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
             ended += await ending.end_since(asked.session, entry.created_at_ms)
         what = words.count(
             "I took back this exchange:", "I took back the last {count} exchanges, from here on:", len(turns)

@@ -10,12 +10,14 @@ from agent.usage.metering import Meter
 from agent.usage.sentences import everybodys_usage_text, usage_text
 from agent.usage.today import today_of
 from gateway.contracts.entries import GrantRole
-from gateway.contracts.ports import Clock, Span, UsageBook
+from gateway.contracts.ports import Clock
+from gateway.contracts.spending import Period
+from gateway.store.usage import UsageStore
 
 _TOP_SHOWN: Final = 10
 
 
-def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
+def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
     """The row of /usage."""
 
     async def usage(asked: Asked) -> Done:
@@ -43,7 +45,7 @@ def usage_commands(book: UsageBook, meter: Meter, clock: Clock) -> tuple[Command
     return (CommandRow("usage", usage),)
 
 
-def _month(now_ms: int) -> Span:
+def _month(now_ms: int) -> Period:
     """From the first of the month, UTC, to this moment."""
     first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    return Span(int(first.timestamp() * 1000), now_ms + 1)
+    return Period(int(first.timestamp() * 1000), now_ms + 1)

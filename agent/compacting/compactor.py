@@ -15,7 +15,8 @@ from agent.limits import SUMMARY_REST_TURNS, SUMMARY_RESTS_MAX
 from agent.model.client import Permit
 from gateway.contracts.entries import Entry, EntryKind, Role, Session
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Store
+from gateway.contracts.ports import Clock
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ class Compactor:
         text = await self.summarise(session, plan.head, fence=fence, prior=plan.prior, permit=permit, focus=focus)
         if text is None:
             return Compaction(tuple(view), has_failed=True)
-        stored = await self._store.append_compaction(
+        stored = await self._store.transcript.append_compaction(
             session.id, fence=fence, key=session.key, entry=self._entry(text, plan)
         )
         messages = sum(entry.kind is EntryKind.MESSAGE for entry in plan.head)

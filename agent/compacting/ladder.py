@@ -45,7 +45,8 @@ from agent.usage.ledger import usage_of
 from gateway.contracts.entries import Entry, Session, UsagePurpose
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.store import Store
 
 
 class NoSummary(Exception):
@@ -196,5 +197,5 @@ class Ladder:
         async with asyncio.timeout(SUMMARY_TIMEOUT_S):
             answer = await ask(self._client, request)
         usage = usage_of(answer, wanted.session.key, UsagePurpose.COMPACTION, now_ms=self._clock.now_ms())
-        await self._store.record_usage([usage], session_id=wanted.session.id)
+        await self._store.sessions.charge([usage], session_id=wanted.session.id)
         return answer

@@ -29,7 +29,7 @@ from agent.transcript import shown_images
 from gateway.contracts.entries import Entry, EntryKind, Role, Session, Todo
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined, own_words
-from gateway.contracts.ports import Store
+from gateway.store import Store
 
 _REFUSED_SHARE: Final = 0.75
 """Of a prompt that the provider found too long: what we make of it for the second try."""
@@ -52,9 +52,9 @@ class Rooms:
         Raises `StoreUnavailable`."""
         budget = self._models.budget(self._models.of_session(session))
         chars_max = budget.usable * VIEW_CHARS_PER_TOKEN
-        standing = await self._store.standing(session.id, key=context.key, chars_max=chars_max)
+        standing = await self._store.transcript.standing(session.id, key=context.key, chars_max=chars_max)
         newest = standing.view
-        view = newest.entries if newest.is_whole else tuple(await self._store.view(session.id))
+        view = newest.entries if newest.is_whole else tuple(await self._store.transcript.view(session.id))
         prompt = system(standing.todos)
         return Room(
             self._compactor,

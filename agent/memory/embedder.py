@@ -12,7 +12,8 @@ from gateway.contracts.entries import Usage, UsagePurpose
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, clipped
-from gateway.contracts.ports import Clock, Store
+from gateway.contracts.ports import Clock
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 
@@ -56,8 +57,8 @@ class ChargedEmbedder:
             created_at_ms=now_ms,
         )
         try:
-            session = await self._store.current_session(key)
+            session = await self._store.sessions.current(key)
             if session is not None:
-                await self._store.record_usage([usage], session_id=session.id)
+                await self._store.sessions.charge([usage], session_id=session.id)
         except StoreError as error:
             _log.warning("embedding.cost_not_recorded", reason=str(error))

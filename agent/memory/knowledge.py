@@ -22,8 +22,9 @@ from gateway.contracts.errors import ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memories import Fact, Origin
 from gateway.contracts.messages import CleanText, clipped
-from gateway.contracts.ports import Clock, MemoryStore, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.vectors import Embedding
+from gateway.store.memory import MemoryStore
 
 _log = structlog.get_logger(__name__)
 

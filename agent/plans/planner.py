@@ -24,7 +24,8 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.entries import Todo, TodoState
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined, own_words
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.store import Store
 from gateway.words import ENGLISH, Spoken, words_for
 
 _log = structlog.get_logger(__name__)
@@ -146,7 +147,7 @@ class Planning:
         )
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
         if verdict is Verdict.APPROVED:
-            await self._store.replace_todos(context.key, _todos(plan, clean))
+            await self._store.transcript.replace_todos(context.key, _todos(plan, clean))
         return Proposal(plan, verdict, clean(told_text(text, verdict, self._clock.code(FRAME_CHARS))))
 
 

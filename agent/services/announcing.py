@@ -22,17 +22,9 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply, ReplyKind
-from gateway.contracts.ports import (
-    AccessBus,
-    Clock,
-    LaneBus,
-    ModelFault,
-    ModelTrouble,
-    OperatorBus,
-    Scrubber,
-    Store,
-)
+from gateway.contracts.ports import AccessBus, Clock, LaneBus, ModelFault, ModelTrouble, OperatorBus, Scrubber
 from gateway.limits import PAIRING_TTL_S, PROJECTION_LOOK_S
+from gateway.store import Store
 from gateway.words import Words, sentence, words_for
 
 _log = structlog.get_logger(__name__)
@@ -133,13 +125,13 @@ class Announcing:
         await self._tell(admin, notice, text, words)
 
     async def _words_of(self, admin: SessionKey) -> Words:
-        session = await self._store.current_session(admin)
+        session = await self._store.sessions.current(admin)
         return words_for(session.language if session is not None else "")
 
     async def _tell(
         self, admin: SessionKey, notice: str, text: str, words: Words, offers: Sequence[Offer] = ()
     ) -> None:
-        address = await self._store.last_address(admin)
+        address = await self._store.outbox.last_address(admin)
         if address is None:  # nobody who never wrote to us has a place for it
             return
         reply = Reply(

@@ -32,8 +32,9 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber, Store
+from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber
 from gateway.contracts.subagents import SubTask
+from gateway.store import Store
 from gateway.words import Words, language_of, words_for
 
 _log = structlog.get_logger(__name__)
@@ -99,14 +100,14 @@ class ControlLane:
         if request.is_press:
             await insist(lambda: self._bus.finish_press(receipt, message, reply))
             return
-        await insist(lambda: self._store.put_outbox([reply]))
+        await insist(lambda: self._store.outbox.put([reply]))
         await insist(lambda: self._bus.finish_control(receipt, reply))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Of whoever says it; where that does not show, of whoever speaks on its lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
-        session = await self._store.current_session(message.key)
+        session = await self._store.sessions.current(message.key)
         return words_for(session.language if session is not None else "")
 
     def _reply(self, message: InboundMessage, text: str, words: Words) -> Reply:
@@ -139,7 +140,7 @@ class ControlLane:
                 await insist(lambda: self._bus.revoke(key, fence))
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
-        answered = await insist(lambda: self._store.fence_off(key, fence))
+        answered = await insist(lambda: self._store.turns.fence_off(key, fence))
         if answered:
             await insist(lambda: self._bus.republish(answered))
 
@@ -153,7 +154,7 @@ class ControlLane:
                 return stopped_sentence(words, was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
                 waiting, is_running = await self._lanes.lane_depth(key)
-                session, now_ms = await self._store.current_session(key), self._clock.now_ms()
+                session, now_ms = await self._store.sessions.current(key), self._clock.now_ms()
                 tasks = await self._tasks_of(session)
                 return status_text(session, words, waiting=waiting, is_running=is_running, now_ms=now_ms, tasks=tasks)
             case ControlKind.WHERE:
@@ -166,16 +167,16 @@ class ControlLane:
     async def _shown(self, decided: Decided) -> str:
         """What everybody sees of it is on its way before the one who decided is told."""
         if decided.amendments:
-            await self._store.put_outbox(decided.amendments)
+            await self._store.outbox.put(decided.amendments)
             await self._bus.republish(decided.amendments)
         return decided.word
 
     async def _whereabouts(self, key: SessionKey, words: Words) -> str:
         waiting, is_running = await self._lanes.lane_depth(key)
-        began_ms = await self._store.turn_began(key) if is_running else None
+        began_ms = await self._store.turns.began(key) if is_running else None
         replies = [
             reply
-            for reply in await self._store.recent_deliveries(key, limit=_REPLIES_READ)
+            for reply in await self._store.outbox.recent(key, limit=_REPLIES_READ)
             if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
         ]
         return where_text(
@@ -185,7 +186,7 @@ class ControlLane:
             is_running=is_running,
             began_ms=began_ms,
             now_ms=self._clock.now_ms(),
-            tasks=await self._tasks_of(await self._store.current_session(key)),
+            tasks=await self._tasks_of(await self._store.sessions.current(key)),
         )
 
     async def _tasks_of(self, session: Session | None) -> Sequence[SubTask]:

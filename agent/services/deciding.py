@@ -34,8 +34,9 @@ from agent.tools.amending import amendments
 from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply
-from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber, SubTaskBook
+from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
+from gateway.store.subagents import TaskStore
 from gateway.words import Words
 
 _log = structlog.get_logger(__name__)
@@ -56,7 +57,7 @@ class Deciding:
         self,
         questions: QuestionBus,
         lanes: LaneDepth,
-        book: SubTaskBook,
+        book: TaskStore,
         people: People,
         scrubber: Scrubber,
         clock: Clock,

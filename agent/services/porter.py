@@ -12,7 +12,8 @@ from typing import Final
 import structlog
 
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import LaneBus, Store
+from gateway.contracts.ports import LaneBus
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 _WAIT_S: Final = 5.0
@@ -40,6 +41,6 @@ class Porter:
         wanted = await self._bus.wanted_file(wait_s=wait_s)
         if wanted is None:
             return False
-        content = await self._store.file_content(wanted.key, wanted.reply_id, wanted.position)
+        content = await self._store.outbox.file_content(wanted.key, wanted.reply_id, wanted.position)
         await self._bus.lend_file(wanted, content or b"")
         return True

@@ -19,7 +19,8 @@ from agent.services.deciding import Decided
 from gateway.contracts.buttons import Button, Standing
 from gateway.contracts.commands import find_command
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, Verdict
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
+from gateway.store import Store
 from gateway.words import Words, sentence, words_for
 
 _log = structlog.get_logger(__name__)
@@ -75,7 +76,7 @@ class Pressing:
         self, reply_ids: tuple[str, ...], chosen: Button | None = None, press: InboundMessage | None = None
     ) -> tuple[Reply, ...]:
         """What takes the place of the replies: the same words, and what was chosen."""
-        found = [await self._store.committed_reply(reply_id) for reply_id in reply_ids]
+        found = [await self._store.outbox.committed(reply_id) for reply_id in reply_ids]
         return tuple(self._changed(reply, chosen, press) for reply in found if reply is not None)
 
     def _changed(self, reply: Reply, chosen: Button | None, press: InboundMessage | None) -> Reply:

@@ -21,9 +21,10 @@ from gateway.config import Settings
 from gateway.contracts.commands import Suggests
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, clipped
-from gateway.contracts.ports import Scrubber, Store, SuggestionBus
+from gateway.contracts.ports import Scrubber, SuggestionBus
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import SUGGESTION_CHARS_MAX, SUGGESTIONS_MAX
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 _WAIT_S: Final = 5.0
@@ -86,7 +87,7 @@ class Suggesting:
 
     async def _sessions(self, wanted: Wanted) -> Sequence[Suggestion]:
         """Of the lane's own conversations, newest first, as /sessions lists them."""
-        found = await self._store.sessions(key=wanted.key, limit=SUGGESTED_SESSIONS_MAX)
+        found = await self._store.sessions.page(key=wanted.key, limit=SUGGESTED_SESSIONS_MAX)
         return self._fitting(wanted, ((f"{session.number}. {session.title}", str(session.number)) for session in found))
 
     def _fitting(self, wanted: Wanted, offered: Iterable[tuple[str, str]]) -> Sequence[Suggestion]:

@@ -25,9 +25,10 @@ from agent.tools.lineage import Lineage
 from agent.tools.permissions import EVERYTHING, Permission, Permissions, permissions
 from agent.tools.tool import ToolContext
 from gateway.contracts.messages import CleanText, joined
-from gateway.contracts.ports import Clock, SubTypeBook
+from gateway.contracts.ports import Clock
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRow, SubTypeRows, changed_rows
 from gateway.contracts.toolsets import CONVERSING, DELEGATING, EVERY_TOOL, FILES, WRITING
+from gateway.store.subagents import SubTypeStore
 
 _log = structlog.get_logger(__name__)
 
@@ -71,7 +72,7 @@ class Catalog:
 
     def __init__(
         self,
-        book: SubTypeBook,
+        book: SubTypeStore,
         clock: Clock,
         *,
         rows: SubTypeRows = SUB_TYPE_ROWS,

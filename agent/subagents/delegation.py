@@ -30,10 +30,10 @@ from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.config.subagents import Subagents
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Store
 from gateway.contracts.reasons import NoSubAgent
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.contracts.toolsets import DELEGATING
+from gateway.store import Store
 from gateway.words.reasons import WORDINGS, in_words
 
 _PLAN_TYPE: Final = "plan"

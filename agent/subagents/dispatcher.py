@@ -49,11 +49,13 @@ from agent.tools.tool import ToolContext
 from gateway.contracts.errors import BudgetSpent, StoreError, TrivetError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, joined, own_code, own_words
-from gateway.contracts.ports import Clock, Scrubber, Store, SubTaskBook
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import head
+from gateway.store import Store
+from gateway.store.subagents import TaskStore
 
 
 class SubagentFactory:
@@ -117,7 +119,7 @@ class SubagentFactory:
         above = self._registry.of(lineage.task_id)
         if above is not None:
             return above.assignment.model
-        session = await self._store.session(lineage.session_id)
+        session = await self._store.sessions.by_id(lineage.session_id)
         return self._models.of_session(session) if session is not None else self._models.default
 
     async def _permit(self, task_id: str, context: ToolContext) -> None:
@@ -211,7 +213,7 @@ class SubAgents:
         factory: SubagentFactory,
         carry_out: Callable[[SubagentRun], Awaitable[ChildEnding]],
         slots: Mapping[int, Slots],
-        book: SubTaskBook,
+        book: TaskStore,
         scrubber: Scrubber,
         clock: Clock,
         *,

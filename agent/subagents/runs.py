@@ -34,9 +34,10 @@ from gateway.contracts.entries import Entry, Session, Usage, UsagePurpose
 from gateway.contracts.errors import BusError, StoreError, ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
-from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.ports import Clock
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import Doing, SubTask, WakeAddress
+from gateway.store.subagents import TaskStore
 from gateway.words import ENGLISH, Words
 from gateway.words.reasons import instead_of, refused
 
@@ -94,7 +95,7 @@ class TranscriptWriter:
     each model call is written with the entry of its answer: what is written again is known by its numbers.
     """
 
-    def __init__(self, book: SubTaskBook, task_id: str) -> None:
+    def __init__(self, book: TaskStore, task_id: str) -> None:
         self._book = book
         self._task_id = task_id
         self._numbers = count(1)
@@ -212,7 +213,7 @@ class SubagentRun:
 class RunRegistry:
     """All of them, by the ids of their tasks."""
 
-    def __init__(self, worker_id: str, book: SubTaskBook, clock: Clock) -> None:
+    def __init__(self, worker_id: str, book: TaskStore, clock: Clock) -> None:
         self.worker_id = worker_id
         self._book = book
         self._clock = clock
@@ -334,7 +335,7 @@ class Rights:
 class SubagentStopper:
     """Asks for the end of sub-agents; what is over after that wakes nobody."""
 
-    def __init__(self, book: SubTaskBook, clock: Clock) -> None:
+    def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book
         self._clock = clock
 

@@ -34,8 +34,9 @@ from agent.subagents.texts import StatusText, heading, heading_of, status_text
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
-from gateway.contracts.ports import Clock, LaneBus, Scrubber, SpanSink, Store
+from gateway.contracts.ports import Clock, LaneBus, Scrubber, SpanSink
 from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.store import Store
 from gateway.telemetry.spans import subagent_span
 from gateway.words import words_for
 
@@ -173,14 +174,14 @@ class StatusLines:
     async def _find(self, message: _Message) -> None:
         """Go on where another process, or an earlier run of the turn, had to leave off."""
         await asyncio.sleep(self._cadence.gather_s)
-        committed = await insist(lambda: self._store.committed_reply(message.id), for_s=STATUS_INSIST_S)
+        committed = await insist(lambda: self._store.outbox.committed(message.id), for_s=STATUS_INSIST_S)
         if committed is not None:
             message.first, message.said, message.heading = committed, committed.text, heading_of(committed.text)
             for task in await self._store.tasks.tasks_of_turn(message.turn_id):
                 if self._has_line(task) and task.mode is message.mode:
                     message.learn(task)
             _, text = self._told(message, committed)
-            if await self._store.committed_reply(_edit_id(committed, text)) is not None:
+            if await self._store.outbox.committed(_edit_id(committed, text)) is not None:
                 message.said = text
         message.is_found = True
 
@@ -204,7 +205,7 @@ class StatusLines:
         message.said = text
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await insist(lambda: self._store.put_outbox(replies), for_s=STATUS_INSIST_S)
+        await insist(lambda: self._store.outbox.put(replies), for_s=STATUS_INSIST_S)
         await insist(lambda: self._lanes.republish(replies), for_s=STATUS_INSIST_S)
 
 

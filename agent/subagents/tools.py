@@ -42,8 +42,9 @@ from agent.tools.schemas import without_bounds
 from agent.tools.shelf import Kept, KeptElsewhere
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import StoreUnavailable, ToolError
-from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
+from gateway.store.subagents import TaskStore
 
 CATEGORY: Final = "sub-agents"
 
@@ -58,9 +59,7 @@ _CANCELLED: Final = "End a sub-agent in the background."
 class DelegationTools:
     """The tools on one dispatcher. `limit_s` is the most that a sub-agent may live."""
 
-    def __init__(
-        self, agents: SubAgents, book: SubTaskBook, scrubber: Scrubber, clock: Clock, *, limit_s: float
-    ) -> None:
+    def __init__(self, agents: SubAgents, book: TaskStore, scrubber: Scrubber, clock: Clock, *, limit_s: float) -> None:
         self._agents = agents
         self._book = book
         self._scrubber = scrubber
@@ -114,7 +113,7 @@ class DelegationTools:
         )
 
 
-def answers_of(book: SubTaskBook) -> KeptElsewhere:
+def answers_of(book: TaskStore) -> KeptElsewhere:
     """Answers of sub-agents by the ids of their tasks, for `read_more`: on whichever process."""
 
     async def find(handle: str) -> Kept | None:
@@ -124,7 +123,7 @@ def answers_of(book: SubTaskBook) -> KeptElsewhere:
     return find
 
 
-async def _own(book: SubTaskBook, context: ToolContext, task_id: str) -> SubTask:
+async def _own(book: TaskStore, context: ToolContext, task_id: str) -> SubTask:
     """The task of that id, if it works for this session. Nobody else's can be told from none."""
     task = await book.task(task_id)
     if task is None or task.key != context.key or task.parent_session_id != context.lineage.session_id:
@@ -197,7 +196,7 @@ class _Awaited:
 class WaitTool:
     """Waits for sub-agents on behalf of whoever started them."""
 
-    def __init__(self, book: SubTaskBook, clock: Clock) -> None:
+    def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book
         self._clock = clock
 

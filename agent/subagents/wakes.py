@@ -33,12 +33,14 @@ from agent.subagents.texts import results_text
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBook, Verdict
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
 from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
 from gateway.limits import SUBTASKS_KEPT
+from gateway.store import Store
+from gateway.store.subagents import TaskStore
 
 
-async def stale_among(book: SubTaskBook, messages: Sequence[InboundMessage]) -> frozenset[str]:
+async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> frozenset[str]:
     """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
     stop everything, or begin another conversation."""
     wakes = [message.id for message in messages if is_wake(message)]
@@ -154,7 +156,7 @@ class SessionWaker:
         speak any more."""
         if all(task.state is TaskState.CANCELLED for task in tasks):
             return False
-        current = await self._store.current_session(wake.address.key)
+        current = await self._store.sessions.current(wake.address.key)
         if current is None or current.id != wake.session_id:
             _log.info("session.not_woken", wake=wake.id, reason="left")
             return False

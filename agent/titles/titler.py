@@ -25,7 +25,8 @@ from gateway.contracts.entries import UNTITLED, Session, UsagePurpose
 from gateway.contracts.errors import BudgetSpent, BusError, ModelError, StoreError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, Reply
-from gateway.contracts.ports import Clock, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 
@@ -57,16 +58,16 @@ class Titler:
         if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
             return
         try:
-            first_text = await self._store.first_said(session.id)
+            first_text = await self._store.transcript.first_said(session.id)
             if first_text and await self._claim(session):
                 title = await self._try(session, first_text, turn_id, permit)
                 if title is None or not await self._give(session, title, first_text, turn_id, address):
-                    await self._store.release_title(session.id)
+                    await self._store.sessions.release_title(session.id)
         except StoreError as error:
             _log.warning("title.failed", session_id=session.id, reason=str(error))
 
     async def _claim(self, session: Session) -> bool:
-        return await self._store.claim_title(
+        return await self._store.sessions.claim_title(
             session.id, tries_max=TITLE_TRIES_MAX, held_ms=int(TITLE_CLAIM_S * 1000), now_ms=self._clock.now_ms()
         )
 
@@ -93,7 +94,9 @@ class Titler:
         telling = (
             title_reply(title, turn_id=turn_id, key=session.key, address=address, now_ms=now_ms) if address else None
         )
-        is_given = await self._store.set_title_if_untitled(session.id, title, made_of=made_of, telling=telling)
+        is_given = await self._store.transcript.set_title_if_untitled(
+            session.id, title, made_of=made_of, telling=telling
+        )
         if is_given and telling:
             try:
                 await self._publish([telling])
@@ -120,7 +123,7 @@ class Titler:
         async with asyncio.timeout(TITLE_TIMEOUT_S):
             answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
-        await self._store.record_usage([usage], session_id=session.id)
+        await self._store.sessions.charge([usage], session_id=session.id)
         return sanitize_title(_whole_lines(answer), self._scrubber.for_chat(str(session.key)).scrub)
 
 

@@ -45,9 +45,10 @@ from agent.tools.approvals import Lasting, Question, Verdict
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Choice, CleanText, ControlKind, ControlRequest, Reply, ReplyKind
-from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber, Store
+from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.limits import QUESTION_MARGIN_S
+from gateway.store import Store
 from gateway.words import Sentence, Words, words_for
 
 _log = structlog.get_logger(__name__)
@@ -169,13 +170,13 @@ class AskingPeople:
         granted = (grant.key for grant in grants if grant.role is GrantRole.ADMIN)
         found: dict[SessionKey, ReplyAddress] = {}
         for admin in dict.fromkeys((*self._admins, *granted)):
-            address = await insist(partial(self._store.last_address, admin))
+            address = await insist(partial(self._store.outbox.last_address, admin))
             if address is not None and len(found) < ADMINS_ASKED_MAX:
                 found[admin] = address
         return found
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await insist(lambda: self._store.put_outbox(replies))
+        await insist(lambda: self._store.outbox.put(replies))
         await insist(lambda: self._lanes.republish(replies))
 
     def _put(self, question: Question, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]) -> PutQuestion:

@@ -11,8 +11,8 @@ from agent.running.slots import Slots
 from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.contracts.errors import QueryRefused, ToolError
-from gateway.contracts.ports import ForeignDatabases, Rows
 from gateway.limits import FOREIGN_STATEMENT_CHARS_MAX
+from gateway.store.foreign import ForeignDatabases, Rows
 
 _NAME: Final = "db_query"
 _CATEGORY: Final = "databases"

@@ -10,7 +10,8 @@ from agent.model.client import ToolSpec
 from agent.tools.permissions import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.entries import Todo, TodoState
-from gateway.contracts.ports import Scrubber, Store
+from gateway.contracts.ports import Scrubber
+from gateway.store import Store
 
 MARKS: Final = {TodoState.PENDING: "○", TodoState.IN_PROGRESS: "◑", TodoState.DONE: "●"}
 
@@ -43,7 +44,7 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
     """`todo_read` and `todo_write` on the store."""
 
     async def read(context: ToolContext, _arguments: Mapping[str, Any]) -> str:
-        todos = await store.todos(context.key)
+        todos = await store.transcript.todos(context.key)
         return "\n".join(map(todo_line, todos)) or "The task list is empty."
 
     async def write(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -52,7 +53,7 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
             Todo(position, clean(item["text"]), TodoState(item["state"]))
             for position, item in enumerate(arguments["todos"], 1)
         ]
-        await store.replace_todos(context.key, todos)
+        await store.transcript.replace_todos(context.key, todos)
         return "\n".join(map(todo_line, todos)) or "The task list is empty now."
 
     return (

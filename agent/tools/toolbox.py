@@ -38,8 +38,9 @@ from agent.tools.web.tools import web_tools
 from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.ports import Clock, ForeignDatabases, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.contracts.toolsets import MCP_PREFIX
+from gateway.store.foreign import ForeignDatabases
 
 MCP_HOMES: Final = "mcp"
 """Below the data directory; each server that is a program has a folder of its own there."""

@@ -15,8 +15,9 @@ from agent.running.background import Background
 from agent.usage.sentences import little_left_note
 from gateway.contracts.errors import BudgetSpent, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, SpendingLedger
+from gateway.contracts.ports import Clock
 from gateway.contracts.spending import Amounts, Caps, Reservation, day_begins_ms, day_of
+from gateway.store.usage import SpendingStore
 from gateway.words import Words
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +43,7 @@ class Meter:
     Where nothing is limited, nothing is asked of the database.
     """
 
-    def __init__(self, ledger: SpendingLedger, terms: Terms, clock: Clock) -> None:
+    def __init__(self, ledger: SpendingStore, terms: Terms, clock: Clock) -> None:
         self._ledger = ledger
         self._terms = terms
         self._clock = clock
@@ -108,7 +109,7 @@ class PaidCall:
 
     def __init__(
         self,
-        ledger: SpendingLedger,
+        ledger: SpendingStore,
         clock: Clock,
         background: Background,
         owner: SessionKey,

@@ -133,7 +133,7 @@ class Answering:
             await self._take(run, turn, start.unsent, is_heard=messages[0].id not in unheard)
 
     async def _begin(self, batch: Batch) -> TurnStart:
-        return await self._store.begin_turn(
+        return await self._store.turns.begin(
             turn_id=batch.turn_id,
             key=batch.key,
             fence=batch.fence,
@@ -186,7 +186,7 @@ class Answering:
         self, run: Run, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()
     ) -> Committed:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
-        committed = await insist(lambda: self._store.commit_turn(commit), for_s=COMMIT_PATIENCE_S)
+        committed = await insist(lambda: self._store.turns.commit(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
         is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
         if not commit.outbox:
@@ -202,7 +202,7 @@ class Answering:
         await insist(lambda: self._bus.restart(run.claim))
         if turn.usage:
             try:
-                await self._store.record_usage(turn.usage, session_id=turn.session.id)
+                await self._store.sessions.charge(turn.usage, session_id=turn.session.id)
             except StoreError as error:
                 _log.warning("turn.cost_not_recorded", reason=str(error))
 

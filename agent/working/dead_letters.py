@@ -9,7 +9,8 @@ from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
 from agent.working.closing import put_out
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, DeadMessage, LaneBus, Scrubber, Store
+from gateway.contracts.ports import Clock, DeadMessage, LaneBus, Scrubber
+from gateway.store import Store
 from gateway.words import Words, language_of, words_for
 
 _log = structlog.get_logger(__name__)
@@ -42,7 +43,7 @@ class DeadLetters:
             language=words.language.value,
         )
         is_given_up = await insist(
-            lambda: self._store.give_up(
+            lambda: self._store.turns.give_up(
                 turn_id=turn_id,
                 message=message,
                 reply=reply,
@@ -61,5 +62,5 @@ class DeadLetters:
         """Of whoever wrote it; where that does not show, of whoever speaks on its lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
-        session = await insist(lambda: self._store.current_session(message.key))
+        session = await insist(lambda: self._store.sessions.current(message.key))
         return words_for(session.language if session else "")

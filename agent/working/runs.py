@@ -30,8 +30,9 @@ from agent.working.drafting import showing
 from gateway.contracts.entries import Session, TurnCommit
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words
-from gateway.contracts.ports import CancelKind, Claim, Clock, LaneBus, LaneDepth, Store
+from gateway.contracts.ports import CancelKind, Claim, Clock, LaneBus, LaneDepth
 from gateway.limits import TURN_MESSAGES_MAX
+from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
 _UNSURE_S: Final = 0.1  # between two looks at a lease that may have ended
@@ -168,7 +169,7 @@ class Run:
     async def _stored(self, batch: Batch, newcomers: Sequence[InboundMessage]) -> Sequence[Joined]:
         now_ms = self._clock.now_ms()
         entries = await insist(
-            lambda: self._store.join_turn(
+            lambda: self._store.turns.join(
                 turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=newcomers, now_ms=now_ms
             )
         )

@@ -8,15 +8,7 @@ from channels.inbound.admission import RateOf, unlimited
 from channels.inbound.keeping import Keeping
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.ports import (
-    AccessBus,
-    Clock,
-    DeliveryBus,
-    IntakeBus,
-    PressBus,
-    Scrubber,
-    SuggestionSource,
-)
+from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, PressBus, Scrubber, SuggestionSource
 from gateway.limits import LANE_MESSAGES_MAX
 
 

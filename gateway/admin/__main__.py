@@ -19,14 +19,13 @@ from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load, own_hosts
 from gateway.contracts.errors import StoreError
-from gateway.contracts.ports import Store
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.doorkeeper import Doorkeeper
 from gateway.exits import run_to_exit
 from gateway.guard import http_served
 from gateway.preflight import listen
 from gateway.secrecy import scrubber_of
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
 
@@ -97,7 +96,7 @@ async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
 
 
 @contextlib.asynccontextmanager
-async def _store(settings: Settings, clock: SystemClock) -> AsyncIterator[SqlStore]:
+async def _store(settings: Settings, clock: SystemClock) -> AsyncIterator[Store]:
     store = open_store(database_url(settings), clock)
     try:
         yield store

@@ -25,11 +25,12 @@ from gateway.config.subagents import (
     SubTypeTools,
 )
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber, SubTypeBook
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.profiles import PROFILE_ROWS, ProfileRow
 from gateway.contracts.sub_types import SubTypeRow, SubTypeRows
 from gateway.contracts.subagents import UNCHANGED, Audited, SubTypeChange
 from gateway.contracts.toolsets import CONVERSING
+from gateway.store.subagents import SubTypeStore
 
 _FIELDS: Final = tuple(field.name for field in fields(SubTypeChange))
 
@@ -81,7 +82,7 @@ class SubTypeOrder(BaseModel):
     changed: list[str] | None = Field(default=None, description="Ignored: it follows from the rest.")
 
 
-def agents(rows: SubTypeRows, book: SubTypeBook, scrubber: Scrubber, clock: Clock) -> APIRouter:
+def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> APIRouter:
     """The routes below /api/agents. `rows` are the types as they are configured."""
     router = APIRouter(prefix="/api/agents", tags=["agents"])
     desk = _Desk(rows, book, scrubber, clock)
@@ -122,7 +123,7 @@ def agents(rows: SubTypeRows, book: SubTypeBook, scrubber: Scrubber, clock: Cloc
 class _Desk:
     """Where changes are made, one after the other: each begins with what the one before it left."""
 
-    def __init__(self, rows: SubTypeRows, book: SubTypeBook, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(self, rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> None:
         self._rows = rows
         self._book = book
         self._scrubber = scrubber

@@ -33,22 +33,13 @@ from gateway.admin.views import (
     Readiness,
 )
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import (
-    Clock,
-    IntakeBus,
-    ModelTrouble,
-    OperatorBus,
-    QueueFigures,
-    Scrubber,
-    Span,
-    Store,
-    VaultBus,
-)
-from gateway.contracts.spending import day_begins_ms, day_of
+from gateway.contracts.ports import Clock, IntakeBus, ModelTrouble, OperatorBus, QueueFigures, Scrubber, VaultBus
+from gateway.contracts.spending import Period, day_begins_ms, day_of
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.doorkeeper import Doorkeeper
 from gateway.guard import Guard
 from gateway.limits import ADMIN_BODY_BYTES_MAX
+from gateway.store import Store
 from gateway.telemetry.metrics import CONTENT_TYPE, exposition
 from gateway.telemetry.tally import tally_families
 from gateway.telemetry.usage import Sums, usage_families
@@ -198,7 +189,7 @@ async def _counts(parts: Parts) -> Mapping[str, int]:
 async def _spent_today(parts: Parts) -> Sums:
     today = day_of(parts.clock.now_ms())
     try:
-        return await parts.store.usage.by_model(Span(day_begins_ms(today), day_begins_ms(today + 1)))
+        return await parts.store.usage.by_model(Period(day_begins_ms(today), day_begins_ms(today + 1)))
     except StoreError:
         return {}
 

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from gateway.admin.views import moment
-from gateway.contracts.ports import Scrubber, SubTypeBook
+from gateway.contracts.ports import Scrubber
 from gateway.contracts.subagents import Audited
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX
+from gateway.store.subagents import SubTypeStore
 
 _PLAIN: Final = "^[!-~]{1,200}$"
 
@@ -29,7 +30,7 @@ class AuditedView(BaseModel):
     after: Any = Field(description="How it reads since.")
 
 
-def audit_routes(book: SubTypeBook, scrubber: Scrubber) -> APIRouter:
+def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
     """`GET /api/audit`."""
     router = APIRouter(prefix="/api/audit", tags=["audit"])
 

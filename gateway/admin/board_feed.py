@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from gateway.contracts.errors import StoreError
-from gateway.contracts.ports import SubTaskBook
+from gateway.store.subagents import TaskStore
 
 LISTENERS_MAX: Final = 128  # operators' windows, and scripts; each holds a connection and a few kB
 LOOK_EVERY_S: Final = 0.5
@@ -28,7 +28,7 @@ class TooManyListeners(Exception):
 class BoardFeed:
     """The revisions of the board, for as many listeners as may be, until `stopping` is set or SQL is away."""
 
-    def __init__(self, book: SubTaskBook, stopping: asyncio.Event, *, look_every_s: float = LOOK_EVERY_S) -> None:
+    def __init__(self, book: TaskStore, stopping: asyncio.Event, *, look_every_s: float = LOOK_EVERY_S) -> None:
         self._book = book
         self._stopping = stopping
         self._look_every_s = look_every_s

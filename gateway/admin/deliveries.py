@@ -10,6 +10,7 @@ from starlette import status
 
 from gateway.admin.answers import refusals
 from gateway.admin.asked import PAGE_DEFAULT, Limit, key_of
+from gateway.admin.trace import hops_of, nothing_known
 from gateway.admin.views import (
     DeadLetterView,
     DeliveryView,
@@ -23,9 +24,9 @@ from gateway.admin.views import (
     queue_view,
 )
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import Clock, OperatorBus, Store
+from gateway.contracts.ports import Clock, OperatorBus
 from gateway.limits import QUEUE_NOTED_EVERY_S
-from gateway.telemetry.trace import hops_of, nothing_known
+from gateway.store import Store
 
 
 def deliveries(store: Store, bus: OperatorBus, clock: Clock) -> APIRouter:
@@ -54,7 +55,7 @@ def deliveries(store: Store, bus: OperatorBus, clock: Clock) -> APIRouter:
     @router.get("/deliveries")
     async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[DeliveryView]:
         """How far the newest replies came, newest first; `key` shows those of one session key."""
-        found = await store.recent_deliveries(key_of(key) if key else None, limit=limit)
+        found = await store.outbox.recent(key_of(key) if key else None, limit=limit)
         return [delivery_view(reply) for reply in found]
 
     @router.get("/dead-letters")

@@ -11,7 +11,8 @@ from gateway.admin.answers import refusals
 from gateway.admin.family_views import SessionTree, nested
 from gateway.admin.sessions import session_views
 from gateway.admin.views import SessionView
-from gateway.contracts.ports import Clock, Store
+from gateway.contracts.ports import Clock
+from gateway.store import Store
 
 SessionId = Annotated[str, Path(description="The id of a session, a person's or a sub-agent's.")]
 
@@ -25,7 +26,7 @@ def families(store: Store, clock: Clock) -> APIRouter:
     async def children(session_id: SessionId) -> list[SessionView]:
         """The sessions of the sub-agents that work, or worked, for this one directly, oldest first; of more than 1,000
         the newest. 404 for an unknown session; an empty list for one without sub-agents."""
-        if await store.session(session_id) is None:
+        if await store.sessions.by_id(session_id) is None:
             raise _unknown(session_id)
         return await session_views(book, await book.children(session_id))
 

@@ -23,7 +23,7 @@ class SessionTree(SessionView):
 
 
 def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> SessionTree:
-    """A family as `SubTaskBook.tree` gives it, root first, as one value."""
+    """A family as `TaskStore.tree` gives it, root first, as one value."""
     by_session = {view.session_id: view for view in task_views(tasks, beside=tasks, now_ms=now_ms)}
     nodes: dict[str, SessionTree] = {}
     for session in family:

@@ -8,8 +8,9 @@ from starlette import status
 
 from gateway.admin.answers import refusals
 from gateway.admin.asked import ADMIN, owner_of
-from gateway.contracts.ports import Clock, LinkBook
+from gateway.contracts.ports import Clock
 from gateway.doorkeeper import Doorkeeper
+from gateway.store.accounts import LinkStore
 
 
 class PersonView(BaseModel):
@@ -18,7 +19,7 @@ class PersonView(BaseModel):
     keys: list[str] = Field(description="Such as `discord:987` and `telegram:123`, in order of their names.")
 
 
-def link_routes(links: LinkBook, keeper: Doorkeeper, clock: Clock) -> APIRouter:
+def link_routes(links: LinkStore, keeper: Doorkeeper, clock: Clock) -> APIRouter:
     """The routes below /api/links."""
     router = APIRouter(prefix="/api/links", tags=["access"])
 

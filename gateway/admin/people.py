@@ -14,10 +14,12 @@ from fastapi.responses import Response
 from gateway.admin.asked import owner_of
 from gateway.admin.views import Erased
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, OperatorBus, Scrubber, Store, SubTaskBook, VaultBus
+from gateway.contracts.ports import Clock, OperatorBus, Scrubber, VaultBus
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.doorkeeper import Doorkeeper
 from gateway.limits import ERASE_PATIENCE_S
+from gateway.store import Store
+from gateway.store.subagents import TaskStore
 
 _LOOK_EVERY_S: Final = 0.05
 
@@ -65,7 +67,7 @@ def people(
     return router
 
 
-async def _end_work(keys: Collection[SessionKey], lanes: OperatorBus, book: SubTaskBook, clock: Clock) -> None:
+async def _end_work(keys: Collection[SessionKey], lanes: OperatorBus, book: TaskStore, clock: Clock) -> None:
     """Return when nothing runs in these lanes any more that might write, or after a while: a process that is paused or
     cut off finds its rows gone when it is back, and ends what it ran for them."""
     for key in keys:
@@ -75,7 +77,7 @@ async def _end_work(keys: Collection[SessionKey], lanes: OperatorBus, book: SubT
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _is_at_work(keys: Collection[SessionKey], lanes: OperatorBus, book: SubTaskBook) -> bool:
+async def _is_at_work(keys: Collection[SessionKey], lanes: OperatorBus, book: TaskStore) -> bool:
     """Whether a turn or a sub-agent runs; sub-agents that were started since are told to end, too."""
     live = sum([await book.want_cancelled(key) for key in keys])
     depths = [await lanes.lane_depth(key) for key in keys]

@@ -22,7 +22,9 @@ from gateway.admin.views import (
     session_view,
 )
 from gateway.contracts.entries import Session
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBook, Verdict
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
+from gateway.store import Store
+from gateway.store.subagents import TaskStore
 
 NUMBER_MAX: Final = 2**53  # what JSON carries unharmed; every database counts farther
 
@@ -46,7 +48,7 @@ def conversations(store: Store) -> APIRouter:
         sub_agents: Annotated[bool, Query(description="False: only people's own conversations.")] = True,
     ) -> list[SessionView]:
         """Newest first, those of sub-agents among them; all that is asked for has to be true of each."""
-        found = await store.sessions(
+        found = await store.sessions.page(
             key=key_of(key) if key else None,
             parent_session_id=parent_session_id,
             channel=channel,
@@ -72,7 +74,7 @@ def conversations(store: Store) -> APIRouter:
         """Everything ever said in it, oldest first; ask again with the last `seq` for what follows. With `before_seq`
         the newest of those before it, oldest first likewise: to read from the end, begin with 9007199254740992."""
         session = await _wanted(store, session_id)
-        entries = await store.transcript(session.id, after_seq=after_seq, before_seq=before_seq, limit=limit)
+        entries = await store.transcript.page(session.id, after_seq=after_seq, before_seq=before_seq, limit=limit)
         return [message_view(entry) for entry in entries]
 
     return router
@@ -97,14 +99,14 @@ def compacting(store: Store, intake: IntakeBus, scrubber: Scrubber, clock: Clock
     return router
 
 
-async def session_views(book: SubTaskBook, found: Sequence[Session]) -> list[SessionView]:
+async def session_views(book: TaskStore, found: Sequence[Session]) -> list[SessionView]:
     """Sessions as the API shows them, each with how many sub-agents work for it."""
     counts = await book.count_children([session.id for session in found])
     return [session_view(session, children_count=counts.get(session.id, 0)) for session in found]
 
 
 async def _wanted(store: Store, session_id: str) -> Session:
-    session = await store.session(session_id)
+    session = await store.sessions.by_id(session_id)
     if session is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
     return session

@@ -26,8 +26,9 @@ from gateway.admin.task_views import (
     task_views,
     whole_task_view,
 )
-from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import TaskState
+from gateway.store.subagents import TaskStore
 
 LIMIT_MAX: Final = 500
 LIMIT_DEFAULT: Final = 100
@@ -38,7 +39,7 @@ _RETRY_MS: Final = 2_000  # how soon a browser whose stream ended comes again
 Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
-def tasks(book: SubTaskBook, feed: BoardFeed, clock: Clock) -> APIRouter:
+def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
     """The routes below /api/tasks. None of them changes anything."""
     router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 

@@ -9,8 +9,9 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
 from gateway.admin.asked import owner_of
-from gateway.contracts.ports import Clock, Span, UsageBook
-from gateway.contracts.spending import DailyUsage, day_begins_ms, day_of
+from gateway.contracts.ports import Clock
+from gateway.contracts.spending import DailyUsage, Period, day_begins_ms, day_of
+from gateway.store.usage import UsageStore
 
 _DAYS_MAX: Final = 366
 _DAYS_DEFAULT: Final = 30
@@ -31,7 +32,7 @@ class UsageView(BaseModel):
     cost: float = Field(description="US dollars.")
 
 
-def usage_routes(book: UsageBook, clock: Clock) -> APIRouter:
+def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
     """`GET /api/usage`."""
     router = APIRouter(prefix="/api/usage", tags=["usage"])
 
@@ -44,7 +45,7 @@ def usage_routes(book: UsageBook, clock: Clock) -> APIRouter:
     ) -> list[UsageView]:
         """Per user and UTC day, of the last `days` days with today; `key` shows those of one user."""
         today = day_of(clock.now_ms())
-        span = Span(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
+        span = Period(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
         owner = owner_of(key) if key else None
         return [_view(each) for each in await book.by_day(owner, span, limit=limit, offset=offset)]
 

@@ -8,10 +8,10 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
+from gateway.admin.trace import Hop
 from gateway.contracts.entries import Entry, Session
 from gateway.contracts.messages import Whereabouts
 from gateway.contracts.ports import DeadLetter, QueueFigures, QueueMoment
-from gateway.telemetry.trace import Hop
 
 _IS_CHANNEL: Final = re.compile(r"(subagent:)?[a-z][a-z0-9_-]{0,63}").fullmatch
 

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import OperatorBus, Store
+from gateway.contracts.ports import OperatorBus
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
+from gateway.store import Store
 
 
 @contextlib.asynccontextmanager

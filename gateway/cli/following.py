@@ -69,7 +69,7 @@ def drop_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
 
 
 async def _trace(settings: Settings, id_: str) -> None:
-    from gateway.telemetry.trace import hops_of, nothing_known  # noqa: PLC0415 - start-up
+    from gateway.admin.trace import hops_of, nothing_known  # noqa: PLC0415 - start-up
 
     async with operator_bus(settings) as bus, checked_store(settings) as store:
         hops = await hops_of(id_, store, bus)

@@ -18,8 +18,8 @@ from gateway.config import Settings
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Store
 from gateway.contracts.subagents import SubTask
+from gateway.store import Store
 from gateway.words import ENGLISH
 from gateway.words.reasons import in_words
 
@@ -67,7 +67,7 @@ def show_tree(
 
 async def print_list(settings: Settings, key: SessionKey | None, *, as_json: bool) -> None:
     async with checked_store(settings) as store:
-        found = await store.sessions(key=key, limit=LISTED)
+        found = await store.sessions.page(key=key, limit=LISTED)
         counts = await store.tasks.count_children([session.id for session in found])
     if as_json:
         say_document(_rows([session_view(session, children_count=counts.get(session.id, 0)) for session in found]))

@@ -145,7 +145,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """What `Store.begin_turn` found: the session, which messages are new, what still waits to be sent.
+    """What `TurnStore.begin` found: the session, which messages are new, what still waits to be sent.
 
     `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit. `is_first`: nobody has
     begun the turn before, so nobody has left anything of it.
@@ -159,7 +159,7 @@ class TurnStart:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What `Store.commit_turn` leaves: the current session of the key, and whether anything of the key has left the
+    """What `TurnStore.commit` leaves: the current session of the key, and whether anything of the key has left the
     view that nobody has gone through yet."""
 
     session: Session
@@ -247,7 +247,7 @@ class FileContent:
 class TurnCommit:
     """Everything one turn leaves behind, written in one transaction guarded by `fence`.
 
-    `entries` excludes the user entries that `begin_turn` already stored; those of messages that joined on
+    `entries` excludes the user entries that `TurnStore.begin` already stored; those of messages that joined on
     the way stand where the model read them. `consumed` are the ids of the inbound messages this turn
     answered. `effects` apply after the entries, in order.
     `prompt_tokens` is the provider's count for the turn's last prompt (0 = unknown). A turn with a `barrier` has

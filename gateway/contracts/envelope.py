@@ -1,13 +1,8 @@
 """The wire form of everything on the bus: one JSON object, `{"v": 1, "t": <type>, …}`.
 
 Golden files in `tests/golden/envelopes` pin it. A reader ignores fields it does not know, so that two
-versions can run side by side; it refuses a version it does not know, so that nothing is half understood. What
-a newer release wrote is `NewerEnvelope`, which nobody buries. A value is written in the oldest version that says
-all of it: only what an older release could not understand is kept from it.
-
-    1   everything that has been there from the start
-    2   replies with choices or files, replies that amend others; /approve and /deny, and presses of buttons
-    3   status lines, and what is edited into them; drafts and previews, which older releases never look for
+releases can run side by side; it refuses a version it does not know, so that nothing is half understood. What
+a newer release wrote is `NewerEnvelope`, which nobody buries.
 """
 
 from __future__ import annotations
@@ -40,11 +35,8 @@ from gateway.contracts.messages import (
     ReplyKind,
 )
 
-VERSION: Final = 3
-"""The newest version that this release reads."""
-
-_FIRST: Final = 1
-_SINCE_2: Final = frozenset({ControlKind.APPROVE, ControlKind.DENY})
+VERSION: Final = 1
+"""The version that this release writes and reads."""
 
 Wire: TypeAlias = InboundMessage | Reply | ControlRequest | Receipt | Activity | Draft | Preview
 _Fields: TypeAlias = Mapping[str, Any]
@@ -53,7 +45,7 @@ _Fields: TypeAlias = Mapping[str, Any]
 def encode(value: Wire) -> bytes:
     """UTF-8 JSON without spaces, keys in a fixed order."""
     name, fields = _ENCODERS[type(value)](value)
-    body = {"v": _version(value), "t": name, **fields}
+    body = {"v": VERSION, "t": name, **fields}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -64,7 +56,7 @@ def decode(data: bytes) -> Wire:
         version = body.get("v") if isinstance(body, dict) else None
         if type(version) is int and version > VERSION:
             raise NewerEnvelope(f"envelope of version {version}, this release reads {VERSION} ({len(data)} bytes)")
-        if type(version) is not int or version < _FIRST:
+        if type(version) is not int or version != VERSION:
             raise BadEnvelope(f"envelope of an unknown version ({len(data)} bytes)")
         return _DECODERS[body["t"]](body)
     except (ValueError, KeyError, TypeError, BadSessionKey) as error:
@@ -92,7 +84,7 @@ def inbound_prefix(message_id: str) -> bytes:
 
     The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it.
     """
-    head = {"v": _FIRST, "t": "inbound", "id": message_id}
+    head = {"v": VERSION, "t": "inbound", "id": message_id}
     return json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()[:-1] + b","
 
 
@@ -120,22 +112,6 @@ def address_from_text(text: str) -> ReplyAddress:
         return _to_address(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise BadEnvelope("malformed reply address") from error
-
-
-def _version(value: Wire) -> int:
-    match value:
-        case Reply(kind=ReplyKind.STATUS | ReplyKind.TITLE):
-            return 3
-        case Reply() if value.files or _asks_or_amends(value):
-            return 2
-        case ControlRequest() if value.kind in _SINCE_2:
-            return 2
-        case ControlRequest(kind=ControlKind.PRESS):
-            return 3
-        case Draft() | Preview():
-            return 3
-        case _:
-            return _FIRST
 
 
 def _asks_or_amends(reply: Reply) -> bool:
@@ -178,7 +154,7 @@ def _inbound(message: InboundMessage) -> dict[str, Any]:
 
 
 def _said_of_some(message: InboundMessage) -> dict[str, Any]:
-    """What most messages do not have; an older release reads the others as it always did."""
+    """Name what most messages do not have."""
     return (
         ({"language": message.language} if message.language else {})
         | ({"quotes": [_quote(quote) for quote in message.quotes]} if message.quotes else {})
@@ -304,7 +280,7 @@ def _to_reply(fields: _Fields) -> Reply:
         text=_clean(fields, "text"),
         kind=ReplyKind(fields["kind"]),
         created_at_ms=int(fields["created_at_ms"]),
-        title=None if fields.get("title") is None else _clean(fields, "title"),
+        title=None if fields["title"] is None else _clean(fields, "title"),
         choices=tuple(Choice(_clean(item, "label"), _clean(item, "command")) for item in fields.get("choices", ())),
         amends=str(fields.get("amends", "")),
         files=tuple(map(_to_file, fields.get("files", ()))),
@@ -319,7 +295,7 @@ def _control(request: ControlRequest) -> dict[str, Any]:
         "dropped": request.dropped,
         "was_running": request.was_running,
         "stopped_fence": request.stopped_fence,
-        **({"is_press": request.is_press} if _version(request) > _FIRST else {}),
+        **({"is_press": True} if request.is_press else {}),
     }
 
 
@@ -329,7 +305,7 @@ def _to_control(fields: _Fields) -> ControlRequest:
         message=_to_inbound(fields["message"]),
         dropped=int(fields["dropped"]),
         was_running=bool(fields["was_running"]),
-        stopped_fence=int(fields.get("stopped_fence", 0)),
+        stopped_fence=int(fields["stopped_fence"]),
         is_press=bool(fields.get("is_press", False)),
     )
 
@@ -364,10 +340,10 @@ def _to_receipt(fields: _Fields) -> Receipt:
         platform_ids=tuple(str(item) for item in fields["platform_ids"]),
         updated_at_ms=int(fields["updated_at_ms"]),
         reason=_clean(fields, "reason"),
-        placeholder=str(fields.get("placeholder", "")),
-        marked=tuple(int(item) for item in fields.get("marked", ())),
-        published_at_ms=int(fields.get("published_at_ms", 0)),
-        begun_at_ms=int(fields.get("begun_at_ms", 0)),
+        placeholder=_text(fields, "placeholder"),
+        marked=tuple(int(item) for item in fields["marked"]),
+        published_at_ms=int(fields["published_at_ms"]),
+        begun_at_ms=int(fields["begun_at_ms"]),
     )
     return Receipt(record, SessionKey.parse(_text(fields, "key")), _text(fields, "channel"))
 

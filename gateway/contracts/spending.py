@@ -15,6 +15,14 @@ DAY_MS: Final = 86_400_000
 NANO_PER_USD: Final = 1_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A stretch of time in Unix milliseconds, its end excluded."""
+
+    from_ms: int
+    to_ms: int
+
+
 class Measure(StrEnum):
     """What is counted."""
 

@@ -15,7 +15,7 @@ from gateway.config.kept import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
 from gateway.doctor.findings import Finding, ok, warning, wrong
 from gateway.store import open_store
-from gateway.store.foreign import Foreign
+from gateway.store.foreign import ForeignDatabases
 
 _LOSSES: Final = {
     "everysec": "a power cut, or a crash of the server while its disk is slow, loses up to 2 s of messages that"
@@ -135,7 +135,7 @@ async def check_foreign(settings: Settings) -> list[Finding]:
     found: list[Finding] = []
     for name, url in settings.tools.database_urls.items():
         try:
-            await Foreign({name: url}).check()
+            await ForeignDatabases({name: url}).check()
         except ConfigError as error:
             seen, _, remedy = str(error).rpartition(": ")
             found.append(wrong("tools.databases", seen, remedy))

@@ -4,6 +4,6 @@
 loads Alembic.
 """
 
-from gateway.store.store import SqlStore, open_store
+from gateway.store.store import Store, open_store
 
-__all__ = ["SqlStore", "open_store"]
+__all__ = ["Store", "open_store"]

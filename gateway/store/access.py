@@ -1,26 +1,36 @@
-"""What operators decided about people and places, with the audit of it."""
+"""What operators decided about people, places and limits, with the audit of it."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import BindParameter, Connection, Executable, Row, Text, bindparam, delete, or_, select
 
 from gateway.contracts.access import RANKS, Audience, PlaceApproval, PlaceRule, Projection
-from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.entries import (
+    Grant,
+    GrantRole,
+)
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
-from gateway.store import limits
-from gateway.store.access_tables import access_revision, place_approvals, place_realms, place_rules
-from gateway.store.auditing import USER, has_changed, write_down
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.ends import persons
-from gateway.store.engine import Database
-from gateway.store.rows import Values, from_grant, to_grant
-from gateway.store.tables import grants
+from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule, limited_named
+from gateway.contracts.messages import CleanText
+from gateway.store.accounts import linked_persons
+from gateway.store.audit import USER, has_changed, write_down
+from gateway.store.engine import (
+    Aggregate,
+    InsertInto,
+    Values,
+    per_dialect,
+    read,
+    reading,
+    write,
+    write_unsynced,
+    writing,
+)
+from gateway.store.tables import access_revision, grants, limit_rules, place_approvals, place_realms, place_rules
 
 PLACE: Final = "place:"
 
@@ -78,119 +88,14 @@ def _put_realm(insert: InsertInto) -> Executable:
     )
 
 
-class SqlAccess:
-    """`gateway.contracts.ports.AccessBook`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def revision(self) -> int:
-        """A number that grows with every change."""
-        return await self._database.read(_revision)
-
-    async def projection(self) -> Projection:
-        """Everything. What changes while it is read may be in it; its number is never too high."""
-        return await self._database.read(_projection)
-
-    async def grants(self) -> Sequence[Grant]:
-        """All of them, oldest first."""
-        return await self._database.read(_grants)
-
-    async def put_grant(self, grant: Grant) -> bool:
-        """The newest decision about a user replaces the one before; both are written down."""
-        return await self._database.write(partial(_decide, grant=grant))
-
-    async def drop_grant(self, owner: SessionKey, *, actor: str, now_ms: int) -> bool:
-        """Nothing is decided about this user any more."""
-        return await self._database.write(partial(_withdraw, owner=owner.owner, actor=actor, now_ms=now_ms))
-
-    async def note_denial(self, owner: SessionKey, *, actor: str, now_ms: int) -> None:
-        """Write down that a stranger was turned down."""
-        await self._database.write(partial(_note_denial, owner=owner.owner, actor=actor, now_ms=now_ms))
-
-    async def place_rules(self) -> Mapping[SessionKey, PlaceRule]:
-        """By the name of the place."""
-        return await self._database.read(_place_rules)
-
-    async def put_place_rule(self, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int) -> bool:
-        """Replace what was decided about a place; an empty rule takes it back, with all that was approved there."""
-        return await self._database.write(partial(_rule, place=place, rule=rule, actor=actor, now_ms=now_ms))
-
-    async def place_approvals(self) -> Sequence[PlaceApproval]:
-        """All of them, by place, oldest first."""
-        return await self._database.read(_place_approvals)
-
-    async def put_place_approval(self, approval: PlaceApproval) -> bool:
-        """Write down what is not asked about any more."""
-        return await self._database.write(partial(_approve, approval=approval))
-
-    async def drop_place_approvals(self, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
-        """Ask about a tool again in a place."""
-        return await self._database.write(partial(_drop_approvals, place=place, tool=tool, actor=actor, now_ms=now_ms))
-
-    async def is_approved(self, call: PlaceApproval) -> bool:
-        """Whether somebody approved it for that role, or for a lesser one."""
-        return await self._database.read(partial(_is_approved, call=call))
-
-    async def limit_rules(self) -> Mapping[Limited, LimitRule]:
-        """By whom they are for."""
-        return await self._database.read(limits.rules)
-
-    async def change_limit_rule(self, whom: Limited, change: LimitChange, *, actor: str, now_ms: int) -> bool:
-        """Make of what was decided about the limits of a person or a role what `change` says, in one transaction; an
-        empty rule takes it back."""
-        return await self._database.write(
-            partial(limits.change_rule, whom=whom, change=change, actor=actor, now_ms=now_ms)
-        )
-
-    async def note_realm(self, place: SessionKey, realm: str) -> None:
-        """Remember to which server or workspace a chat belongs."""
-        await self._database.write(partial(_note_realm, place=place, realm=realm), durable=False)
-
-    async def realm_of(self, place: SessionKey) -> str:
-        """Empty for a chat that nobody noted."""
-        return await self._database.read(partial(_realm_of, place=place))
-
-
 def _revision(connection: Connection) -> int:
+    """Return a number that grows with every change."""
     return connection.execute(_REVISION).scalar() or 0
 
 
-def _projection(connection: Connection) -> Projection:
-    revision = _revision(connection)  # first: what follows is as new, or newer
-    return Projection(
-        revision, _grants(connection), _place_rules(connection), tuple(persons(connection)), limits.rules(connection)
-    )
-
-
 def _grants(connection: Connection) -> list[Grant]:
+    """Return all grants, oldest first."""
     return [to_grant(row) for row in connection.execute(_GRANTS)]
-
-
-def _decide(connection: Connection, grant: Grant) -> bool:
-    has_changed(connection)
-    before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
-    if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
-        return False
-    connection.execute(_put_grant(connection), from_grant(grant))
-    after = {"role": grant.role.value, "reason": grant.reason}
-    subject = f"{USER}{grant.key.owner}"
-    write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
-    return True
-
-
-def _withdraw(connection: Connection, owner: SessionKey, actor: str, now_ms: int) -> bool:
-    has_changed(connection)
-    before = connection.execute(_GRANT, {"whose": str(owner)}).first()
-    if before is None:
-        return False
-    connection.execute(_DROP_GRANT, {"whose": str(owner)})
-    write_down(connection, actor, "access.revoke", f"{USER}{owner}", _told(before), None, now_ms)
-    return True
-
-
-def _note_denial(connection: Connection, owner: SessionKey, actor: str, now_ms: int) -> None:
-    write_down(connection, actor, "access.deny", f"{USER}{owner}", None, None, now_ms)
 
 
 def _told(row: Row[Any] | None) -> Values | None:
@@ -198,37 +103,12 @@ def _told(row: Row[Any] | None) -> Values | None:
 
 
 def _place_rules(connection: Connection) -> dict[SessionKey, PlaceRule]:
+    """Return what is different from the configuration, by the name of the place."""
     return {SessionKey.parse(row.place): _to_rule(row) for row in connection.execute(_RULES)}
 
 
-def _rule(connection: Connection, place: SessionKey, rule: PlaceRule, actor: str, now_ms: int) -> bool:
-    has_changed(connection)
-    row = connection.execute(_RULE, {"where_": str(place)}).first()
-    before = PlaceRule() if row is None else _to_rule(row)
-    is_asked_again = rule.is_empty and _drop_approvals(connection, place, "", actor, now_ms)
-    if before == rule:
-        return is_asked_again
-    if rule.is_empty:
-        connection.execute(_DROP_RULE, {"where_": str(place)})
-    else:
-        connection.execute(_put_rule(connection), {"place": str(place), **_from_rule(rule)})
-    write_down(connection, actor, "access.place", f"{PLACE}{place}", _said(before), _said(rule), now_ms)
-    return True
-
-
-def _place_approvals(connection: Connection) -> list[PlaceApproval]:
-    return [_to_approval(row) for row in connection.execute(_APPROVALS)]
-
-
-def _approve(connection: Connection, approval: PlaceApproval) -> bool:
-    if connection.execute(_put_approval(connection), _from_approval(approval)).rowcount == 0:
-        return False
-    _note_approval(connection, approval, approval.approved_by, approval.approved_at_ms, is_given=True)
-    return True
-
-
-def _drop_approvals(connection: Connection, place: SessionKey, tool: str, actor: str, now_ms: int) -> bool:
-    """Take back what was approved of a tool in a place; of every tool where none is named."""
+def _drop_approvals(connection: Connection, place: SessionKey, tool: str, *, actor: str, now_ms: int) -> bool:
+    """Ask about a tool again in a place, about every tool where none is named. False: it was asked about."""
     dropped = [_to_approval(row) for row in connection.execute(_DROP_APPROVALS, {"where_": str(place), "what": tool})]
     for approval in dropped:
         _note_approval(connection, approval, actor, now_ms, is_given=False)
@@ -239,20 +119,6 @@ def _note_approval(connection: Connection, approval: PlaceApproval, actor: str, 
     told = {"approved": approval.tool, "role": approval.role.value, "digest": approval.digest}
     before, after = (None, told) if is_given else (told, None)
     write_down(connection, actor, "access.place", f"{PLACE}{approval.place}", before, after, now_ms)
-
-
-def _is_approved(connection: Connection, call: PlaceApproval) -> bool:
-    roles = [role.value for role in RANKS[: RANKS.index(call.role) + 1]]
-    asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
-    return connection.execute(_APPROVAL, asked).first() is not None
-
-
-def _note_realm(connection: Connection, place: SessionKey, realm: str) -> None:
-    connection.execute(_put_realm(connection), {"place": str(place), "realm": realm})
-
-
-def _realm_of(connection: Connection, place: SessionKey) -> str:
-    return connection.execute(_REALM, {"where_": str(place)}).scalar() or ""
 
 
 def _from_rule(rule: PlaceRule) -> Values:
@@ -293,5 +159,179 @@ def _to_approval(row: Row[Any]) -> PlaceApproval:
 
 
 def _said(rule: PlaceRule) -> Values | None:
-    """What a rule says, for the audit; what it is silent about is left out."""
+    """Return what a rule says, for the audit; what it is silent about is left out."""
     return None if rule.is_empty else {name: word for name, word in _from_rule(rule).items() if word is not None}
+
+
+ROLE: Final = "role:"
+"""How the audit names all people of a role; what follows is the role."""
+
+_LIMITS: Final = select(limit_rules).order_by(limit_rules.c.owner)
+_LIMIT: Final = select(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
+_DROP_LIMIT: Final = delete(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
+
+
+@per_dialect
+def _put_limit(insert: InsertInto) -> Executable:
+    statement = insert(limit_rules)
+    names = ("tokens", "nano_usd", "turns", "per_minute")
+    return statement.on_conflict_do_update(
+        index_elements=[limit_rules.c.owner], set_={name: statement.excluded[name] for name in names}
+    )
+
+
+def _limit_rules(connection: Connection) -> Mapping[Limited, LimitRule]:
+    """Return what is different from the configuration, by whom it is for."""
+    return {limited_named(row.owner): _to_limit(row) for row in connection.execute(_LIMITS)}
+
+
+def _to_limit(row: Row[Any]) -> LimitRule:
+    return LimitRule(row.tokens, row.nano_usd, row.turns, row.per_minute)
+
+
+def _said_of_limit(rule: LimitRule) -> dict[str, int] | None:
+    """Return a rule for the audit; what it is silent about is left out."""
+    return {name: number for name, number in asdict(rule).items() if number is not None} or None
+
+
+def from_grant(grant: Grant) -> Values:
+    """Make a row of `grants`. A decision is about the user, wherever it was made."""
+    return {
+        "owner": str(grant.key.owner),
+        "role": grant.role.value,
+        "granted_by": grant.granted_by,
+        "created_at_ms": grant.created_at_ms,
+        "reason": grant.reason,
+    }
+
+
+def to_grant(row: Row[Any]) -> Grant:
+    """Read back, as the inverse of `from_grant`."""
+    return Grant(
+        SessionKey.parse(row.owner), GrantRole(row.role), row.granted_by, row.created_at_ms, CleanText(row.reason)
+    )
+
+
+class AccessStore(Aggregate):
+    """What operators decided, with a line of the audit for every change of it. Raises `StoreUnavailable`."""
+
+    revision = reading(_revision)
+
+    @read
+    def projection(self, connection: Connection) -> Projection:
+        """Return everything, to be shown to intake."""
+        revision = _revision(connection)  # first: what follows is as new, or newer
+        return Projection(
+            revision,
+            _grants(connection),
+            _place_rules(connection),
+            tuple(linked_persons(connection)),
+            _limit_rules(connection),
+        )
+
+    grants = reading(_grants)
+
+    @write
+    def put_grant(self, connection: Connection, grant: Grant) -> bool:
+        """Replace the decision about a user with the newest. False: it is what was decided before."""
+        has_changed(connection)
+        before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
+        if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
+            return False
+        connection.execute(_put_grant(connection), from_grant(grant))
+        after = {"role": grant.role.value, "reason": grant.reason}
+        subject = f"{USER}{grant.key.owner}"
+        write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
+        return True
+
+    @write
+    def drop_grant(self, connection: Connection, owner: SessionKey, *, actor: str, now_ms: int) -> bool:
+        """Withdraw the decision about a user. False: nothing was."""
+        has_changed(connection)
+        whose = {"whose": str(owner.owner)}
+        before = connection.execute(_GRANT, whose).first()
+        if before is None:
+            return False
+        connection.execute(_DROP_GRANT, whose)
+        write_down(connection, actor, "access.revoke", f"{USER}{owner.owner}", _told(before), None, now_ms)
+        return True
+
+    @write
+    def note_denial(self, connection: Connection, owner: SessionKey, *, actor: str, now_ms: int) -> None:
+        """Write down that a stranger was turned down; nothing else is changed by it."""
+        write_down(connection, actor, "access.deny", f"{USER}{owner.owner}", None, None, now_ms)
+
+    place_rules = reading(_place_rules)
+
+    @write
+    def put_place_rule(
+        self, connection: Connection, place: SessionKey, rule: PlaceRule, *, actor: str, now_ms: int
+    ) -> bool:
+        """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
+        nothing has changed."""
+        has_changed(connection)
+        row = connection.execute(_RULE, {"where_": str(place)}).first()
+        before = PlaceRule() if row is None else _to_rule(row)
+        is_asked_again = rule.is_empty and _drop_approvals(connection, place, "", actor=actor, now_ms=now_ms)
+        if before == rule:
+            return is_asked_again
+        if rule.is_empty:
+            connection.execute(_DROP_RULE, {"where_": str(place)})
+        else:
+            connection.execute(_put_rule(connection), {"place": str(place), **_from_rule(rule)})
+        write_down(connection, actor, "access.place", f"{PLACE}{place}", _said(before), _said(rule), now_ms)
+        return True
+
+    @read
+    def place_approvals(self, connection: Connection) -> Sequence[PlaceApproval]:
+        """Return what admins approved for good: by place, oldest first."""
+        return [_to_approval(row) for row in connection.execute(_APPROVALS)]
+
+    @write
+    def put_place_approval(self, connection: Connection, approval: PlaceApproval) -> bool:
+        """Write down what is not asked about any more. False: it was approved before."""
+        if connection.execute(_put_approval(connection), _from_approval(approval)).rowcount == 0:
+            return False
+        _note_approval(connection, approval, approval.approved_by, approval.approved_at_ms, is_given=True)
+        return True
+
+    drop_place_approvals = writing(_drop_approvals)
+
+    @read
+    def is_approved(self, connection: Connection, call: PlaceApproval) -> bool:
+        """Tell whether this call was approved for good, for whoever has its role or for a lesser one."""
+        roles = [role.value for role in RANKS[: RANKS.index(call.role) + 1]]
+        asked = {"where_": str(call.place), "what": call.tool, "which": call.digest, "roles": roles}
+        return connection.execute(_APPROVAL, asked).first() is not None
+
+    limit_rules = reading(_limit_rules)
+
+    @write
+    def change_limit_rule(
+        self, connection: Connection, whom: Limited, change: LimitChange, *, actor: str, now_ms: int
+    ) -> bool:
+        """Make of what was decided about the limits of a person or a role what `change` says, in one transaction: no
+        change undoes another. An empty rule takes it back. False: nothing has changed."""
+        has_changed(connection)
+        row = connection.execute(_LIMIT, {"whose": str(whom)}).first()
+        before = LimitRule() if row is None else _to_limit(row)
+        rule = change(before)
+        if before == rule:
+            return False
+        if rule.is_empty:
+            connection.execute(_DROP_LIMIT, {"whose": str(whom)})
+        else:
+            connection.execute(_put_limit(connection), {"owner": str(whom), **asdict(rule)})
+        subject = f"{ROLE if isinstance(whom, GrantRole) else USER}{whom}"
+        write_down(connection, actor, "access.limits", subject, _said_of_limit(before), _said_of_limit(rule), now_ms)
+        return True
+
+    @write_unsynced
+    def note_realm(self, connection: Connection, place: SessionKey, realm: str) -> None:
+        """Remember to which server or workspace a chat belongs."""
+        connection.execute(_put_realm(connection), {"place": str(place), "realm": realm})
+
+    @read
+    def realm_of(self, connection: Connection, place: SessionKey) -> str:
+        """Return the server or workspace of a chat; empty for one that nobody noted."""
+        return connection.execute(_REALM, {"where_": str(place)}).scalar() or ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import Connection, Delete, Executable, bindparam, delete, select, update
@@ -12,51 +11,10 @@ from gateway.contracts.answers import KeptAnswer, Question
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.vectors import Embedding
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.ends import is_of_person
-from gateway.store.engine import Database
-from gateway.store.rows import from_vector, to_vector
+from gateway.store.accounts import is_of_person
+from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, write, write_unsynced
+from gateway.store.search import from_vector, to_vector
 from gateway.store.tables import answers
-
-
-class SqlAnswers:
-    """`gateway.contracts.ports.AnswerShelf` on SQL. Nothing here is durable: what a power cut takes is asked again."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def find(self, question: Question, *, now_ms: int) -> KeptAnswer | None:
-        """The answer to this very question."""
-        return await self._database.read(partial(_find, question=question, now_ms=now_ms))
-
-    async def like(self, question: Question, *, now_ms: int, limit: int) -> Sequence[KeptAnswer]:
-        """Answers to questions that may mean the same."""
-        return await self._database.read(partial(_like, question=question, now_ms=now_ms, limit=limit))
-
-    async def use(self, question: Question, id_: int, *, now_ms: int) -> None:
-        """It was given again."""
-        await self._database.write(partial(_use, key=question.key, id_=id_, now_ms=now_ms), durable=False)
-
-    async def put(
-        self,
-        question: Question,
-        text: CleanText,
-        *,
-        recalled: str,
-        now_ms: int,
-        ttl_s: int,
-        owner_max: int,
-        all_max: int,
-    ) -> None:
-        """Keep an answer, and let go of those that were not used for longest."""
-        times = {"created_at_ms": now_ms, "used_at_ms": now_ms, "expires_at_ms": now_ms + ttl_s * 1000}
-        row = _row(question, text) | {"recalled": recalled} | times
-        await self._database.write(partial(_put, row=row, owner_max=owner_max, all_max=all_max), durable=False)
-
-    async def forget(self, owner: SessionKey) -> int:
-        """Delete all that is kept of a person: facts of one end shape the answers of another."""
-        return await self._database.write(partial(_forget, owner=owner))
-
 
 _SAME: Final = (answers.c.key == bindparam("k"), answers.c.circumstances == bindparam("circumstances"))
 _ALIVE: Final = answers.c.expires_at_ms > bindparam("now_ms")
@@ -102,43 +60,9 @@ def _keep(insert: InsertInto) -> Executable:
     )
 
 
-def _find(connection: Connection, question: Question, *, now_ms: int) -> KeptAnswer | None:
-    parameters = _place(question) | {"asked": question.asked, "now_ms": now_ms}
-    row = connection.execute(_FIND, parameters).one_or_none()
-    return None if row is None else _kept(row)
-
-
-def _like(connection: Connection, question: Question, *, now_ms: int, limit: int) -> list[KeptAnswer]:
-    if question.embedding is None:
-        return []
-    parameters = _place(question) | {
-        "now_ms": now_ms,
-        "guard": question.guard,
-        "words": question.words,
-        "vector_model": question.embedding.model,
-        "page_limit": limit,
-    }
-    return [_kept(row) for row in connection.execute(_LIKE, parameters)]
-
-
 def _kept(row: Any) -> KeptAnswer:
     embedding = Embedding(row.vector_model, to_vector(row.vector)) if row.vector else None
     return KeptAnswer(row.id, CleanText(row.text), row.recalled, embedding)
-
-
-def _use(connection: Connection, key: SessionKey, id_: int, *, now_ms: int) -> None:
-    connection.execute(_USE, {"answer_id": id_, "k": str(key), "now_ms": now_ms})
-
-
-def _put(connection: Connection, row: dict[str, Any], *, owner_max: int, all_max: int) -> None:
-    connection.execute(_DROP_EXPIRED, {"now_ms": row["created_at_ms"]})
-    connection.execute(_keep(connection), row)
-    connection.execute(_TRIM_OWNER, {"o": row["owner"], "kept": owner_max})
-    connection.execute(_TRIM_ALL, {"kept": all_max})
-
-
-def _forget(connection: Connection, owner: SessionKey) -> int:
-    return connection.execute(_FORGET, {"end_": str(owner)}).rowcount
 
 
 def _place(question: Question) -> dict[str, Any]:
@@ -158,3 +82,62 @@ def _row(question: Question, text: CleanText) -> dict[str, Any]:
         "vector": None if embedding is None else from_vector(embedding.vector),
         "vector_model": "" if embedding is None else embedding.model,
     }
+
+
+class AnswerStore(Aggregate):
+    """Every look-up names the key that asks: nobody finds what another was answered. Raises `StoreUnavailable`."""
+
+    @read
+    def find(self, connection: Connection, question: Question, *, now_ms: int) -> KeptAnswer | None:
+        """Find the answer to this very question, if one is kept and has not expired."""
+        parameters = _place(question) | {"asked": question.asked, "now_ms": now_ms}
+        row = connection.execute(_FIND, parameters).one_or_none()
+        return None if row is None else _kept(row)
+
+    @read
+    def like(self, connection: Connection, question: Question, *, now_ms: int, limit: int) -> Sequence[KeptAnswer]:
+        """Find answers to other questions of the same key, circumstances and guard, in other words than these in
+        another order, which the same model embedded; the newest first."""
+        if question.embedding is None:
+            return []
+        parameters = _place(question) | {
+            "now_ms": now_ms,
+            "guard": question.guard,
+            "words": question.words,
+            "vector_model": question.embedding.model,
+            "page_limit": limit,
+        }
+        return [_kept(row) for row in connection.execute(_LIKE, parameters)]
+
+    @write_unsynced
+    def use(self, connection: Connection, question: Question, id_: int, *, now_ms: int) -> None:
+        """Note that an answer that was found is given again."""
+        key = question.key
+        connection.execute(_USE, {"answer_id": id_, "k": str(key), "now_ms": now_ms})
+
+    @write_unsynced
+    def put(
+        self,
+        connection: Connection,
+        question: Question,
+        text: CleanText,
+        *,
+        recalled: str,
+        now_ms: int,
+        ttl_s: int,
+        owner_max: int,
+        all_max: int,
+    ) -> None:
+        """Keep an answer in place of the one before. Of an owner and of all no more than so many are kept: those
+        used last."""
+        times = {"created_at_ms": now_ms, "used_at_ms": now_ms, "expires_at_ms": now_ms + ttl_s * 1000}
+        row = _row(question, text) | {"recalled": recalled} | times
+        connection.execute(_DROP_EXPIRED, {"now_ms": row["created_at_ms"]})
+        connection.execute(_keep(connection), row)
+        connection.execute(_TRIM_OWNER, {"o": row["owner"], "kept": owner_max})
+        connection.execute(_TRIM_ALL, {"kept": all_max})
+
+    @write
+    def forget(self, connection: Connection, owner: SessionKey) -> int:
+        """Delete all that is kept of an owner, wherever he asked; how many answers there were."""
+        return connection.execute(_FORGET, {"end_": str(owner)}).rowcount

@@ -74,7 +74,7 @@ class _Packing:
         self.left_out = 0
 
     def add_all(self) -> None:
-        """Everything that belongs into it, folders before what is in them."""
+        """Add everything that belongs into it, folders before what is in them."""
         folder = os.open(self._data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._add_below(folder, PurePath())
@@ -88,7 +88,7 @@ class _Packing:
                 self._add(folder, path)
 
     def _add(self, folder: int, path: PurePath) -> None:
-        """What is gone meanwhile, and what is no file, folder or link, is passed over."""
+        """Add what there is. What is gone meanwhile, and what is no file, folder or link, is passed over."""
         try:
             found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
             kind = stat.S_IFMT(found.st_mode)
@@ -119,7 +119,7 @@ class _Packing:
             self.files += 1
 
     def _add_file(self, opened: int, row: tarfile.TarInfo) -> None:
-        """A file that grows or shrinks while it is read must not spoil the archive: what was read is what is
+        """Add a file. One that grows or shrinks while it is read must not spoil the archive: what was read is what is
         written."""
         with TemporaryFile() as copy, os.fdopen(opened, "rb", closefd=False) as file:
             shutil.copyfileobj(file, copy)
@@ -129,7 +129,7 @@ class _Packing:
 
 
 def _row(path: PurePath, found: os.stat_result, kind: bytes, target: str = "") -> tarfile.TarInfo:
-    """What an archive says of a file, a folder or a link. The second name of a file is a file of its own."""
+    """Say what an archive says of a file, a folder or a link. The second name of a file is a file of its own."""
     row = tarfile.TarInfo(str(path))
     row.type, row.linkname = kind, target
     row.mode, row.mtime = stat.S_IMODE(found.st_mode), found.st_mtime

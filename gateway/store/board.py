@@ -1,16 +1,58 @@
-"""The board of sub-agents' tasks: what it shows, how it tells that it changed, what it forgets."""
+"""The board of sub-agents' tasks: what it shows, what it forgets, and what is to be told to sessions.
+
+Told are barriers that are met, and tasks that are over and that nobody waited for.
+
+A task is told once. What a barrier's wake tells is settled when the barrier is met, before anybody sends it: two
+workers that send it say the same, and a task that ends a moment later has a wake of its own.
+
+Every change of a task is made under the lock of its lane, so that two workers never both end it. Of several lanes the
+lock is taken in the order of their keys.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Select, and_, bindparam, case, delete, exists, func, or_, select
+from sqlalchemy import (
+    Connection,
+    Executable,
+    Row,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    update,
+)
 
-from gateway.contracts.subagents import SubTask, TaskState, TypeRecord
-from gateway.limits import SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.subagent_rows import to_task
-from gateway.store.subagent_tables import board, sub_tasks, waits
+from gateway.contracts.entries import TurnState
+from gateway.contracts.envelope import address_from_text, address_to_text
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.contracts.subagents import (
+    Barrier,
+    Doing,
+    Occupation,
+    SubTask,
+    TaskMode,
+    TaskState,
+    TypeRecord,
+    Wake,
+    WakeAddress,
+    wake_id_of,
+)
+from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_ALIVE_S, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
+from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, writing
+from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 
 _LIVE_STATES: Final = [state.value for state in TaskState if not state.is_over]
 IS_LIVE: Final = sub_tasks.c.state.in_(_LIVE_STATES)
@@ -19,12 +61,11 @@ IS_UNTOLD: Final = and_(~sub_tasks.c.is_told, sub_tasks.c.wake_id == "")
 IS_WAITED_FOR: Final = exists().where(waits.c.task_id == sub_tasks.c.id)
 
 # --- showing
-
 _CUT: Final = (sub_tasks.c.prompt, sub_tasks.c.result)
 
 
 def in_short() -> Select[Any]:
-    """Tasks for a list: long texts are cut, where they lie."""
+    """Return tasks for a list: long texts are cut, where they lie."""
     columns = [column for column in sub_tasks.columns if column not in _CUT]
     return select(*columns, *(func.substr(long, 1, SUBTASK_SHOWN_CHARS_MAX).label(long.name) for long in _CUT))
 
@@ -46,19 +87,6 @@ _RECORDS: Final = (
 )
 
 
-def newest(connection: Connection, *, limit: int) -> list[SubTask]:
-    """Live ones first, then what was over last."""
-    return [to_task(row) for row in connection.execute(_NEWEST, {"page_limit": max(limit, 0)})]
-
-
-def records(connection: Connection) -> list[TypeRecord]:
-    """How each type does, by name."""
-    counts: dict[str, dict[str, int]] = {}
-    for row in connection.execute(_RECORDS):
-        counts.setdefault(row.sub_type, {})[row.state] = row.tasks
-    return [_record(sub_type, by_state) for sub_type, by_state in counts.items()]
-
-
 def _record(sub_type: str, by_state: dict[str, int]) -> TypeRecord:
     return TypeRecord(
         sub_type=sub_type,
@@ -71,8 +99,6 @@ def _record(sub_type: str, by_state: dict[str, int]) -> TypeRecord:
 
 
 # --- changing
-
-
 @per_dialect
 def _count_up(insert: InsertInto) -> Executable:
     return insert(board).on_conflict_do_update(index_elements=[board.c.id], set_={"revision": board.c.revision + 1})
@@ -101,10 +127,356 @@ def prune(connection: Connection) -> None:
 
 
 def changed(connection: Connection) -> None:
-    """What this transaction did can be seen. It is said last: everybody waits for this row."""
+    """Count a change of the board: what this transaction did can be seen. It is said last: everybody waits for this
+    row."""
     connection.execute(_count_up(connection), {"id": 1, "revision": 1})
 
 
-def revision(connection: Connection) -> int:
-    """How often the board has changed."""
-    return connection.execute(_REVISION).scalar_one_or_none() or 0
+_LOCK: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(fence=lanes.c.fence)
+_KEYS: Final = (
+    select(sub_tasks.c.key)
+    .where(sub_tasks.c.id.in_(bindparam("ids", expanding=True)))
+    .distinct()
+    .order_by(sub_tasks.c.key)
+)
+
+
+def lock_lane(connection: Connection, key: str) -> bool:
+    """Lock a lane: until this transaction ends nobody else writes in it. False: there is no such lane."""
+    return connection.execute(_LOCK, {"k": key}).rowcount == 1
+
+
+def lock_lanes_of(connection: Connection, task_ids: Sequence[str]) -> None:
+    """Lock every lane that one of these tasks belongs to."""
+    for key in connection.execute(_KEYS, {"ids": list(task_ids)}).scalars().all():
+        lock_lane(connection, key)
+
+
+# --- waiting
+_BEHIND: Final = select(sub_tasks.c.id, IS_UNTOLD.label("is_untold")).where(
+    sub_tasks.c.key == bindparam("k"), sub_tasks.c.id.in_(bindparam("ids", expanding=True))
+)
+_PUT: Final = barriers.insert()
+_PUT_WAIT: Final = waits.insert()
+
+
+def put(connection: Connection, key: SessionKey, barrier: Barrier) -> None:
+    """Have a session of a locked lane wait. Where all was told meanwhile there is nothing to wait for."""
+    behind = connection.execute(_BEHIND, {"k": str(key), "ids": list(barrier.task_ids)}).all()
+    if not any(task.is_untold for task in behind):
+        return
+    connection.execute(_PUT, from_barrier(barrier, key, needed=min(barrier.needed, len(behind))))
+    connection.execute(_PUT_WAIT, [{"barrier_id": barrier.id, "task_id": task.id, "key": str(key)} for task in behind])
+
+
+# --- telling
+_NAMED: Final = sub_tasks.c.id.in_(bindparam("ids", expanding=True))
+_TELL: Final = update(sub_tasks).where(_NAMED).values(is_told=true())
+_SEND: Final = update(sub_tasks).where(_NAMED, IS_UNTOLD).values(wake_id=bindparam("w"))
+_UNTOLD_BEHIND: Final = exists().where(
+    waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_UNTOLD
+)
+_IDLE: Final = (
+    select(barriers.c.id)
+    .where(barriers.c.id.in_(select(waits.c.barrier_id).where(waits.c.task_id.in_(bindparam("ids", expanding=True)))))
+    .where(~_UNTOLD_BEHIND)
+)
+_DROP_WAITS: Final = delete(waits).where(waits.c.barrier_id.in_(bindparam("ids", expanding=True)))
+_DROP: Final = delete(barriers).where(barriers.c.id.in_(bindparam("ids", expanding=True)))
+_BARRIERS_OF_KEY: Final = select(barriers.c.id).where(barriers.c.key == bindparam("k"))
+_OVERTAKEN: Final = (
+    select(sub_tasks.c.wake_id)
+    .where(sub_tasks.c.wake_id.in_(bindparam("ids", expanding=True)))
+    .group_by(sub_tasks.c.wake_id)
+    .having(func.sum(case((sub_tasks.c.is_told, 0), else_=1)) == 0)
+)
+_FORGET_TURN: Final = (
+    update(sub_tasks).where(sub_tasks.c.turn_id == bindparam("turn")).values(is_told=true(), is_cancel_wanted=true())
+)
+_TELL_ALL: Final = update(sub_tasks).where(sub_tasks.c.key == bindparam("k")).values(is_told=true())
+
+
+def collect_tasks(connection: Connection, task_ids: Sequence[str]) -> None:
+    """Note that these were told to their session, or need not be: they wake it no more. A barrier after which
+    nothing is left to be told falls."""
+    lock_lanes_of(connection, task_ids)
+    connection.execute(_TELL, {"ids": list(task_ids)})
+    _drop_idle(connection, task_ids)
+
+
+def forget_all(connection: Connection, key: SessionKey) -> None:
+    """Forget what of a locked lane's tasks is to be told, and who waits for them."""
+    _drop(connection, connection.execute(_BARRIERS_OF_KEY, {"k": str(key)}).scalars().all())
+    connection.execute(_TELL_ALL, {"k": str(key)})
+
+
+def forget_turn(connection: Connection, turn_id: str) -> None:
+    """Stop what a stopped turn asked for, and tell nothing of it: the turn may have asked a moment after the user said
+    stop."""
+    connection.execute(_FORGET_TURN, {"turn": turn_id})
+
+
+def _drop_idle(connection: Connection, task_ids: Sequence[str]) -> None:
+    _drop(connection, connection.execute(_IDLE, {"ids": list(task_ids)}).scalars().all())
+
+
+def _drop(connection: Connection, barrier_ids: Sequence[str]) -> None:
+    connection.execute(_DROP_WAITS, {"ids": list(barrier_ids)})
+    connection.execute(_DROP, {"ids": list(barrier_ids)})
+
+
+# --- what is due
+_OVER_BEHIND: Final = (
+    select(func.count())
+    .select_from(waits.outerjoin(sub_tasks, sub_tasks.c.id == waits.c.task_id))
+    .where(waits.c.barrier_id == barriers.c.id, or_(sub_tasks.c.id.is_(None), IS_OVER))
+    .correlate(barriers)
+    .scalar_subquery()
+)
+_UNTOLD_OVER_BEHIND: Final = exists().where(
+    waits.c.barrier_id == barriers.c.id, waits.c.task_id == sub_tasks.c.id, IS_OVER, IS_UNTOLD
+)
+_IS_TO_SETTLE: Final = and_(~barriers.c.is_met, barriers.c.needed <= _OVER_BEHIND, _UNTOLD_OVER_BEHIND)
+_MET: Final = select(barriers.c.id, barriers.c.key).where(_IS_TO_SETTLE)
+_SETTLE: Final = update(barriers).where(barriers.c.id == bindparam("b"), _IS_TO_SETTLE).values(is_met=true())
+_LET_GO: Final = delete(waits).where(
+    waits.c.barrier_id == bindparam("b"),
+    waits.c.task_id.not_in(select(sub_tasks.c.id).where(IS_OVER, IS_UNTOLD)),
+)
+_WITHOUT: Final = bindparam("without", expanding=True, type_=Text)
+_OF_BARRIERS: Final = (
+    select(
+        barriers.c.id.label("barrier_id"),
+        barriers.c.session_id.label("woken_id"),
+        barriers.c.wake.label("barrier_wake"),
+        sub_tasks,
+    )
+    .join(waits, waits.c.barrier_id == barriers.c.id)
+    .join(sub_tasks, sub_tasks.c.id == waits.c.task_id)
+    .where(barriers.c.is_met, IS_UNTOLD, barriers.c.key.not_in(_WITHOUT))
+    .order_by(barriers.c.created_at_ms, barriers.c.id, sub_tasks.c.created_at_ms, sub_tasks.c.id)
+)
+_TURN_RUNS: Final = exists().where(turns.c.id == sub_tasks.c.turn_id, turns.c.state == TurnState.RUNNING.value)
+_SINGLE: Final = (
+    select(sub_tasks)
+    .where(
+        IS_OVER,
+        IS_UNTOLD,
+        sub_tasks.c.mode == TaskMode.BACKGROUND.value,
+        sub_tasks.c.wake.is_not(None),
+        ~IS_WAITED_FOR,
+        ~_TURN_RUNS,
+        sub_tasks.c.key.not_in(_WITHOUT),
+    )
+    .order_by(sub_tasks.c.finished_at_ms, sub_tasks.c.id)
+    .limit(bindparam("page_limit"))
+)
+
+
+def met(connection: Connection) -> list[tuple[str, str]]:
+    """Return ids and lanes of barriers that are met and not settled. To ask costs no lock."""
+    return [(row.id, row.key) for row in connection.execute(_MET)]
+
+
+def settle(connection: Connection, barrier_id: str, key: str) -> None:
+    """Say once and for all what the wake of a barrier that is met tells: what is over by now. The rest is let go."""
+    lock_lane(connection, key)
+    if connection.execute(_SETTLE, {"b": barrier_id}).rowcount == 1:
+        connection.execute(_LET_GO, {"b": barrier_id})
+
+
+def due(connection: Connection, *, limit: int, without: Collection[SessionKey]) -> list[Wake]:
+    """Return every wake that is settled, oldest first, but for these lanes."""
+    left_out = [str(key) for key in without]
+    found = [*_of_barriers(connection, left_out), *_of_single(connection, left_out, limit=limit)]
+    return sorted(found, key=lambda wake: (_since_ms(wake), wake.id))[: max(limit, 0)]
+
+
+def _of_barriers(connection: Connection, without: Sequence[str]) -> list[Wake]:
+    by_barrier: dict[str, list[Row[Any]]] = {}
+    for row in connection.execute(_OF_BARRIERS, {"without": without}):
+        by_barrier.setdefault(row.barrier_id, []).append(row)
+    return [_of_barrier(rows) for rows in by_barrier.values()]
+
+
+def _of_barrier(rows: Sequence[Row[Any]]) -> Wake:
+    first = rows[0]
+    tasks = tuple(to_task(row) for row in rows)
+    return Wake(first.barrier_id, first.woken_id, to_wake(first.barrier_wake), tasks, first.barrier_id)
+
+
+def _of_single(connection: Connection, without: Sequence[str], *, limit: int) -> list[Wake]:
+    rows = connection.execute(_SINGLE, {"page_limit": max(limit, 0), "without": without}).all()
+    return [Wake(row.id, row.parent_session_id, to_wake(row.wake), (to_task(row),)) for row in rows]
+
+
+def _since_ms(wake: Wake) -> int:
+    return max(task.finished_at_ms for task in wake.tasks)
+
+
+CHANNEL: Final = "subagent:"
+"""In front of the type, in `sessions.channel`."""
+
+
+def from_task(task: SubTask, *, wake: WakeAddress | None, is_unwanted: bool) -> Values:
+    """Make a new row of `sub_tasks`; of one that `is_unwanted` from the start nobody is told."""
+    return {
+        "id": task.id,
+        "session_id": task.session_id,
+        "parent_session_id": task.parent_session_id,
+        "parent_task_id": task.parent_task_id,
+        "key": str(task.key),
+        "turn_id": task.turn_id,
+        "sub_type": task.sub_type,
+        "label": task.label,
+        "prompt": task.prompt,
+        "mode": task.mode.value,
+        "depth": task.depth,
+        "state": task.state.value,
+        "reason": task.reason,
+        "result": kept_result(task.result),
+        "confinement": task.confinement,
+        "worker_id": task.worker_id,
+        "alive_until_ms": task.created_at_ms + round(SUBTASK_ALIVE_S * 1000),
+        "is_cancel_wanted": is_unwanted,
+        "wake": None if wake is None else from_wake(wake),
+        "wake_id": "",
+        "is_told": is_unwanted,
+        "created_at_ms": task.created_at_ms,
+        "started_at_ms": task.started_at_ms,
+        "finished_at_ms": task.finished_at_ms,
+        "updated_at_ms": task.created_at_ms,
+        "tokens_in": task.tokens_in,
+        "tokens_out": task.tokens_out,
+        "cost_usd": task.cost_usd,
+        "doing": None if task.doing is None else from_doing(task.doing),
+    }
+
+
+def to_task(row: Row[Any]) -> SubTask:
+    """Read back, as the inverse of `from_task`, as far as a task goes."""
+    return SubTask(
+        id=row.id,
+        session_id=row.session_id,
+        parent_session_id=row.parent_session_id,
+        parent_task_id=row.parent_task_id,
+        key=SessionKey.parse(row.key),
+        turn_id=row.turn_id,
+        sub_type=row.sub_type,
+        label=CleanText(row.label),
+        prompt=CleanText(row.prompt),
+        mode=TaskMode(row.mode),
+        depth=row.depth,
+        state=TaskState(row.state),
+        reason=CleanText(row.reason),
+        result=CleanText(row.result),
+        confinement=row.confinement,
+        worker_id=row.worker_id,
+        created_at_ms=row.created_at_ms,
+        started_at_ms=row.started_at_ms,
+        finished_at_ms=row.finished_at_ms,
+        tokens_in=row.tokens_in,
+        tokens_out=row.tokens_out,
+        cost_usd=float(row.cost_usd),
+        doing=None if row.doing is None else _to_doing(row.doing),
+    )
+
+
+def from_doing(doing: Doing) -> str:
+    """Write it as the column `doing` has it."""
+    return json.dumps([doing.occupation.value, *doing.tools], separators=(",", ":"))
+
+
+def _to_doing(text: str) -> Doing:
+    occupation, *tools = json.loads(text)
+    return Doing(Occupation(occupation), tuple(tools))
+
+
+def kept_result(result: CleanText) -> str:
+    """Return what is kept of an answer."""
+    return result[:SUBAGENT_KEPT_CHARS_MAX]
+
+
+def from_wake(wake: WakeAddress) -> str:
+    """Write it as the column `wake` has it."""
+    who = (wake.author_id, wake.author_name, wake.is_private)
+    parts = [str(wake.key), address_to_text(wake.address), *who, wake.place, wake.wakes]
+    return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+
+def to_wake(text: str) -> WakeAddress:
+    """Read back, as the inverse of `from_wake`."""
+    key, address, author_id, author_name, is_private, place, wakes = json.loads(text)
+    name = CleanText(author_name)
+    return WakeAddress(
+        SessionKey.parse(key), address_from_text(address), author_id, name, bool(is_private), tuple(place), wakes
+    )
+
+
+def from_barrier(barrier: Barrier, key: SessionKey, *, needed: int) -> Values:
+    """Make a row of `barriers`."""
+    return {
+        "id": barrier.id,
+        "session_id": barrier.session_id,
+        "key": str(key),
+        "turn_id": barrier.turn_id,
+        "mode": barrier.mode.value,
+        "needed": needed,
+        "is_met": False,
+        "wake": from_wake(barrier.wake),
+        "created_at_ms": barrier.created_at_ms,
+    }
+
+
+class BoardStore(Aggregate):
+    """Show what sub-agents do, and say what is to be told of it. Raises `StoreUnavailable`."""
+
+    @write
+    def disown(self, connection: Connection, key: SessionKey, turn_id: str) -> None:
+        """End what this turn of `key` has asked for, and tell nobody: the turn begins anew, or was taken back."""
+        lock_lane(connection, str(key))
+        forget_turn(connection, turn_id)
+
+    collect = writing(collect_tasks)
+
+    async def due_wakes(self, *, limit: int, without: Collection[SessionKey] = ()) -> Sequence[Wake]:
+        """Return what is to be told to sessions, oldest first."""
+        for barrier_id, key in await self.database.read(met):
+            await self.database.write(partial(settle, barrier_id=barrier_id, key=key))
+        return await self.database.read(partial(due, limit=limit, without=without))
+
+    @write
+    def wake_sent(self, connection: Connection, wake: Wake) -> None:
+        """Note that the bus has a wake: its tasks wake nobody again."""
+        task_ids = [task.id for task in wake.tasks]
+        lock_lanes_of(connection, task_ids)
+        if wake.barrier_id:
+            _drop(connection, [wake.barrier_id])
+        connection.execute(_SEND, {"ids": task_ids, "w": wake.id})
+        _drop_idle(connection, task_ids)
+
+    @read
+    def overtaken(self, connection: Connection, message_ids: Sequence[str]) -> frozenset[str]:
+        """Find those of these messages of wakes that were sent with nothing left to tell: all their tasks were
+        collected since, or nothing of them is to be told any more."""
+        by_id = {wake_id_of(message_id): message_id for message_id in message_ids}
+        return frozenset(by_id[id_] for id_ in connection.execute(_OVERTAKEN, {"ids": list(by_id)}).scalars())
+
+    @read
+    def newest(self, connection: Connection, *, limit: int) -> Sequence[SubTask]:
+        """Live ones first, then those that were over last. In short: of prompt and result only the first
+        `SUBTASK_SHOWN_CHARS_MAX` characters; `task` has the whole."""
+        return [to_task(row) for row in connection.execute(_NEWEST, {"page_limit": max(limit, 0)})]
+
+    @read
+    def records(self, connection: Connection) -> Sequence[TypeRecord]:
+        """Tell how each type does, by name."""
+        counts: dict[str, dict[str, int]] = {}
+        for row in connection.execute(_RECORDS):
+            counts.setdefault(row.sub_type, {})[row.state] = row.tasks
+        return [_record(sub_type, by_state) for sub_type, by_state in counts.items()]
+
+    @read
+    def revision(self, connection: Connection) -> int:
+        """Return a number that grows with every change of the board."""
+        return connection.execute(_REVISION).scalar_one_or_none() or 0

@@ -1,26 +1,54 @@
-"""One database behind two verbs: `write` a transaction, `read` a statement.
+"""One database with two verbs: `write` a transaction, `read` a statement; and the class whose methods are one each.
 
-What is read and written are plain functions of SQLAlchemy's synchronous `Connection` (turns.py, sessions.py,
-…), the same for both databases. Only how they are run differs: on PostgreSQL inside SQLAlchemy's greenlet,
-on SQLite on the connection's thread (sqlite.py). SQLite has one writing connection, so that the tasks of a
-process queue fairly instead of polling for the file lock, and a few readers, which WAL never blocks.
+What is read and written are plain functions of SQLAlchemy's synchronous `Connection`, the same for both databases.
+Only how they are run differs: on PostgreSQL inside SQLAlchemy's greenlet, on SQLite on the connection's thread. SQLite
+has one writing connection, so that the tasks of a process queue fairly instead of polling for the file lock, and a
+few readers, which WAL never blocks.
+
+aiosqlite gives every connection a thread and hands it each call singly: create a cursor, execute, fetch, close, four
+hops for one statement. A turn has some fifteen statements, so the hops would cost more than the work. Here a whole
+transaction runs on the thread: SQLAlchemy's synchronous `Connection` is handed over, and `InThreadConnection` talks to
+SQLite directly while it is there.
+
+Durability. With WAL, `synchronous=NORMAL` survives the death of any process; `FULL` survives a power cut, too, at one
+fdatasync per commit. The bus forgets a message once its turn is committed, and syncs its own log at every write, so a
+turn is committed with FULL. What the bus would bring again (a turn that has begun, a reply marked as published) is not:
+`write_unsynced`.
+
+Errors leave in our words: one sentence with the remedy, never a password or a text.
+
+    locked, unreachable, starting, overloaded   StoreUnavailable   retried by the caller
+    tables or columns that are not there        SchemaMismatch     `trivet migrate`
+    wrong password, database, file, rights      ConfigError        the operator
+    anything else                               StoreError         a defect of ours
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache, wraps
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from sqlalchemy import Connection
+import aiosqlite
+from sqlalchemy import Connection, Executable, Table, event, exc
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.sqlite.aiosqlite import AsyncAdapt_aiosqlite_connection
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.util.concurrency import await_
 
-from gateway.contracts.errors import ConfigError
+from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
+from gateway.contracts.ports import Clock
 from gateway.limits import (
     POSTGRES_CONNECTIONS_MAX,
     SQLITE_READERS_MAX,
@@ -29,10 +57,244 @@ from gateway.limits import (
     STORE_STANDSTILL_S,
     STORE_STATEMENT_TIMEOUT_S,
 )
-from gateway.store.failures import in_our_words
-from gateway.store.sqlite import VERSION_MIN, run_in_thread, sqlite_engine
 
 T = TypeVar("T")
+A = TypeVar("A", bound="Aggregate")
+P = ParamSpec("P")
+
+Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+
+
+class InsertInto(Protocol):
+    """`sqlalchemy.dialects.<dialect>.insert`."""
+
+    def __call__(self, table: Table, /) -> Insert: ...
+
+
+_INSERTS: dict[str, InsertInto] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Connection], Executable]:
+    """Return the statement that `describe` builds, for the dialect of a connection."""
+
+    @cache
+    def built(dialect: str) -> Executable:
+        return describe(_INSERTS[dialect])
+
+    @wraps(describe)
+    def for_connection(connection: Connection) -> Executable:
+        return built(connection.dialect.name)
+
+    return for_connection
+
+
+NOT_MIGRATED: Final = "the database has no Trivet schema of this version: run `trivet migrate`"
+
+_SQLITE_UNAVAILABLE: Final = {
+    sqlite3.SQLITE_BUSY: "is locked by another process",
+    sqlite3.SQLITE_LOCKED: "is locked by another connection",
+    sqlite3.SQLITE_FULL: "has no room left on its disk",
+    sqlite3.SQLITE_IOERR: "cannot be read or written (disk error)",
+}
+_SQLITE_CONFIG: Final = {
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the path and its permissions",
+    sqlite3.SQLITE_READONLY: "may not be written: check its permissions",
+    sqlite3.SQLITE_PERM: "may not be opened: check its permissions",
+    sqlite3.SQLITE_AUTH: "may not be opened: check its permissions",
+    sqlite3.SQLITE_NOTADB: "is not an SQLite database: name another file",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
+}
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRES_UNAVAILABLE: Final = {
+    "08": "closed the connection",
+    "25P03": "ended a transaction that stood still",
+    "40": "gave another transaction precedence",
+    "53": "has no room left (connections, memory or disk)",
+    "55": "is locked",
+    "57": "is starting, stopping or busy",
+}
+_POSTGRES_CONFIG: Final = {
+    "28": "refused the user or the password of database.url",
+    "3D": "has no database of that name: create it, or change database.url",
+    "42501": "does not allow this user to use Trivet's tables: grant the rights, or change the user",
+}
+_POSTGRES_SCHEMA: Final = frozenset({"42P01", "42703", "3F000"})  # no such table, column, schema
+
+
+@contextmanager
+def in_our_words(url: URL) -> Iterator[None]:
+    """Let every error of the database and its driver leave as one of `gateway.contracts.errors`."""
+    try:
+        yield
+    except TrivetError:
+        raise
+    except exc.TimeoutError as error:
+        raise StoreUnavailable(f"{_place(url)} is overloaded: no connection became free in time") from error
+    except exc.DBAPIError as error:
+        raise _from_driver(error, url) from error
+    except exc.SQLAlchemyError as error:
+        raise StoreError(f"{_place(url)}: {type(error).__name__}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"{_place(url)} cannot be reached ({_short(error)})") from error
+
+
+def _from_driver(error: exc.DBAPIError, url: URL) -> TrivetError:
+    cause = error.orig
+    place = _place(url)
+    if isinstance(cause, sqlite3.Error):
+        return _from_sqlite(cause, place)
+    state = str(getattr(cause, "sqlstate", None) or "")
+    if state in _POSTGRES_SCHEMA:
+        return SchemaMismatch(NOT_MIGRATED)
+    for code in (state, state[:2]):
+        if code in _POSTGRES_CONFIG:
+            return ConfigError(f"{place} {_POSTGRES_CONFIG[code]}")
+        if code in _POSTGRES_UNAVAILABLE:
+            return StoreUnavailable(f"{place} {_POSTGRES_UNAVAILABLE[code]}")
+    if error.connection_invalidated:
+        return StoreUnavailable(f"{place} closed the connection")
+    return StoreError(f"{place} refused a statement ({type(cause).__name__} {state})".rstrip())
+
+
+def _from_sqlite(cause: sqlite3.Error, place: str) -> TrivetError:
+    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _SQLITE_UNAVAILABLE:
+        return StoreUnavailable(f"{place} {_SQLITE_UNAVAILABLE[code]}")
+    if code in _SQLITE_CONFIG:
+        return ConfigError(f"{place} {_SQLITE_CONFIG[code]}")
+    if "no such table" in str(cause) or "no such column" in str(cause):
+        return SchemaMismatch(NOT_MIGRATED)
+    return StoreError(f"{place} refused a statement ({getattr(cause, 'sqlite_errorname', type(cause).__name__)})")
+
+
+def _place(url: URL) -> str:
+    """Return the database as an operator knows it, without user, password and options."""
+    if url.get_backend_name() == "sqlite":
+        return f"the database {url.database}"
+    host = url.host or url.query.get("host") or "localhost"
+    port = f":{url.port}" if url.port else ""
+    return f"the database {url.database} on {host}{port}"
+
+
+def _short(error: BaseException) -> str:
+    return getattr(error, "strerror", None) or type(error).__name__
+
+
+VERSION_MIN: Final = (3, 35, 0)
+"""The first SQLite with RETURNING."""
+
+_WAL_RETRY_S: Final = 0.01
+
+
+class InThreadConnection(AsyncAdapt_aiosqlite_connection):
+    """SQLAlchemy's adapter, which on the connection's own thread goes straight to SQLite."""
+
+    __slots__ = ()
+
+    def _is_home(self) -> bool:
+        return threading.current_thread() is self._connection._thread
+
+    def cursor(self, server_side: bool = False) -> Any:
+        """Open a DBAPI cursor."""
+        return self._connection._conn.cursor() if self._is_home() else super().cursor(server_side)
+
+    def commit(self) -> None:
+        """End the transaction and keep its work."""
+        if self._is_home():
+            self._connection._conn.commit()
+        else:
+            super().commit()
+
+    def rollback(self) -> None:
+        """End the transaction and drop its work."""
+        if self._is_home():
+            self._connection._conn.rollback()
+        else:
+            super().rollback()
+
+
+def sqlite_engine(url: URL, *, busy_timeout_s: float, connections_max: int, writes: bool) -> AsyncEngine:
+    """Make a pool of connections to one file.
+
+    `writes` starts each transaction with BEGIN IMMEDIATE: a transaction that reads first and writes later could
+    otherwise find that somebody else wrote in between, which no waiting mends."""
+    engine = create_async_engine(
+        url,
+        pool_size=connections_max,
+        max_overflow=0,
+        pool_timeout=STORE_POOL_WAIT_S,
+        pool_reset_on_return=None,  # every transaction is ended by whoever began it
+        hide_parameters=True,
+        connect_args={"isolation_level": None, "timeout": busy_timeout_s},
+    )
+
+    @event.listens_for(engine.sync_engine, "do_connect")
+    def connect(dialect: Any, _record: Any, arguments: Any, options: Any) -> InThreadConnection:
+        driver: Any = aiosqlite.connect(*arguments, **options)
+        driver._thread.daemon = True  # a connection that nobody closed must not keep the process alive
+        try:
+            await_(driver)
+            await_(driver._execute(_prepare, driver, busy_timeout_s))
+        except BaseException:
+            driver.stop()
+            driver._thread.join()  # its last word goes to this event loop, which may be about to close
+            raise
+        return InThreadConnection(dialect.dbapi, driver)
+
+    if writes:
+
+        @event.listens_for(engine.sync_engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _prepare(driver: aiosqlite.Connection, busy_timeout_s: float) -> None:
+    connection = driver._conn
+    _use_wal(connection, busy_timeout_s)
+    connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _use_wal(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
+    """Use a write-ahead log. The file remembers its journal mode, so only a new file is really changed. SQLite does not
+    apply its busy timeout to that change: of several processes that open a new file, one is refused at once."""
+    deadline_s = time.monotonic() + busy_timeout_s
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline_s:
+                raise
+            time.sleep(_WAL_RETRY_S)
+
+
+async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection], T], *, durable: bool | None) -> T:
+    """Call `work` on the connection's thread. Once begun it runs to its end, even if the caller is cancelled:
+    nobody may give the connection back while its thread still uses it."""
+    handed_over = connection.sync_connection
+    assert handed_over is not None
+    driver: Any = handed_over.connection.driver_connection
+
+    def there() -> T:
+        if durable is not None:
+            driver._conn.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        return work(handed_over)
+
+    job: asyncio.Task[T] = asyncio.ensure_future(driver._execute(there))
+    try:
+        return await asyncio.shield(job)
+    except asyncio.CancelledError:
+        while not job.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([job])
+        if not job.cancelled():
+            job.exception()
+        raise
+
+
 Work = Callable[[Connection], T]
 
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
@@ -42,7 +304,7 @@ class Runner(Protocol):
     """How a function of a synchronous connection is run on an asynchronous one."""
 
     def __call__(self, connection: AsyncConnection, work: Work[T], /, *, durable: bool | None) -> Awaitable[T]:
-        """`durable` as in `Database.write`; None for work that leaves nothing to be kept."""
+        """Run `work`; `durable` as in `Database.write`; None for work that leaves nothing to be kept."""
         ...
 
 
@@ -82,8 +344,76 @@ class Database:
         await self.writer.dispose()
 
 
+class Aggregate:
+    """Tables of one database that belong together. Each method that is marked below is one transaction."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self.database = database
+        self.clock = clock
+
+
+def read(
+    method: Callable[Concatenate[A, Connection, P], T],
+) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
+    """Run a method with no transaction around it: each statement sees one state of its own."""
+
+    @wraps(method)
+    async def run(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(lambda connection: method(self, connection, *args, **kwargs))
+
+    return run
+
+
+def write(
+    method: Callable[Concatenate[A, Connection, P], T],
+) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
+    """Run a method in one transaction: all of it or nothing."""
+
+    @wraps(method)
+    async def run(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(lambda connection: method(self, connection, *args, **kwargs))
+
+    return run
+
+
+def reading(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[Aggregate, P], Coroutine[Any, Any, T]]:
+    """Make a method of a function that is part of other transactions, too: `read` of that function."""
+
+    @wraps(work)
+    async def run(self: Aggregate, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.read(lambda connection: work(connection, *args, **kwargs))
+
+    return run
+
+
+def writing(
+    work: Callable[Concatenate[Connection, P], T],
+) -> Callable[Concatenate[Aggregate, P], Coroutine[Any, Any, T]]:
+    """Make a method of a function that is part of other transactions, too: `write` of that function."""
+
+    @wraps(work)
+    async def run(self: Aggregate, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(lambda connection: work(connection, *args, **kwargs))
+
+    return run
+
+
+def write_unsynced(
+    method: Callable[Concatenate[A, Connection, P], T],
+) -> Callable[Concatenate[A, P], Coroutine[Any, Any, T]]:
+    """Run a method in one transaction that survives the death of every process, but need not survive a power cut."""
+
+    @wraps(method)
+    async def run(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.database.write(lambda connection: method(self, connection, *args, **kwargs), durable=False)
+
+    return run
+
+
 def open_database(url: str, *, busy_timeout_s: float) -> Database:
-    """Nothing is connected yet. Raises `ConfigError` for a URL that names no database we can use."""
+    """Open a database; nothing is connected yet. Raises `ConfigError` for a URL that names no database we can use."""
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, busy_timeout_s)
@@ -91,7 +421,8 @@ def open_database(url: str, *, busy_timeout_s: float) -> Database:
 
 
 def sqlite_file(url: str) -> Path | None:
-    """The file of a database URL; None for a database on a server. Raises `ConfigError` as `open_database` does."""
+    """Return the file of a database URL; None for a database on a server. Raises `ConfigError` as `open_database`
+    does."""
     parsed = _parse(url)
     return Path(str(parsed.database)).expanduser() if parsed.get_backend_name() == "sqlite" else None
 
@@ -162,21 +493,30 @@ def _open_postgres(url: URL) -> Database:
 
 
 async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool | None) -> T:
-    """PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one sync."""
+    """Run `work`. PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one
+    sync."""
     return await connection.run_sync(work)
 
 
 def _truncate_log(connection: Connection) -> None:
-    """With a reader in the way it waits as long as for any lock; then the next checkpoint does it."""
+    """Shrink the log. With a reader in the way it waits as long as for any lock; then the next checkpoint does it."""
     connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.rollback()
 
 
 def _in_transaction(work: Work[T]) -> Work[T]:
-    """A reader's transaction is none (sqlite.py, AUTOCOMMIT): the frame only ends it on the right thread."""
+    """Wrap `work` into a transaction. A reader's is none (AUTOCOMMIT): the frame only ends it on the right thread."""
 
     def transaction(connection: Connection) -> T:
         with connection.begin():
             return work(connection)
 
     return transaction
+
+
+Values = dict[str, Any]
+"""Column values by name, as an INSERT takes them."""
+
+
+def to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -17,6 +17,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import asyncpg  # type: ignore[import-untyped]
@@ -25,7 +26,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from gateway.contracts.errors import ConfigError, QueryRefused
-from gateway.contracts.ports import Rows
 from gateway.limits import (
     FOREIGN_BYTES_MAX,
     FOREIGN_CELL_CHARS_MAX,
@@ -91,16 +91,26 @@ class _Database(Protocol):
     async def ask(self, statement: str) -> Rows: ...
 
 
-class Foreign:
-    """`gateway.contracts.ports.ForeignDatabases` over the configured URLs. Connects for each question."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a question to a foreign database gave, as text; None is NULL. `is_cut`: there was more."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str | None, ...], ...]
+    is_cut: bool
+
+
+class ForeignDatabases:
+    """Databases of the operator that Trivet may read and never write, by their configured URLs. Connects for each
+    question."""
 
     def __init__(self, urls: Mapping[str, str]) -> None:
-        """Raises `ConfigError` for a URL that names no database we can read."""
+        """Raise `ConfigError` for a URL that names no database we can read."""
         self._databases = {name: _database(name, url) for name, url in urls.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """How the databases are called."""
+        """List how the databases are called."""
         return tuple(self._databases)
 
     async def ask(self, name: str, statement: str) -> Rows:
@@ -113,8 +123,8 @@ class Foreign:
         return await database.ask(statement)
 
     async def check(self) -> None:
-        """Raises `ConfigError` for a database whose user may do more than read. One that cannot be asked is none: it
-        is asked again before each question."""
+        """Raise `ConfigError` for a database whose user may do more than read. One that cannot be asked is none: it is
+        asked again before each question."""
         await asyncio.gather(*map(self._check, self._databases.values()))
 
     async def _check(self, database: _Database) -> None:
@@ -143,7 +153,7 @@ class _Sqlite:
         self._path = path
 
     async def check(self) -> None:
-        """Nothing to ask: a file has no users."""
+        """Ask nothing: a file has no users."""
 
     async def ask(self, statement: str) -> Rows:
         _check_question(statement)
@@ -181,7 +191,7 @@ class _Postgres:
     back."""
 
     def __init__(self, name: str, url: URL) -> None:
-        """Raises `ConfigError` for an option that the driver does not know."""
+        """Raise `ConfigError` for an option that the driver does not know."""
         self._name = name
         _, self._wanted = url.get_dialect()().create_connect_args(url)
         try:
@@ -210,7 +220,8 @@ class _Postgres:
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction that only reads, of a user who may not do more. Raises `ConfigError` for any other user."""
+        """Open a transaction that only reads, of a user who may not do more. Raises `ConfigError` for any other
+        user."""
         connection = await asyncpg.connect(**self._wanted, timeout=STORE_CONNECT_TIMEOUT_S, statement_cache_size=0)
         try:
             await connection.execute(_BEGIN)
@@ -227,12 +238,11 @@ class _Postgres:
 
 
 async def _ask_server(connection: asyncpg.Connection, statement: str) -> Rows:
-    """The server itself says whether it is a question: a cursor can be declared for nothing else.
+    """Ask; the server itself says whether it is a question: a cursor can be declared for nothing else.
 
     `fetch` sends by the extended protocol, which takes one statement. What a cursor was declared for is a whole query
     in balanced parentheses, so the second time it may stand inside another one, by which the server cuts the cells:
-    what nobody will read is not sent.
-    """
+    what nobody will read is not sent."""
     asked = await connection.prepare(f"DECLARE asked NO SCROLL CURSOR FOR {statement}")
     if asked.get_parameters():
         raise QueryRefused("a statement has no parameters such as $1: write the values into it")
@@ -254,14 +264,14 @@ async def _ask_server(connection: asyncpg.Connection, statement: str) -> Rows:
 
 
 def _cut_cell(number: int, type_name: str) -> str:
-    """The SQL that gives one cell as text, and no more of it than tells that it is too long."""
+    """Return the SQL that gives one cell as text, and no more of it than tells that it is too long."""
     if type_name == "bytea":
         return f"'(' || octet_length(c{number}) || ' bytes)'"
     return f"left(c{number}::text, {FOREIGN_CELL_CHARS_MAX + 1})"
 
 
 def _check_question(statement: str) -> None:
-    """Raises `QueryRefused` unless the statement begins like a question, so that others are refused in our words."""
+    """Raise `QueryRefused` unless the statement begins like a question, so that others are refused in our words."""
     first = _FIRST_WORD.match(_COMMENT.sub(" ", statement))
     if first is None or first[1].lower() not in _QUESTIONS:
         raise QueryRefused("only reading is allowed here: SELECT, WITH, VALUES, TABLE, SHOW, EXPLAIN")
@@ -285,7 +295,7 @@ def _too_slow() -> str:
 
 
 def _rows(columns: tuple[str, ...], found: Iterable[Sequence[object]]) -> Rows:
-    """As many rows as the limits allow."""
+    """Keep as many rows as the limits allow."""
     rows: list[tuple[str | None, ...]] = []
     left = FOREIGN_BYTES_MAX
     for row in found:

@@ -1,19 +1,54 @@
-"""Committed replies and how their delivery ended."""
+"""Committed replies, with their files and buttons, and how their delivery ended.
+
+The bytes of a file are kept from the commit of its reply to its receipt. A button says a command: one press uses up
+its whole group.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Executable, bindparam, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Executable,
+    Row,
+    bindparam,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
 
-from gateway.contracts.envelope import address_from_text
+from gateway.contracts.buttons import Button, Redeemed, Standing
+from gateway.contracts.entries import FileContent
+from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind, Whereabouts
-from gateway.store import files
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import from_receipt, from_reply, receipt_whereabouts, to_reply, to_whereabouts
-from gateway.store.tables import AnyText, deliveries, outbox
+from gateway.contracts.messages import (
+    Choice,
+    CleanText,
+    DeliveryState,
+    Receipt,
+    Reply,
+    ReplyKind,
+    Whereabouts,
+)
+from gateway.store.engine import (
+    Aggregate,
+    InsertInto,
+    Values,
+    per_dialect,
+    read,
+    to_json,
+    write,
+    write_unsynced,
+    writing,
+)
+from gateway.store.tables import AnyText, buttons, deliveries, outbox, reply_files
 
 NEW: Final = "new"
 """Committed; no receipt says yet how its delivery ended."""
@@ -37,7 +72,7 @@ def _put_new(insert: InsertInto) -> Executable:
 
 @per_dialect
 def _put_receipt(insert: InsertInto) -> Executable:
-    """A receipt may come twice and late; what was sent stays sent."""
+    """Write a receipt. It may come twice and late; what was sent stays sent."""
     statement = insert(deliveries)
     return statement.on_conflict_do_update(
         index_elements=[deliveries.c.reply_id],
@@ -98,8 +133,9 @@ _END: Final = (
 )
 
 
-def put(connection: Connection, replies: Sequence[Reply]) -> None:
-    """Commit replies in their order; an id that is known keeps its row."""
+def put_replies(connection: Connection, replies: Sequence[Reply]) -> None:
+    """Commit replies that belong to no turn (answers of the control lane), or those of one, in their order; a known id
+    keeps its row."""
     rows = [from_reply(reply, position=index, state=NEW) for index, reply in enumerate(replies)]
     if rows:
         connection.execute(_put(connection), rows)
@@ -111,41 +147,13 @@ def put_one(connection: Connection, reply: Reply) -> bool:
 
 
 def unsent(connection: Connection, key: SessionKey, turn_ids: Sequence[str]) -> tuple[Reply, ...]:
-    """What these turns answered and no receipt has ended."""
+    """Return what these turns answered and no receipt has ended."""
     rows = connection.execute(_UNSENT, {"turn_ids": turn_ids, "k": str(key)})
     return tuple(to_reply(row) for row in rows)
 
 
-def committed(connection: Connection, reply_id: str) -> Reply | None:
-    """One reply, however its delivery stands."""
-    row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
-    return None if row is None else to_reply(row)
-
-
-def last_address(connection: Connection, key: SessionKey) -> ReplyAddress | None:
-    """`Store.last_address`."""
-    found = connection.execute(_LAST_ADDRESS, {"k": str(key)}).scalar_one_or_none()
-    return None if found is None else address_from_text(found)
-
-
-def take_stale(connection: Connection, *, now_ms: int, after_ms: int, limit: int) -> list[Reply]:
-    """`Store.take_stale_outbox` in one transaction: oldest first, each reply for one caller."""
-    page = {"now_ms": now_ms, "after_ms": after_ms, "page_limit": max(limit, 0)}
-    rows = connection.execute(_TAKE_STALE, page).all()
-    return [to_reply(row) for row in sorted(rows, key=lambda row: (row.created_at_ms, row.turn_id, row.position))]
-
-
-def recent(connection: Connection, *, key: SessionKey | None, limit: int) -> list[Whereabouts]:
-    """How far the newest replies that anybody reads came, newest first; of one key or of all."""
-    page = {"page_limit": max(limit, 0)}
-    rows = (
-        connection.execute(_RECENT, page) if key is None else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})
-    )
-    return [to_whereabouts(row) for row in rows]
-
-
 def of_turn(connection: Connection, turn_id: str) -> list[Whereabouts]:
-    """How far the replies of one turn came, in their order."""
+    """Tell how far the replies of one turn came, in their order."""
     return [to_whereabouts(row) for row in connection.execute(_OF_TURN, {"turn": turn_id})]
 
 
@@ -158,15 +166,287 @@ def notice(connection: Connection, reply_id: str) -> tuple[SessionKey, Whereabou
     return None
 
 
-def record_receipts(connection: Connection, receipts: Sequence[Receipt], *, now_ms: int) -> None:
-    """Write how deliveries ended, in one order everywhere, so that two relays cannot wait for each other: who has the
-    rows of `deliveries` has those of `outbox`."""
-    ordered = sorted(receipts, key=lambda receipt: receipt.record.reply_id)
-    rows = [from_receipt(receipt, now_ms=now_ms) for receipt in ordered]
+_FILE_CONTENT: Final = select(reply_files.c.content).where(
+    reply_files.c.reply_id == bindparam("reply"),
+    reply_files.c.position == bindparam("place"),
+    reply_files.c.key == bindparam("k"),
+)
+_FORGET_FILES: Final = delete(reply_files).where(reply_files.c.reply_id.in_(bindparam("replies", expanding=True)))
+
+
+@per_dialect
+def _put_file(insert: InsertInto) -> Executable:
+    return insert(reply_files).on_conflict_do_nothing(index_elements=[reply_files.c.reply_id, reply_files.c.position])
+
+
+def put_files(connection: Connection, key: SessionKey, contents: Sequence[FileContent]) -> None:
+    """Keep the bytes; what is known keeps its row, as its reply does."""
+    rows = [
+        {"reply_id": each.reply_id, "position": each.position, "key": str(key), "content": each.content}
+        for each in contents
+    ]
     if rows:
-        connection.execute(_put_receipt(connection), rows)
-    for state in sorted({row["state"] for row in rows}):
-        ended = {"replies": [row["reply_id"] for row in rows if row["state"] == state], "end": state, "now_ms": now_ms}
-        with_files = [row.id for row in connection.execute(_END, ended) if row.files]
-        if with_files:
-            files.forget(connection, with_files)
+        connection.execute(_put_file(connection), rows)
+
+
+def _forget_files(connection: Connection, reply_ids: Sequence[str]) -> None:
+    """Forget the files of these replies, whose deliveries have ended."""
+    connection.execute(_FORGET_FILES, {"replies": list(reply_ids)})
+
+
+_NOBODY: Final = ""
+_KEPT_MS: Final = 86_400_000
+"""How long an expired button is still known as such."""
+
+_PUT_BUTTONS: Final = insert(buttons)
+_CLEAR_BUTTONS: Final = delete(buttons).where(
+    buttons.c.key == bindparam("k"), buttons.c.expires_at_ms < bindparam("before_ms")
+)
+_BUTTON: Final = select(buttons).where(buttons.c.token == bindparam("t"))
+_ITS_GROUP: Final = select(buttons.c.group_id).where(buttons.c.token == bindparam("t")).scalar_subquery()
+_GROUP: Final = select(buttons).where(buttons.c.group_id == _ITS_GROUP).order_by(buttons.c.token).with_for_update()
+_USE: Final = update(buttons).where(buttons.c.group_id == bindparam("g")).values(pressed_by=bindparam("p"))
+_GIVE_BACK: Final = (
+    update(buttons)
+    .where(buttons.c.group_id == _ITS_GROUP, buttons.c.pressed_by == bindparam("p"))
+    .values(pressed_by=_NOBODY)
+)
+
+
+def put_buttons(connection: Connection, new: Sequence[Button], *, now_ms: int) -> None:
+    """Write what stands behind the buttons of a reply; what expired long ago on their lane goes."""
+    if new:
+        connection.execute(_CLEAR_BUTTONS, {"k": str(new[0].key), "before_ms": now_ms - _KEPT_MS})
+        connection.execute(_PUT_BUTTONS, [_from_button(button) for button in new])
+
+
+def _from_button(button: Button) -> dict[str, Any]:
+    return {
+        "token": button.token,
+        "group_id": button.group,
+        "reply_id": button.reply_id,
+        "label": button.label,
+        "command": button.command,
+        "meant_for": str(button.meant_for),
+        "key": str(button.key),
+        "address": address_to_text(button.address),
+        "is_private": button.is_private,
+        "place": json.dumps(button.place),
+        "realm": button.realm,
+        "expires_at_ms": button.expires_at_ms,
+        "pressed_by": _NOBODY,
+    }
+
+
+def _to_button(row: Row[Any]) -> Button:
+    return Button(
+        token=row.token,
+        group=row.group_id,
+        reply_id=row.reply_id,
+        label=CleanText(row.label),
+        command=CleanText(row.command),
+        meant_for=SessionKey.parse(row.meant_for),
+        key=SessionKey.parse(row.key),
+        address=address_from_text(row.address),
+        is_private=row.is_private,
+        place=tuple(json.loads(row.place)),
+        realm=row.realm,
+        expires_at_ms=row.expires_at_ms,
+    )
+
+
+_ENDS: Final = {state.value: state for state in DeliveryState}
+"""What a receipt may say; before one is written, `outbox.state` has a word of its own."""
+
+
+def from_reply(reply: Reply, *, position: int, state: str) -> Values:
+    """Make a row of `outbox`."""
+    return {
+        "id": reply.id,
+        "turn_id": reply.turn_id,
+        "key": str(reply.key),
+        "position": position,
+        "address": address_to_text(reply.address),
+        "text": reply.text,
+        "kind": reply.kind.value,
+        "title": reply.title,
+        "choices": to_json([[choice.label, choice.command] for choice in reply.choices]) if reply.choices else None,
+        "amends": reply.amends,
+        "files": files_to_text(reply.files) if reply.files else None,
+        "language": reply.language,
+        "state": state,
+        "created_at_ms": reply.created_at_ms,
+        "updated_at_ms": reply.created_at_ms,
+    }
+
+
+def to_reply(row: Row[Any]) -> Reply:
+    """Read back, as the inverse of `from_reply`."""
+    return Reply(
+        id=row.id,
+        turn_id=row.turn_id,
+        key=SessionKey.parse(row.key),
+        address=address_from_text(row.address),
+        text=CleanText(row.text),
+        kind=ReplyKind(row.kind),
+        created_at_ms=row.created_at_ms,
+        title=None if row.title is None else CleanText(row.title),
+        choices=tuple(
+            Choice(CleanText(label), CleanText(command)) for label, command in json.loads(row.choices or "[]")
+        ),
+        amends=row.amends,
+        files=files_from_text(row.files) if row.files else (),
+        language=row.language,
+    )
+
+
+def from_receipt(receipt: Receipt, *, now_ms: int) -> Values:
+    """Make a row of `deliveries`."""
+    record = receipt.record
+    return {
+        "reply_id": record.reply_id,
+        "key": str(receipt.key),
+        "channel": receipt.channel,
+        "state": record.state.value,
+        "attempts": record.attempt,
+        "chunks": record.chunks,
+        "platform_ids": to_json(list(record.platform_ids)),
+        "reason": record.reason,
+        "updated_at_ms": record.updated_at_ms or now_ms,
+    }
+
+
+def to_whereabouts(row: Row[Any]) -> Whereabouts:
+    """Read a row of `outbox` joined with its receipt, which may be missing."""
+    return Whereabouts(
+        reply_id=row.id,
+        turn_id=row.turn_id,
+        channel=address_from_text(row.address).channel,
+        created_at_ms=row.created_at_ms,
+        state=_ENDS.get(row.state, DeliveryState.PENDING),
+        chunks_sent=len(json.loads(row.platform_ids)) if row.platform_ids else 0,
+        chunks=row.chunks or 0,
+        attempts=row.attempts or 0,
+        reason=CleanText(row.reason or ""),
+        updated_at_ms=row.updated_at_ms,
+    )
+
+
+def receipt_whereabouts(row: Row[Any]) -> Whereabouts:
+    """Read a row of `deliveries` alone: nobody wrote down when the reply was made."""
+    return Whereabouts(
+        reply_id=row.reply_id,
+        turn_id="",
+        channel=row.channel,
+        created_at_ms=0,
+        state=DeliveryState(row.state),
+        chunks_sent=len(json.loads(row.platform_ids)),
+        chunks=row.chunks,
+        attempts=row.attempts,
+        reason=CleanText(row.reason),
+        updated_at_ms=row.updated_at_ms,
+    )
+
+
+class ButtonStore(Aggregate):
+    """What stands behind buttons. Those of a turn come with its commit. Raises `StoreUnavailable`."""
+
+    @write
+    def offer(self, connection: Connection, reply: Reply, buttons: Sequence[Button]) -> bool:
+        """Commit a reply that belongs to no turn with what stands behind its buttons. False: it was committed before,
+        with the buttons that it had then."""
+        is_new = put_one(connection, reply)
+        if is_new:
+            put_buttons(connection, buttons, now_ms=reply.created_at_ms)
+        return is_new
+
+    @read
+    def find(self, connection: Connection, token: str) -> Button | None:
+        """Find the button of a token; None for one that nobody was given, or long ago."""
+        row = connection.execute(_BUTTON, {"t": token}).one_or_none()
+        return None if row is None else _to_button(row)
+
+    @write
+    def redeem(self, connection: Connection, token: str, *, press_id: str, now_ms: int) -> Redeemed:
+        """Use up a button and its group: one press of them all counts, and counts again when it comes again."""
+        # The rows of a group are locked in one order, so that two presses of two buttons cannot both count.
+        group = connection.execute(_GROUP, {"t": token}).all()
+        pressed = next((row for row in group if row.token == token), None)
+        if pressed is None:
+            return Redeemed(Standing.GONE)
+        reply_ids = tuple(dict.fromkeys(row.reply_id for row in group))
+        if pressed.pressed_by == press_id:
+            return Redeemed(Standing.TAKEN, reply_ids)
+        if pressed.pressed_by != _NOBODY:
+            return Redeemed(Standing.USED, reply_ids)
+        if pressed.expires_at_ms <= now_ms:
+            return Redeemed(Standing.EXPIRED, reply_ids)
+        connection.execute(_USE, {"g": pressed.group_id, "p": press_id})
+        return Redeemed(Standing.TAKEN, reply_ids)
+
+    @write
+    def give_back(self, connection: Connection, token: str, *, press_id: str) -> None:
+        """Give the group back, to be pressed again: nothing came of that press."""
+        connection.execute(_GIVE_BACK, {"t": token, "p": press_id})
+
+
+class OutboxStore(Aggregate):
+    """Committed replies, and how their delivery ended. Raises `StoreUnavailable`."""
+
+    @write_unsynced  # else it is taken again, which is cut by id
+    def take_stale(self, connection: Connection, *, after_ms: int, limit: int) -> Sequence[Reply]:
+        """Take replies without a receipt that were committed `after_ms` ago, for the relay to publish again. Each is
+        given to one caller, and again only after it has waited for as long again as it had before."""
+        now_ms = self.clock.now_ms()
+        page = {"now_ms": now_ms, "after_ms": after_ms, "page_limit": max(limit, 0)}
+        rows = connection.execute(_TAKE_STALE, page).all()
+        return [to_reply(row) for row in sorted(rows, key=lambda row: (row.created_at_ms, row.turn_id, row.position))]
+
+    @write
+    def record_receipts(self, connection: Connection, receipts: Sequence[Receipt]) -> None:
+        """Write down how deliveries ended."""
+        now_ms = self.clock.now_ms()
+        ordered = sorted(receipts, key=lambda receipt: receipt.record.reply_id)
+        rows = [from_receipt(receipt, now_ms=now_ms) for receipt in ordered]
+        if rows:
+            connection.execute(_put_receipt(connection), rows)
+        for state in sorted({row["state"] for row in rows}):
+            ended = {
+                "replies": [row["reply_id"] for row in rows if row["state"] == state],
+                "end": state,
+                "now_ms": now_ms,
+            }
+            with_files = [row.id for row in connection.execute(_END, ended) if row.files]
+            if with_files:
+                _forget_files(connection, with_files)
+
+    @read
+    def recent(self, connection: Connection, key: SessionKey | None, *, limit: int) -> Sequence[Whereabouts]:
+        """Tell how far the newest replies of a key came (None: of all keys), newest first."""
+        page = {"page_limit": max(limit, 0)}
+        rows = (
+            connection.execute(_RECENT, page)
+            if key is None
+            else connection.execute(_RECENT_OF_KEY, page | {"k": str(key)})
+        )
+        return [to_whereabouts(row) for row in rows]
+
+    @read
+    def last_address(self, connection: Connection, key: SessionKey) -> ReplyAddress | None:
+        """Tell where the newest reply to this key went; None before there was any."""
+        found = connection.execute(_LAST_ADDRESS, {"k": str(key)}).scalar_one_or_none()
+        return None if found is None else address_from_text(found)
+
+    @read
+    def committed(self, connection: Connection, reply_id: str) -> Reply | None:
+        """Return a reply as it was committed."""
+        row = connection.execute(_COMMITTED, {"reply": reply_id}).one_or_none()
+        return None if row is None else to_reply(row)
+
+    put = writing(put_replies)
+
+    @read
+    def file_content(self, connection: Connection, key: SessionKey, reply_id: str, position: int) -> bytes | None:
+        """Return the bytes of a file of a reply of this key; None once its delivery has ended."""
+        wanted = {"reply": reply_id, "place": position, "k": str(key)}
+        return connection.execute(_FILE_CONTENT, wanted).scalar_one_or_none()

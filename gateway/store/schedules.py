@@ -1,22 +1,31 @@
 """Schedules: counted per owner, claimed for a firing by one worker, moved on once per due time.
 
-What an owner asks names the owner in every statement. A firing is guarded by the due time itself: whoever moves a
-schedule away from it has fired it, and everybody else changes nothing.
+What an owner asks names the owner in every statement. A firing is guarded by the due time itself: the worker that moves
+a schedule away from it has fired it, and the others change nothing.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, bindparam, func, select, update
+from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
 
+from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.schedules import Schedule, ScheduleState
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.engine import Database
-from gateway.store.rows import from_schedule, to_schedule
+from gateway.contracts.messages import CleanText
+from gateway.contracts.schedules import Schedule, ScheduleKind, ScheduleState
+from gateway.store.engine import (
+    Aggregate,
+    InsertInto,
+    Values,
+    per_dialect,
+    read,
+    to_json,
+    write,
+    write_unsynced,
+)
 from gateway.store.tables import calendars, schedules
 
 _ACTIVE: Final = schedules.c.state == ScheduleState.ACTIVE.value
@@ -90,104 +99,125 @@ _COUNT_UP: Final = (
 )
 
 
-def _add(connection: Connection, schedule: Schedule, *, active_max: int) -> Schedule | None:
-    owner = {"of_owner": str(schedule.owner)}
-    calendar = {"owner": str(schedule.owner), "zone": "", "last_number": 0}
-    last_number = connection.execute(_lock_calendar(connection), calendar).scalar_one()
-    known = connection.execute(_BY_ID, owner | {"s": schedule.id}).one_or_none()
-    if known is not None:
-        return to_schedule(known)
-    if connection.execute(_COUNT, owner).scalar_one() >= active_max:
-        return None
-    connection.execute(_COUNT_UP, owner | {"given_out": last_number + 1})
-    return to_schedule(connection.execute(_ADD, from_schedule(schedule, number=last_number + 1)).one())
+def from_schedule(schedule: Schedule, *, number: int) -> Values:
+    """Make a new row of `schedules`."""
+    return {
+        "id": schedule.id,
+        "owner": str(schedule.owner),
+        "number": number,
+        "key": str(schedule.key),
+        "address": address_to_text(schedule.address),
+        "author_id": schedule.author_id,
+        "author_name": schedule.author_name,
+        "is_private": schedule.is_private,
+        "place": to_json(schedule.place),
+        "kind": schedule.kind.value,
+        "text": schedule.text,
+        "recurrence": schedule.recurrence,
+        "zone": schedule.zone,
+        "state": schedule.state.value,
+        "next_due_ms": schedule.next_due_ms,
+        "held_until_ms": 0,
+        "firings": 0,
+        "fired_at_ms": 0,
+        "created_at_ms": schedule.created_at_ms,
+    }
 
 
-def _active(connection: Connection, owner: SessionKey) -> list[Schedule]:
-    return [to_schedule(row) for row in connection.execute(_LIST, {"of_owner": str(owner)})]
-
-
-def _cancel(connection: Connection, owner: SessionKey, number: int) -> Schedule | None:
-    row = connection.execute(_CANCEL, {"of_owner": str(owner), "n": number}).one_or_none()
-    return None if row is None else to_schedule(row)
-
-
-def _zone(connection: Connection, owner: SessionKey) -> str | None:
-    return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or None
-
-
-def _put_zone(connection: Connection, owner: SessionKey, zone: str) -> None:
-    connection.execute(_set_zone(connection), {"owner": str(owner), "zone": zone, "last_number": 0})
-
-
-def _next_due(connection: Connection) -> int | None:
-    return connection.execute(_NEXT_DUE).scalar_one_or_none()
-
-
-def _claim(connection: Connection, *, now_ms: int, until_ms: int, limit: int) -> list[Schedule]:
-    page = {"now_ms": now_ms, "until_ms": until_ms, "page_limit": max(limit, 0)}
-    found = [to_schedule(row) for row in connection.execute(_CLAIM, page)]
-    return sorted(found, key=lambda schedule: (schedule.next_due_ms, schedule.id))
-
-
-def _move(connection: Connection, schedule: Schedule, *, next_due_ms: int | None, now_ms: int) -> bool:
-    state = ScheduleState.DONE if next_due_ms is None else ScheduleState.ACTIVE
-    moved = connection.execute(
-        _MOVE,
-        {
-            "s": schedule.id,
-            "due_ms": schedule.next_due_ms,
-            "then_ms": schedule.next_due_ms if next_due_ms is None else next_due_ms,
-            "then_state": state.value,
-            "now_ms": now_ms,
-        },
+def to_schedule(row: Row[Any]) -> Schedule:
+    """Read a row of `schedules`."""
+    return Schedule(
+        id=row.id,
+        key=SessionKey.parse(row.key),
+        address=address_from_text(row.address),
+        author_id=row.author_id,
+        author_name=CleanText(row.author_name),
+        is_private=row.is_private,
+        kind=ScheduleKind(row.kind),
+        text=CleanText(row.text),
+        recurrence=row.recurrence,
+        zone=row.zone,
+        next_due_ms=row.next_due_ms,
+        created_at_ms=row.created_at_ms,
+        number=row.number,
+        state=ScheduleState(row.state),
+        place=tuple(json.loads(row.place)),
     )
-    return moved.rowcount == 1
 
 
-def _put_off(connection: Connection, schedule: Schedule, *, until_ms: int) -> None:
-    connection.execute(_PUT_OFF, {"s": schedule.id, "due_ms": schedule.next_due_ms, "until_ms": until_ms})
+class ScheduleStore(Aggregate):
+    """Every schedule, and each owner's time zone. Raises `StoreUnavailable`.
 
+    Owners see and change their own only. A firing is claimed by one worker; whether it happened is decided by
+    `move`: of all who believe that they fired the same due time, one moves the schedule on.
+    """
 
-class SqlSchedules:
-    """`gateway.contracts.ports.ScheduleBook`: each method is one transaction."""
+    @write
+    def add(self, connection: Connection, schedule: Schedule, *, active_max: int) -> Schedule | None:
+        """Store it under the owner's next number. One with a known id is returned as it was stored, so that a turn
+        may run again; None when the owner has `active_max` active ones."""
+        owner = {"of_owner": str(schedule.owner)}
+        calendar = {"owner": str(schedule.owner), "zone": "", "last_number": 0}
+        last_number = connection.execute(_lock_calendar(connection), calendar).scalar_one()
+        known = connection.execute(_BY_ID, owner | {"s": schedule.id}).one_or_none()
+        if known is not None:
+            return to_schedule(known)
+        if connection.execute(_COUNT, owner).scalar_one() >= active_max:
+            return None
+        connection.execute(_COUNT_UP, owner | {"given_out": last_number + 1})
+        return to_schedule(connection.execute(_ADD, from_schedule(schedule, number=last_number + 1)).one())
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    @read
+    def active(self, connection: Connection, owner: SessionKey) -> Sequence[Schedule]:
+        """Return what is still to come for this owner, by number."""
+        return [to_schedule(row) for row in connection.execute(_LIST, {"of_owner": str(owner)})]
 
-    async def add(self, schedule: Schedule, *, active_max: int) -> Schedule | None:
-        """Store it under the owner's next number; None when the owner has enough."""
-        return await self._database.write(partial(_add, schedule=schedule, active_max=active_max))
-
-    async def active(self, owner: SessionKey) -> Sequence[Schedule]:
-        """What is still to come for this owner, by number."""
-        return await self._database.read(partial(_active, owner=owner))
-
-    async def cancel(self, owner: SessionKey, number: int) -> Schedule | None:
+    @write
+    def cancel(self, connection: Connection, owner: SessionKey, number: int) -> Schedule | None:
         """End one for good; None when the owner has no active one of that number."""
-        return await self._database.write(partial(_cancel, owner=owner, number=number))
+        row = connection.execute(_CANCEL, {"of_owner": str(owner), "n": number}).one_or_none()
+        return None if row is None else to_schedule(row)
 
-    async def zone(self, owner: SessionKey) -> str | None:
-        """The name of the owner's time zone, None if it was never said."""
-        return await self._database.read(partial(_zone, owner=owner))
+    @read
+    def zone(self, connection: Connection, owner: SessionKey) -> str | None:
+        """Return the name of the owner's time zone, None if it was never said."""
+        return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or None
 
-    async def set_zone(self, owner: SessionKey, zone: str) -> None:
-        """The newest word counts."""
-        await self._database.write(partial(_put_zone, owner=owner, zone=zone))
+    @write
+    def set_zone(self, connection: Connection, owner: SessionKey, zone: str) -> None:
+        """Set the owner's time zone."""
+        connection.execute(_set_zone(connection), {"owner": str(owner), "zone": zone, "last_number": 0})
 
-    async def next_due_ms(self) -> int | None:
-        """The earliest due time that nobody has claimed."""
-        return await self._database.read(_next_due)
+    @read
+    def next_due_ms(self, connection: Connection) -> int | None:
+        """Return the earliest due time that nobody has claimed and that is not put off; None when nothing waits."""
+        return connection.execute(_NEXT_DUE).scalar_one_or_none()
 
-    async def claim_due(self, *, now_ms: int, until_ms: int, limit: int) -> Sequence[Schedule]:
-        """What is due and claimed by nobody, oldest first; the caller's until `until_ms`."""
-        work = partial(_claim, now_ms=now_ms, until_ms=until_ms, limit=limit)
-        return await self._database.write(work, durable=False)  # else it is claimed again, which is cut by id
+    @write_unsynced  # else it is claimed again, which is cut by id
+    def claim_due(self, connection: Connection, *, now_ms: int, until_ms: int, limit: int) -> Sequence[Schedule]:
+        """Claim what is due and claimed by nobody, oldest first; it is the caller's until `until_ms`."""
+        page = {"now_ms": now_ms, "until_ms": until_ms, "page_limit": max(limit, 0)}
+        found = [to_schedule(row) for row in connection.execute(_CLAIM, page)]
+        return sorted(found, key=lambda schedule: (schedule.next_due_ms, schedule.id))
 
-    async def move(self, schedule: Schedule, *, next_due_ms: int | None, now_ms: int) -> bool:
-        """The firing of `schedule.next_due_ms` is on record. False: it was before, or the owner cancelled it."""
-        return await self._database.write(partial(_move, schedule=schedule, next_due_ms=next_due_ms, now_ms=now_ms))
+    @write
+    def move(self, connection: Connection, schedule: Schedule, *, next_due_ms: int | None, now_ms: int) -> bool:
+        """Record the firing of `schedule.next_due_ms`: the schedule waits for the next one, or is done (None). False:
+        somebody else has moved it, or its owner has cancelled it."""
+        state = ScheduleState.DONE if next_due_ms is None else ScheduleState.ACTIVE
+        moved = connection.execute(
+            _MOVE,
+            {
+                "s": schedule.id,
+                "due_ms": schedule.next_due_ms,
+                "then_ms": schedule.next_due_ms if next_due_ms is None else next_due_ms,
+                "then_state": state.value,
+                "now_ms": now_ms,
+            },
+        )
+        return moved.rowcount == 1
 
-    async def put_off(self, schedule: Schedule, *, until_ms: int) -> None:
-        """The same firing is due again at `until_ms`."""
-        await self._database.write(partial(_put_off, schedule=schedule, until_ms=until_ms), durable=False)
+    @write_unsynced
+    def put_off(self, connection: Connection, schedule: Schedule, *, until_ms: int) -> None:
+        """Put off a firing that nobody could take: the same one is due again at `until_ms`."""
+        connection.execute(_PUT_OFF, {"s": schedule.id, "due_ms": schedule.next_due_ms, "until_ms": until_ms})

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, and_, bindparam, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Executable,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from gateway.contracts.entries import (
     UNTITLED,
     Effect,
+    EntryKind,
     OpenSession,
     ResumeSession,
     Session,
@@ -23,12 +36,13 @@ from gateway.contracts.entries import (
 )
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
-from gateway.store import boundaries
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import Values, from_usage, to_session
-from gateway.store.tables import lanes, sessions, usage
-from gateway.store.undoing import undo
+from gateway.contracts.messages import (
+    CleanText,
+)
+from gateway.contracts.ports import Clock
+from gateway.store import passages
+from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, reading, write
+from gateway.store.tables import entries, lanes, sessions, usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +59,13 @@ class Growth:
 
 
 def spent(calls: Sequence[Usage]) -> tuple[int, float]:
-    """Tokens and dollars of some model calls."""
+    """Return tokens and dollars of some model calls."""
     return sum(call.prompt_tokens + call.completion_tokens for call in calls), sum(call.cost_usd for call in calls)
 
 
 # --- reading
-
-
 def with_lane() -> Select[Any]:
-    """Sessions, each with the `current_id` and the `language` of its lane."""
+    """Select sessions, each with the `current_id` and the `language` of its lane."""
     return select(sessions, lanes.c.session_id.label("current_id"), lanes.c.language).join_from(sessions, lanes)
 
 
@@ -63,15 +75,6 @@ _CURRENT: Final = (
     .join(lanes, lanes.c.session_id == sessions.c.id)
     .where(lanes.c.key == bindparam("k"))
 )
-
-
-@dataclass(frozen=True, slots=True)
-class WantedSessions:
-    """Which sessions are wanted: None of a field, whatever it is. `channel` is a platform, or `subagent:<type>`."""
-
-    key: SessionKey | None = None
-    parent_session_id: str | None = None
-    channel: str | None = None
 
 
 _IS_CONVERSATION: Final = sessions.c.number.is_not(None)
@@ -86,44 +89,15 @@ _OF_KEY: Final = sessions.c.key == bindparam("k")
 _NUMBERED: Final = with_lane().where(sessions.c.key == bindparam("k"), sessions.c.number == bindparam("n"))
 
 
-def by_id(connection: Connection, session_id: str) -> Session | None:
-    """The session of that id."""
-    row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
-    return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
-
-
-def current(connection: Connection, key: SessionKey) -> Session | None:
-    """The session that the next message of `key` will join."""
+def current_session(connection: Connection, key: SessionKey) -> Session | None:
+    """Return the session that the next message of `key` will join."""
     row = connection.execute(_CURRENT, {"k": str(key)}).one_or_none()
     return None if row is None else to_session(row, current_id=row.id, language=row.language)
 
 
-def numbered(connection: Connection, key: SessionKey, number: int) -> Session | None:
-    """The session that a key calls by that number."""
-    row = connection.execute(_NUMBERED, {"k": str(key), "n": number}).one_or_none()
-    return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
-
-
-def page(
-    connection: Connection, wanted: WantedSessions, *, limit: int, offset: int, with_sub_agents: bool
-) -> list[Session]:
-    """Newest first: ordered by what never changes, so that pages do not shift while people talk."""
-    parameters: dict[str, Any] = {"page_limit": max(limit, 0), "page_offset": max(offset, 0)}
-    statement = _EVERY if with_sub_agents else _PAGE
-    if wanted.key is not None:
-        statement, parameters = statement.where(_OF_KEY), {**parameters, "k": str(wanted.key)}
-    if wanted.parent_session_id is not None:
-        statement = statement.where(sessions.c.parent_session_id == wanted.parent_session_id)
-    if wanted.channel is not None:
-        statement = statement.where(_is_of_channel(wanted.channel))
-    return [
-        to_session(row, current_id=row.current_id, language=row.language)
-        for row in connection.execute(statement, parameters)
-    ]
-
-
 def _is_of_channel(channel: str) -> ColumnElement[bool]:
-    """A person's conversation has the platform of its key, of which there may be several workspaces."""
+    """Match sessions of a channel. A person's conversation has the platform of its key, of which there may be several
+    workspaces."""
     own = or_(
         sessions.c.key.startswith(f"{channel}:", autoescape=True),
         sessions.c.key.startswith(f"{channel}.", autoescape=True),
@@ -132,8 +106,6 @@ def _is_of_channel(channel: str) -> ColumnElement[bool]:
 
 
 # --- opening
-
-
 @per_dialect
 def _touch_lane(insert: InsertInto) -> Executable:
     """Lock the lane of a key, making it first if it is new."""
@@ -152,7 +124,6 @@ CLOSE: Final = (
     .values(status=SessionStatus.CLOSED.value, updated_at_ms=bindparam("now_ms"))
 )
 """Ends a session."""
-
 
 _NEW: Final[Values] = {
     "channel": "",
@@ -197,7 +168,6 @@ def lock_current(connection: Connection, key: SessionKey, *, new_id: str, now_ms
 
 
 # --- changing
-
 _RETITLE: Final = (
     update(sessions)
     .where(sessions.c.id == bindparam("s"))
@@ -263,16 +233,15 @@ _RECORD_USAGE: Final = usage.insert()
 
 
 def apply(
-    connection: Connection, key: SessionKey, session_id: str, effects: Sequence[tuple[Effect, str]], *, now_ms: int
+    connection: Connection, key: SessionKey, session_id: str, effects: Sequence[Effect], clock: Clock, *, now_ms: int
 ) -> None:
-    """Apply effects, each with an id for the session it may open, to a locked lane whose current session
-    is `session_id`."""
-    for effect, new_id in effects:
+    """Apply effects to a locked lane whose current session is `session_id`."""
+    for effect in effects:
         match effect:
             case OpenSession():
                 _leave(connection, key, session_id, now_ms=now_ms)
-                open_next(connection, key, new_id=new_id, now_ms=now_ms)
-                session_id = new_id
+                session_id = clock.new_id()
+                open_next(connection, key, new_id=session_id, now_ms=now_ms)
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
             case Undo(from_seq):
@@ -286,12 +255,12 @@ def apply(
 
 
 def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
-    boundaries.mark_end(connection, key, session_id, now_ms=now_ms)
+    passages.mark_end(connection, key, session_id, now_ms=now_ms)
     connection.execute(CLOSE, {"s": session_id, "now_ms": now_ms})
 
 
 def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:
-    """The session that the lane points to now. Raises `StoreError` if the key has no session of that number."""
+    """Point the lane to another session; its id. Raises `StoreError` if the key has no session of that number."""
     _leave(connection, key, session_id, now_ms=now_ms)
     reopened: str | None = connection.execute(
         _REOPEN, {"k": str(key), "n": number, "now_ms": now_ms}
@@ -300,18 +269,6 @@ def _resume(connection: Connection, key: SessionKey, session_id: str, number: in
         raise StoreError(f"{key} has no session {number}")
     connection.execute(_POINT_LANE, {"k": str(key), "s": reopened})
     return reopened
-
-
-def apply_now(
-    connection: Connection, key: SessionKey, effects: Sequence[Effect], *, now_ms: int, new_ids: Sequence[str]
-) -> Session:
-    """`Store.apply` in one transaction; `new_ids` has one id more than there are effects."""
-    first_id, *rest = new_ids
-    session_id = lock_current(connection, key, new_id=first_id, now_ms=now_ms)
-    apply(connection, key, session_id, list(zip(effects, rest, strict=True)), now_ms=now_ms)
-    session = current(connection, key)
-    assert session is not None
-    return session
 
 
 def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growth, *, now_ms: int) -> Row[Any]:
@@ -336,35 +293,168 @@ def grow(connection: Connection, key: SessionKey, session_id: str, growth: Growt
     return row
 
 
-def charge(connection: Connection, calls: Sequence[Usage], session_id: str, *, now_ms: int) -> None:
-    """Record model calls made outside of a turn's commit and add them to the session."""
-    if not calls:
-        return
-    tokens, cost_usd = spent(calls)
-    charged = connection.execute(CHARGE, {"s": session_id, "more_tokens": tokens, "more_usd": cost_usd})
-    if charged.rowcount != 1:
-        raise StoreError(f"there is no session {session_id}")
-    write_usage(connection, calls, session_id=session_id, turn_id="", now_ms=now_ms)
-
-
 def write_usage(connection: Connection, calls: Sequence[Usage], *, session_id: str, turn_id: str, now_ms: int) -> None:
-    """The rows alone; their sum is the caller's."""
+    """Write the rows alone; their sum is the caller's."""
     rows = [from_usage(call, session_id=session_id, turn_id=turn_id, now_ms=now_ms) for call in calls]
     if rows:
         connection.execute(_RECORD_USAGE, rows)
 
 
-def claim_title(connection: Connection, session_id: str, *, tries_max: int, held_ms: int, now_ms: int) -> bool:
-    """Count one try of the titler, if there is anything left to try and nobody is at it."""
-    claim = {"s": session_id, "tries_max": tries_max, "now_ms": now_ms, "until_ms": now_ms + held_ms}
-    return connection.execute(_COUNT_TRY, claim).rowcount == 1
-
-
-def release_title(connection: Connection, session_id: str) -> None:
-    """Nobody is at it any more."""
-    connection.execute(_RELEASE_TITLE, {"s": session_id})
-
-
 def retitle_untitled(connection: Connection, session_id: str, title: CleanText) -> bool:
     """Set the title unless somebody was faster."""
     return connection.execute(_RETITLE_UNTITLED, {"s": session_id, "new_title": title}).rowcount == 1
+
+
+_IN_FORCE: Final = (entries.c.session_id == bindparam("s"), ~entries.c.is_undone)
+_FROM: Final = (*_IN_FORCE, entries.c.seq >= bindparam("from_seq"))
+_COUNT: Final = select(func.count()).where(*_FROM, entries.c.kind == EntryKind.MESSAGE.value)
+_UNDO: Final = update(entries).where(*_FROM).values(is_undone=True)
+_FORGET_SIZE: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(message_count=sessions.c.message_count - bindparam("fewer"), prompt_tokens=0, prompt_seq=0)
+)
+"""What the provider counted held what is now undone. Tokens and money stay: they were spent."""
+
+
+def undo(connection: Connection, session_id: str, *, from_seq: int) -> None:
+    """Take everything from `from_seq` on out of view."""
+    scope = {"s": session_id, "from_seq": from_seq}
+    fewer = connection.execute(_COUNT, scope).scalar_one()
+    if connection.execute(_UNDO, scope).rowcount:
+        connection.execute(_FORGET_SIZE, {"s": session_id, "fewer": fewer})
+
+
+_UNCOUNT: Final = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("s"))
+    .values(message_count=sessions.c.message_count - bindparam("fewer"))
+)
+
+
+def count_fewer(connection: Connection, fewer: Mapping[str, int]) -> None:
+    """Count so many messages less in these sessions."""
+    if fewer:
+        connection.execute(_UNCOUNT, [{"s": session_id, "fewer": fewer[session_id]} for session_id in sorted(fewer)])
+
+
+def to_session(row: Row[Any], *, current_id: str | None, language: str) -> Session:
+    """Read a row of `sessions`; `current_id` is what its lane points to, `language` what its lane knows."""
+    return Session(
+        id=row.id,
+        key=SessionKey.parse(row.key),
+        number=row.number or 0,
+        title=CleanText(row.title),
+        status=SessionStatus(row.status),
+        parent_session_id=row.parent_session_id,
+        created_at_ms=row.created_at_ms,
+        updated_at_ms=row.updated_at_ms,
+        message_count=row.message_count,
+        tokens=row.tokens,
+        cost_usd=float(row.cost_usd),
+        is_current=row.id == current_id,
+        title_tries=row.title_tries,
+        model=row.model,
+        profile=row.profile,
+        prompt_tokens=row.prompt_tokens,
+        prompt_seq=row.prompt_seq,
+        channel=row.channel,
+        language=language,
+    )
+
+
+def from_usage(usage: Usage, *, session_id: str, turn_id: str, now_ms: int) -> Values:
+    """Make a row of `usage`; the turn and the time stand in for those the value does not name."""
+    return {
+        "session_id": session_id,
+        "key": str(usage.key),
+        "owner": str(usage.key.owner),
+        "purpose": usage.purpose.value,
+        "model": usage.model,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cost_usd": usage.cost_usd,
+        "turn_id": usage.turn_id or turn_id,
+        "created_at_ms": usage.created_at_ms or now_ms,
+    }
+
+
+class SessionStore(Aggregate):
+    """The sessions of every lane. Raises `StoreUnavailable`."""
+
+    @write
+    def charge(self, connection: Connection, usage: Sequence[Usage], *, session_id: str) -> None:
+        """Charge model calls made outside of a turn's commit (titles, compactions)."""
+        now_ms = self.clock.now_ms()
+        if not usage:
+            return
+        tokens, cost_usd = spent(usage)
+        charged = connection.execute(CHARGE, {"s": session_id, "more_tokens": tokens, "more_usd": cost_usd})
+        if charged.rowcount != 1:
+            raise StoreError(f"there is no session {session_id}")
+        write_usage(connection, usage, session_id=session_id, turn_id="", now_ms=now_ms)
+
+    @write
+    def claim_title(
+        self, connection: Connection, session_id: str, *, tries_max: int, held_ms: int, now_ms: int
+    ) -> bool:
+        """Count one try if the title is still the sentinel and tries are left. Until it is released, but for
+        `held_ms` at most, nobody else gets the claim: two workers never pay for the same title."""
+        claim = {"s": session_id, "tries_max": tries_max, "now_ms": now_ms, "until_ms": now_ms + held_ms}
+        return connection.execute(_COUNT_TRY, claim).rowcount == 1
+
+    @write
+    def release_title(self, connection: Connection, session_id: str) -> None:
+        """Release the claim: the try is over, with a title or without."""
+        connection.execute(_RELEASE_TITLE, {"s": session_id})
+
+    @write
+    def apply(self, connection: Connection, key: SessionKey, effects: Sequence[Effect], *, now_ms: int) -> Session:
+        """Apply effects outside of a turn; the current session afterwards, opened if there was none."""
+        session_id = lock_current(connection, key, new_id=self.clock.new_id(), now_ms=now_ms)
+        apply(connection, key, session_id, effects, self.clock, now_ms=now_ms)
+        session = current_session(connection, key)
+        assert session is not None
+        return session
+
+    current = reading(current_session)
+
+    @read
+    def by_id(self, connection: Connection, session_id: str) -> Session | None:
+        """Return the session of that id."""
+        row = connection.execute(_BY_ID, {"id": session_id}).one_or_none()
+        return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
+
+    @read
+    def numbered(self, connection: Connection, key: SessionKey, number: int) -> Session | None:
+        """Return the session that `key` calls by that number; never one of another key."""
+        row = connection.execute(_NUMBERED, {"k": str(key), "n": number}).one_or_none()
+        return None if row is None else to_session(row, current_id=row.current_id, language=row.language)
+
+    @read
+    def page(
+        self,
+        connection: Connection,
+        *,
+        key: SessionKey | None = None,
+        parent_session_id: str | None = None,
+        channel: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        with_sub_agents: bool = False,
+    ) -> Sequence[Session]:
+        """List sessions, newest first; of one key or of all, of one parent, of one platform or one type
+        (`subagent:<type>`). People's own conversations, unless sub-agents' are wanted, too."""
+        parameters: dict[str, Any] = {"page_limit": max(limit, 0), "page_offset": max(offset, 0)}
+        statement = _EVERY if with_sub_agents else _PAGE
+        if key is not None:
+            statement, parameters = statement.where(_OF_KEY), {**parameters, "k": str(key)}
+        if parent_session_id is not None:
+            statement = statement.where(sessions.c.parent_session_id == parent_session_id)
+        if channel is not None:
+            statement = statement.where(_is_of_channel(channel))
+        return [
+            to_session(row, current_id=row.current_id, language=row.language)
+            for row in connection.execute(statement, parameters)
+        ]

@@ -1,5 +1,4 @@
-"""Every table and column, once; those of sub-agents are in `subagent_tables`. The migrations build exactly this; a
-test compares the two on both databases.
+"""Every table and column, once. The migrations build exactly this; a test compares the two on both databases.
 
     lanes 1 ── n sessions 1 ── n entries          consumed   which turn answered which inbound message
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
@@ -9,6 +8,8 @@ test compares the two on both databases.
                          1 ── n boundaries, passages: what memory makes of sessions
                                                   reply_files: bytes on their way out
                                                   loans: which tool was given which secret, without it
+                         1 ── 1 sub_tasks         a sub-agent's own session, and its line of the board
+                         1 ── n barriers 1 ── n waits (task ids)
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
@@ -39,11 +40,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "0007"
+SCHEMA_REVISION: Final = "v1"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
-"""Every migration up to ours: anything else was made by a newer Trivet."""
+KNOWN_REVISIONS: Final = frozenset({"v1"})
+"""Every migration up to ours."""
+
+OLD_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
+"""What was made before the schema was counted from v1. Any other revision was made by a newer Trivet."""
 
 VERSION_TABLE: Final = "schema_version"
 """Where Alembic keeps the revision (column `version_num`)."""
@@ -60,7 +64,7 @@ class AnyText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """What is stored for `value`."""
+        """Return what is stored for `value`."""
         if value is None or (value.isascii() and "\x00" not in value):
             return value
         whole = value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -82,7 +86,7 @@ ROW_NUMBER: Final = BigInteger().with_variant(Integer(), "sqlite")
 
 
 def column(name: str, type_: Any, *rest: Any, doc: str, nullable: bool = False, **options: Any) -> Column[Any]:
-    """A column that says what it is for, and holds a value unless it says otherwise."""
+    """Make a column that says what it is for, and holds a value unless it says otherwise."""
     return Column(name, type_, *rest, doc=doc, nullable=nullable, **options)
 
 
@@ -481,3 +485,200 @@ buttons: Final = Table(
     column("pressed_by", Text, doc="the message id of the press that used up its group; empty while nobody has"),
 )
 """One row for each button that says a command."""
+
+links: Final = Table(
+    "links",
+    metadata,
+    column("owner", Text, doc="an end of a person who has several", primary_key=True),
+    column("person", Text, doc="the same for all ends of one person", index=True),
+    column("linked_at_ms", BigInteger, doc="when it was linked"),
+)
+"""An owner who is not in it is a person of his own."""
+
+purses: Final = Table(
+    "purses",
+    metadata,
+    column("owner", Text, doc="an end that was linked or parted on that day", primary_key=True),
+    column("day", Integer, doc="the UTC day, as in `spending`"),
+    column("purse", Text, doc="the same for all whose day is one"),
+    Index("ix_purses_purse_day", "purse", "day"),
+)
+"""Within a day purses only ever grow together: no order of linking and parting makes a cap larger."""
+
+link_codes: Final = Table(
+    "link_codes",
+    metadata,
+    column("owner", Text, doc="to whom it was given; he has one at a time", primary_key=True),
+    column("digest", Text, doc="SHA-256 of the code; the code itself is nowhere", unique=True),
+    column("address", AnyText, doc="where he asked for it, as JSON"),
+    column("language", Text, doc="his language"),
+    column("expires_at_ms", BigInteger, doc="from then on it is worth nothing"),
+    column("name", AnyText, doc="what that account calls itself", server_default=""),
+    column("entered_by", Text, doc="the owner who entered it, and may join; empty: nobody yet"),
+)
+"""Codes that join two accounts."""
+
+link_tries: Final = Table(
+    "link_tries",
+    metadata,
+    column("owner", Text, doc="who entered wrong codes", primary_key=True),
+    column("tries", Integer, doc="how many"),
+    column("until_ms", BigInteger, doc="when they are forgotten"),
+)
+"""Bounds guessing."""
+
+place_rules: Final = Table(
+    "place_rules",
+    metadata,
+    column("place", Text, doc="the key that all who speak there would share", primary_key=True),
+    column("audience", Text, doc="an Audience; null: as the configuration says, as with the others", nullable=True),
+    column("lets_guests", Boolean, doc="strangers may speak there", nullable=True),
+    column("tools", Text, doc="JSON list of the tools that may be used there", nullable=True),
+    column("profile", Text, doc="who the agent is there until somebody chooses", nullable=True),
+    column("roles", Text, doc="JSON list of the platform's roles, of which strangers there need one", nullable=True),
+)
+"""What operators changed about places. The bus holds a projection of it."""
+
+place_approvals: Final = Table(
+    "place_approvals",
+    metadata,
+    column("place", Text, doc="as in `place_rules`; a person's own is named after the person", primary_key=True),
+    column("tool", Text, doc="what is not asked about", primary_key=True),
+    column("role", Text, doc="the least GrantRole for whom that holds", primary_key=True),
+    column("digest", Text, doc="of the one call that was approved; empty: every call", primary_key=True),
+    column("approved_by", Text, doc="the admin who said so"),
+    column("approved_at_ms", BigInteger, doc="when"),
+)
+"""What admins approved for good. The agent reads it whenever it would ask."""
+
+place_realms: Final = Table(
+    "place_realms",
+    metadata,
+    column("place", Text, doc="a chat, as in `place_rules`", primary_key=True),
+    column("realm", Text, doc="the id of the server or workspace it belongs to"),
+)
+"""For what is said there later by nobody: schedules, and sub-agents that report."""
+
+limit_rules: Final = Table(
+    "limit_rules",
+    metadata,
+    column("owner", Text, doc="the user, or the GrantRole of all whom it is for", primary_key=True),
+    column(
+        "tokens", BigInteger, doc="of one UTC day; 0: no limit; null: as configured, as with the others", nullable=True
+    ),
+    column("nano_usd", BigInteger, doc="of one UTC day", nullable=True),
+    column("turns", BigInteger, doc="of one UTC day", nullable=True),
+    column("per_minute", Integer, doc="messages", nullable=True),
+)
+"""What admins changed about limits. The bus holds a projection of it."""
+
+access_revision: Final = Table(
+    "access_revision",
+    metadata,
+    column("id", Integer, doc="always 1", primary_key=True, autoincrement=False),
+    column("revision", BigInteger, doc="counts the changes of what the bus is shown"),
+)
+"""One row: a projection with a lower number is out of date."""
+
+sub_tasks: Final = Table(
+    "sub_tasks",
+    metadata,
+    column("id", Text, doc="a ULID", primary_key=True),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="its own session"),
+    column("parent_session_id", Text, doc="the session it works for"),
+    column("parent_task_id", Text, doc="the task of that session; empty for a conversation"),
+    column("key", Text, doc="the lane; nobody else ever reads it"),
+    column("turn_id", Text, doc="the turn it was asked for in"),
+    column("sub_type", Text, doc="a row of the catalog"),
+    column("label", AnyText, doc="a few words for people"),
+    column("prompt", AnyText, doc="what it was asked"),
+    column("mode", Text, doc="a TaskMode"),
+    column("depth", Integer, doc="how many sub-agents stand between it and the user, itself included"),
+    column("state", Text, doc="a TaskState"),
+    column("reason", AnyText, doc="why it did not complete; else empty"),
+    column("result", AnyText, doc="its answer"),
+    column("confinement", Text, doc="what held its process"),
+    column("worker_id", Text, doc="the process that runs it, or has it queued"),
+    column("alive_until_ms", BigInteger, doc="until then it lives, whatever `task_workers` says"),
+    column("is_cancel_wanted", Boolean, doc="whoever runs it is to end it"),
+    column("wake", AnyText, doc="JSON of a WakeAddress; null where nobody is to be woken", nullable=True),
+    column("wake_id", Text, doc="the wake that was sent to tell of it; empty for none"),
+    column("is_told", Boolean, doc="its session knows how it ended without any wake, or does not want to"),
+    column("created_at_ms", BigInteger, doc="when it was asked for"),
+    column("started_at_ms", BigInteger, doc="when it began to run; 0: not yet"),
+    column("finished_at_ms", BigInteger, doc="when it was over; 0: not yet"),
+    column("updated_at_ms", BigInteger, doc="when something was last written here"),
+    column("tokens_in", BigInteger, doc="of its model calls and of those below it"),
+    column("tokens_out", BigInteger, doc="likewise"),
+    column("cost_usd", Float(53), doc="likewise"),
+    column("doing", Text, doc="JSON of a Doing; null unless it runs", nullable=True),
+    UniqueConstraint("session_id"),
+    Index("ix_sub_tasks_parent_session_id", "parent_session_id"),
+)
+"""The board: all live tasks, those that somebody still has to be told of, and the last that are over."""
+
+barriers: Final = Table(
+    "barriers",
+    metadata,
+    column("id", Text, doc="a ULID; the wake's id", primary_key=True),
+    column("session_id", Text, ForeignKey(sessions.c.id), doc="the session that waits", index=True),
+    column("key", Text, doc="its lane"),
+    column("turn_id", Text, doc="the turn that yielded"),
+    column("mode", Text, doc="a WaitMode"),
+    column("needed", Integer, doc="how many tasks have to be over"),
+    column("is_met", Boolean, doc="enough were over: what its wake says is settled"),
+    column("wake", AnyText, doc="JSON of a WakeAddress"),
+    column("created_at_ms", BigInteger, doc="when the turn yielded"),
+)
+"""What turns that have yielded wait for; gone once their session is woken."""
+
+waits: Final = Table(
+    "waits",
+    metadata,
+    column("barrier_id", Text, ForeignKey(barriers.c.id), doc="the barrier", primary_key=True),
+    column("task_id", Text, doc="a task behind it", primary_key=True, index=True),
+    column("key", Text, doc="the lane of both"),
+)
+"""The tasks behind a barrier; of one that is met, those that its wake tells of."""
+
+task_workers: Final = Table(
+    "task_workers",
+    metadata,
+    column("worker_id", Text, doc="a process that runs sub-agents", primary_key=True),
+    column("alive_until_ms", BigInteger, doc="until then its tasks live"),
+)
+"""One row for each worker, so that staying alive costs one write, however many tasks it has."""
+
+board: Final = Table(
+    "board",
+    metadata,
+    column("id", Integer, doc="always 1", primary_key=True, autoincrement=False),
+    column("revision", BigInteger, doc="counts the changes of `sub_tasks` that can be seen"),
+)
+"""One row: who watches the board asks for this number."""
+
+sub_type_changes: Final = Table(
+    "sub_type_changes",
+    metadata,
+    column("name", Text, doc="a row of the catalog", primary_key=True),
+    column("label", AnyText, doc="null: as in the catalog, as with the others", nullable=True),
+    column("description", AnyText, doc="what it is for", nullable=True),
+    column("tools", Text, doc="JSON list of the tools it may use", nullable=True),
+    column("rounds_max", Integer, doc="rounds of tools", nullable=True),
+    column("prompt", AnyText, doc="its system prompt", nullable=True),
+)
+"""What operators changed about the types of sub-agents."""
+
+audit: Final = Table(
+    "audit",
+    metadata,
+    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
+    column("at_ms", BigInteger, doc="when"),
+    column("actor", Text, doc="who changed something", index=True),
+    column("action", Text, doc="what was done"),
+    column("subject", Text, doc="what it was done to", index=True),
+    column("before", AnyText, doc="how it read before, as JSON"),
+    column("after", AnyText, doc="how it reads since"),
+)
+"""Who changed what, the last lines of each actor (`AUDIT_KEPT`). Nothing here is changed, but for the name of somebody
+who was erased."""

@@ -1,23 +1,44 @@
-"""Entries: appending them, and what the model sees of them."""
+"""Entries: appending them, what the model sees of them, taking them back; and the task list that a prompt shows.
+
+What is undone stays in the transcript, and leaves every view. A turn is what carries its id: the user's messages, those
+that joined it, all that was answered. A summary that was made after the turn began is undone with it; the one before,
+or the whole head, is in view again.
+
+Every statement about task lists names the lane: what was set out to be done in private stands in no group.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, func, select, update
+from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, delete, func, select, true, update
 
 from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import Entry, EntryKind, NewestView, Role, Standing
+from gateway.contracts.entries import (
+    Entry,
+    EntryKind,
+    NewestView,
+    Role,
+    Standing,
+    Todo,
+    TodoState,
+    ToolCall,
+    TurnSaid,
+)
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.messages import (
+    CleanText,
+    Reply,
+)
 from gateway.limits import VIEW_PAGE_ENTRIES
-from gateway.store import boundaries, outbox, task_lists
-from gateway.store.rows import from_entry, to_entry
-from gateway.store.sessions import Growth, grow, retitle_untitled
-from gateway.store.tables import entries, lanes
+from gateway.store import outbox, passages
+from gateway.store.engine import Aggregate, Values, read, reading, to_json, write, write_unsynced
+from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
+from gateway.store.tables import entries, lanes, todos
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
 _OF_SESSION: Final = entries.c.session_id == bindparam("s")
@@ -69,14 +90,9 @@ _GUARD: Final = (
 )
 
 
-def view(connection: Connection, session_id: str) -> list[Entry]:
-    """The newest compaction, then what it leaves in view, in order."""
-    return list(newest_view(connection, session_id, chars_max=_ALL).entries)
-
-
-def newest_view(connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
-    """The newest compaction, then the newest of what it leaves in view, in order: page by page, backwards, until
-    they hold `chars_max` characters."""
+def newest_of_view(connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
+    """Return the newest entries of the view, its newest compaction first: read page by page, backwards, until they hold
+    `chars_max` characters, so that a turn begins in time, however long the history is."""
     summary = [to_entry(row) for row in connection.execute(_SUMMARY, {"s": session_id})]
     scope = {"s": session_id, "from_seq": summary[0].tail_start_seq if summary else 0, "before_seq": _SEQ_MAX}
     newest: list[Entry] = []
@@ -90,35 +106,11 @@ def newest_view(connection: Connection, session_id: str, *, chars_max: int) -> N
     return NewestView((*summary, *reversed(newest)), is_whole)
 
 
-def standing(connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
-    """`Store.standing`."""
-    view = newest_view(connection, session_id, chars_max=chars_max)
-    return Standing(view, tuple(task_lists.task_list(connection, key)))
-
-
-def page(connection: Connection, session_id: str, *, after_seq: int, before_seq: int | None, limit: int) -> list[Entry]:
-    """Everything, in order, from behind `after_seq`; with `before_seq` the newest of what is before that."""
-    scope = {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)}
-    if before_seq is None:
-        return [to_entry(row) for row in connection.execute(_PAGE, scope)]
-    rows = connection.execute(_PAGE_BEFORE, {**scope, "before_seq": before_seq})
-    return [to_entry(row) for row in rows][::-1]
-
-
-def first_said(connection: Connection, session_id: str) -> CleanText | None:
-    """The first words of a person that still stand; a message may be nothing but a picture."""
+def first_words(connection: Connection, session_id: str) -> CleanText | None:
+    """Return the first words of a person in a session that were not taken back; None while there are none. A message
+    may be nothing but a picture."""
     texts = connection.execute(_FIRST_SAID, {"s": session_id}).scalars()
     return next(filter(None, (words_in(CleanText(text)) for text in texts)), None)
-
-
-def title_if_untitled(
-    connection: Connection, session_id: str, title: CleanText, made_of: CleanText, telling: Reply | None
-) -> bool:
-    """Set the title unless somebody was faster. What it was made of may have been changed or taken out meanwhile."""
-    if first_said(connection, session_id) != made_of or not retitle_untitled(connection, session_id, title):
-        return False
-    outbox.put(connection, () if telling is None else (telling,))
-    return True
 
 
 def append(connection: Connection, session_id: str, new: Sequence[Entry]) -> None:
@@ -127,20 +119,201 @@ def append(connection: Connection, session_id: str, new: Sequence[Entry]) -> Non
         connection.execute(_INSERT, [from_entry(entry, session_id=session_id) for entry in new])
 
 
-def append_compaction(
-    connection: Connection, session_id: str, *, fence: int, key: SessionKey, entry: Entry, now_ms: int
-) -> Entry:
-    """Write a summary. Raises `Fenced`."""
-    guard(connection, key, fence)
-    row = grow(connection, key, session_id, Growth(entries=1), now_ms=now_ms)
-    stored = replace(entry, kind=EntryKind.COMPACTION, seq=row.last_seq, created_at_ms=entry.created_at_ms or now_ms)
-    append(connection, session_id, [stored])
-    if stored.tail_start_seq > 1:
-        boundaries.mark(connection, key, session_id, seq=stored.tail_start_seq - 1, now_ms=now_ms)
-    return stored
-
-
 def guard(connection: Connection, key: SessionKey, fence: int) -> None:
     """Lock the lane. Raises `Fenced` unless it is still held under `fence`."""
     if connection.execute(_GUARD, {"k": str(key), "f": fence}).rowcount != 1:
         raise Fenced(f"lane {key} has a newer owner than fence {fence}")
+
+
+_IS_KEPT: Final = and_(entries.c.session_id == bindparam("s"), ~entries.c.is_undone)
+_IS_SAID: Final = and_(entries.c.role == Role.USER.value, entries.c.kind == EntryKind.MESSAGE.value)
+_NEWEST_TURN: Final = (
+    select(entries.c.turn_id).where(_IS_KEPT, _IS_SAID).order_by(entries.c.seq.desc()).limit(1).scalar_subquery()
+)
+_FIRST_SEQ: Final = select(func.min(entries.c.seq)).where(_IS_KEPT, _IS_SAID, entries.c.turn_id == _NEWEST_TURN)
+_SAID: Final = select(entries).where(_IS_KEPT, _IS_SAID, entries.c.seq >= bindparam("from_seq")).order_by(entries.c.seq)
+_ANSWERS: Final = (_IS_KEPT, ~_IS_SAID, entries.c.seq >= bindparam("from_seq"))
+_COUNT: Final = select(func.count()).where(*_ANSWERS, entries.c.kind == EntryKind.MESSAGE.value)
+_UNDO_ANSWERS: Final = update(entries).where(*_ANSWERS).values(is_undone=true())
+_FIRST_WORDS: Final = (
+    select(func.min(entries.c.seq).label("seq"))
+    .where(*_IN_FORCE, entries.c.role == Role.USER.value, entries.c.kind == EntryKind.MESSAGE.value)
+    .group_by(entries.c.turn_id)
+    .order_by(func.min(entries.c.seq).desc())
+    .limit(bindparam("page_limit"))
+    .subquery()
+)
+_NEWEST_TURNS: Final = (
+    select(entries.c.seq, entries.c.text)
+    .join(_FIRST_WORDS, _FIRST_WORDS.c.seq == entries.c.seq)
+    .where(entries.c.session_id == bindparam("s"))
+    .order_by(entries.c.seq.desc())
+)
+
+_TODOS: Final = select(todos).where(todos.c.key == bindparam("k")).order_by(todos.c.position)
+_CLEAR_TODOS: Final = delete(todos).where(todos.c.key == bindparam("k"))
+_PUT_TODOS: Final = todos.insert()
+
+
+def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
+    """Return the task list of a key, in its order."""
+    return [to_todo(row) for row in connection.execute(_TODOS, {"k": str(key)})]
+
+
+_ROLES: Final = {role.value: role for role in Role}
+_KINDS: Final = {kind.value: kind for kind in EntryKind}
+
+
+def from_entry(entry: Entry, *, session_id: str) -> Values:
+    """Make a row of `entries`."""
+    calls = [[call.id, call.name, call.arguments] for call in entry.tool_calls]
+    return {
+        "session_id": session_id,
+        "seq": entry.seq,
+        "role": entry.role.value,
+        "kind": entry.kind.value,
+        "text": entry.text,
+        "tool_calls": to_json(calls) if calls else None,
+        "tool_call_id": entry.tool_call_id,
+        "is_error": entry.is_error,
+        "tail_start_seq": entry.tail_start_seq,
+        "message_id": entry.message_id or None,
+        "turn_id": entry.turn_id,
+        "created_at_ms": entry.created_at_ms,
+        "is_undone": entry.is_undone,
+        "author": entry.author,
+    }
+
+
+def to_entry(row: Sequence[Any]) -> Entry:
+    """Read back, as the inverse of `from_entry`, of a row with all columns in their order.
+
+    A history has thousands of them: unpacked like this, one takes a third of the time that names would take."""
+    _, seq, role, kind, text, calls, call_id, is_error, tail_start_seq, message_id, turn_id, at_ms, is_undone, by = row
+    return Entry(
+        _ROLES[role],
+        CleanText(text),
+        seq,
+        _KINDS[kind],
+        _to_calls(calls) if calls else (),
+        call_id,
+        is_error,
+        tail_start_seq,
+        message_id or "",
+        turn_id,
+        at_ms,
+        is_undone,
+        by,
+    )
+
+
+def _to_calls(text: str) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(id_, name, CleanText(arguments)) for id_, name, arguments in json.loads(text))
+
+
+def to_todo(row: Row[Any]) -> Todo:
+    """Read a row of `todos`."""
+    return Todo(row.position, CleanText(row.text), TodoState(row.state))
+
+
+class TranscriptStore(Aggregate):
+    """What was said in every session, and the task list of every lane. Raises `StoreUnavailable`."""
+
+    @read
+    def view(self, connection: Connection, session_id: str) -> Sequence[Entry]:
+        """Return the entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
+        return list(newest_of_view(connection, session_id, chars_max=_ALL).entries)
+
+    newest_view = reading(newest_of_view)
+
+    @read
+    def standing(self, connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
+        """Return `newest_view` of a session and the `todos` of its key, in one."""
+        view = newest_of_view(connection, session_id, chars_max=chars_max)
+        return Standing(view, tuple(task_list(connection, key)))
+
+    @read
+    def page(
+        self,
+        connection: Connection,
+        session_id: str,
+        *,
+        after_seq: int = 0,
+        before_seq: int | None = None,
+        limit: int = 1000,
+    ) -> Sequence[Entry]:
+        """Return everything ever said, page by page: what follows `after_seq`, or, with `before_seq`, the newest of
+        what is between the two. Oldest first in either case."""
+        scope = {"s": session_id, "after_seq": after_seq, "page_limit": max(limit, 0)}
+        if before_seq is None:
+            return [to_entry(row) for row in connection.execute(_PAGE, scope)]
+        rows = connection.execute(_PAGE_BEFORE, {**scope, "before_seq": before_seq})
+        return [to_entry(row) for row in rows][::-1]
+
+    @read
+    def newest_turns(self, connection: Connection, session_id: str, *, limit: int) -> Sequence[TurnSaid]:
+        """Return the user-led turns that were not undone, newest first, on both sides of any compaction."""
+        rows = connection.execute(_NEWEST_TURNS, {"s": session_id, "page_limit": max(limit, 0)})
+        return [TurnSaid(row.seq, words_in(CleanText(row.text))) for row in rows]
+
+    @write
+    def append_compaction(
+        self, connection: Connection, session_id: str, *, fence: int, key: SessionKey, entry: Entry
+    ) -> Entry:
+        """Add a summary (guarded by the fence); returns it with its `seq`."""
+        now_ms = self.clock.now_ms()
+        guard(connection, key, fence)
+        row = grow(connection, key, session_id, Growth(entries=1), now_ms=now_ms)
+        stored = replace(
+            entry, kind=EntryKind.COMPACTION, seq=row.last_seq, created_at_ms=entry.created_at_ms or now_ms
+        )
+        append(connection, session_id, [stored])
+        if stored.tail_start_seq > 1:
+            passages.mark(connection, key, session_id, seq=stored.tail_start_seq - 1, now_ms=now_ms)
+        return stored
+
+    @write_unsynced  # the answer that comes instead is; until then the bus has the /retry
+    def retake(self, connection: Connection, session_id: str, *, fence: int, key: SessionKey) -> Sequence[Entry]:
+        """Take, for /retry (guarded by the fence), of the newest thing the user said all that was answered out of view.
+        Returns the user entries, in order; empty if the user has said nothing yet."""
+        guard(connection, key, fence)
+        first_seq = connection.execute(_FIRST_SEQ, {"s": session_id}).scalar_one()
+        if first_seq is None:
+            return []
+        newest = {"s": session_id, "from_seq": first_seq}
+        fewer = connection.execute(_COUNT, newest).scalar_one()
+        connection.execute(_UNDO_ANSWERS, newest)
+        count_fewer(connection, {session_id: fewer})
+        return [to_entry(row) for row in connection.execute(_SAID, newest)]
+
+    first_said = reading(first_words)
+
+    @write
+    def set_title_if_untitled(
+        self,
+        connection: Connection,
+        session_id: str,
+        title: CleanText,
+        *,
+        made_of: CleanText,
+        telling: Reply | None = None,
+    ) -> bool:
+        """Set the title by one conditional UPDATE, so that a user's /title always wins. Nothing happens either if the
+        first words of the session are not `made_of` any more: a secret may have been taken out of them. `telling` is
+        committed with the title, so that whoever is to hear of it does."""
+        if first_words(connection, session_id) != made_of or not retitle_untitled(connection, session_id, title):
+            return False
+        outbox.put_replies(connection, () if telling is None else (telling,))
+        return True
+
+    todos = reading(task_list)
+
+    @write
+    def replace_todos(self, connection: Connection, key: SessionKey, todos: Sequence[Todo]) -> None:
+        """Replace the whole list at once."""
+        connection.execute(_CLEAR_TODOS, {"k": str(key)})
+        rows = [
+            {"key": str(key), "position": task.position, "text": task.text, "state": task.state.value} for task in todos
+        ]
+        if rows:
+            connection.execute(_PUT_TODOS, rows)

@@ -1,34 +1,70 @@
-"""The transactions of a turn: what is known before the model is asked, what joins it, all it leaves behind.
+"""The transactions of a turn: what is known before the model is asked, what joins it, all it leaves behind, how it ends
+without its worker, and how it is traced.
 
-Each locks the lane's row first and compares its fence, so that of two workers which both believe they own
-a lane only the newer one writes.
+Each locks the lane's row first and compares its fence, so that of two workers which both believe they own a lane only
+the newer one writes. A worker that was paused or cut off may come back at any time and commit what it has. Before a
+user is told that a turn has ended (fenced off after a stop, given up after too many tries), it has, under the lane's
+lock.
+
+A message stands in the transcript from the moment a turn begins, so that no crash loses it. Until that turn is
+committed the entry is provisional: its author may change or delete the message, the lane may give it up, another run
+may take other messages along. So to begin, join or give up compares what is there with what the lane still holds, and
+the transcript follows the lane. By the order in which turns begin, everything unanswered was written by the lane's last
+turn that was not committed (`lanes.turn_id`), and stands at the end of that turn's session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Executable,
+    Row,
+    bindparam,
+    delete,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    union,
+    union_all,
+    update,
+)
 
-from gateway.contracts.entries import Committed, Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
+from gateway.contracts.alongside import told
+from gateway.contracts.entries import (
+    Committed,
+    Entry,
+    EntryKind,
+    Role,
+    Session,
+    TurnCommit,
+    TurnStart,
+    TurnState,
+)
 from gateway.contracts.errors import Fenced, StoreError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.store import boundaries, buttons, files, outbox, sessions, transcript, unanswered, wakes
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import Values, to_session
-from gateway.store.sessions import Growth
-from gateway.store.tables import consumed, entries, lanes, turns
+from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, retry_id_of
+from gateway.contracts.messages import CleanText, InboundMessage, MessageTrace, Reply, TurnTrace
+from gateway.contracts.subagents import is_wake, is_wake_id
+from gateway.store import board, outbox, passages, sessions, transcript
+from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, write_unsynced
+from gateway.store.sessions import Growth, count_fewer, to_session
+from gateway.store.tables import AnyText, consumed, entries, lanes, turns
+from gateway.store.tables import outbox as replies
 from gateway.words import language_of
 
 WORKER_LOST: Final = "worker_lost"
 """The error reference of a turn whose worker died and whose messages another turn answered."""
 
+
 # --- begin
-
-
 @per_dialect
 def _take_lane(insert: InsertInto) -> Executable:
     """Lock the lane under a fence that is not older than the one it has. An equal one is the same claim,
@@ -48,7 +84,7 @@ def _take_lane(insert: InsertInto) -> Executable:
 
 @per_dialect
 def _open_turn(insert: InsertInto) -> Executable:
-    """A turn that is begun again keeps its row; one that was committed stays as it is."""
+    """Open a turn. One that is begun again keeps its row; one that was committed stays as it is."""
     statement = insert(turns)
     return statement.on_conflict_do_update(
         index_elements=[turns.c.id],
@@ -70,44 +106,8 @@ LOSE_TURN: Final = (
 """Ends a turn that nobody will commit any more."""
 
 
-def begin(
-    connection: Connection,
-    *,
-    turn_id: str,
-    key: SessionKey,
-    fence: int,
-    messages: Sequence[InboundMessage],
-    now_ms: int,
-    new_session_id: str,
-    is_said: bool,
-) -> TurnStart:
-    """`Store.begin_turn` in one transaction."""
-    lane = _take(connection, turn_id, key, fence, _language(messages), now_ms=now_ms)
-    session_id: str | None = lane.session_id
-    if session_id is None:
-        sessions.open_next(connection, key, new_id=new_session_id, now_ms=now_ms)
-        session_id = new_session_id
-    by_id = {message.id: message for message in messages}
-    answered, homes = unanswered.known(connection, list(by_id))
-    fresh = [message for message in by_id.values() if message.id not in answered]
-    said = unanswered.user_entries(fresh if is_said else (), turn_id=turn_id, now_ms=now_ms)
-    left = unanswered.left_by(connection, lane.lost_turn_id)
-    joining = unanswered.reconcile(connection, session_id, said, left=left, homes=homes)
-    row, _ = append(connection, key, session_id, joining, now_ms=now_ms)
-    runs: int | None = None
-    if fresh:
-        opening = _turn_row(turn_id, session_id, key, fence, now_ms=now_ms)
-        runs = connection.execute(_open_turn(connection), opening).scalar_one_or_none()
-    return TurnStart(
-        session=to_session(row, current_id=session_id, language=lane.language),
-        fresh_ids=frozenset(message.id for message in fresh),
-        unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
-        is_first=runs == 1,
-    )
-
-
 def _language(messages: Sequence[InboundMessage]) -> str:
-    """What the newest of them shows that shows any; empty for nothing."""
+    """Return what the newest of them shows that shows any; empty for nothing."""
     shown = (language_of(message) for message in reversed(messages))
     return next((language.value for language in shown if language is not None), "")
 
@@ -155,14 +155,7 @@ _BEGAN: Final = (
     .where(lanes.c.key == bindparam("k"), turns.c.state == TurnState.RUNNING.value)
 )
 
-
-def began(connection: Connection, key: SessionKey) -> int | None:
-    """`Store.turn_began`."""
-    return connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
-
-
 # --- join
-
 _HELD: Final = (
     update(lanes)
     .where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"), lanes.c.turn_id == bindparam("t"))
@@ -170,55 +163,21 @@ _HELD: Final = (
     .returning(select(turns.c.session_id).where(turns.c.id == bindparam("t")).scalar_subquery())
 )
 
-
-def join(
-    connection: Connection,
-    *,
-    turn_id: str,
-    key: SessionKey,
-    fence: int,
-    messages: Sequence[InboundMessage],
-    now_ms: int,
-) -> list[Entry]:
-    """`Store.join_turn` in one transaction."""
-    session_id = connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none()
-    if session_id is None:
-        raise fenced(key, fence)
-    by_id = {message.id: message for message in messages}
-    answered, homes = unanswered.known(connection, list(by_id))
-    unanswered.withdraw(connection, homes)
-    fresh = [message for message in by_id.values() if message.id not in answered]
-    said = unanswered.user_entries(fresh, turn_id=turn_id, now_ms=now_ms)
-    return append(connection, key, session_id, said, now_ms=now_ms)[1]
-
-
 _RETELL: Final = update(entries).where(entries.c.message_id == bindparam("m")).values(text=bindparam("words"))
 
-
-def retell(
-    connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
-) -> None:
-    """`Store.retell` in one transaction."""
-    if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
-        raise fenced(key, fence)
-    if texts:
-        connection.execute(_RETELL, [{"m": message_id, "words": words} for message_id, words in texts.items()])
-
-
 # --- commit
-
 _LEAVE_LANE: Final = (
     update(lanes)
     .where(lanes.c.key == bindparam("k"), lanes.c.fence == bindparam("f"))
     .values(turn_id=None)
-    .returning(lanes.c.session_id, lanes.c.language, boundaries.IS_ANY_DUE_OF_KEY)
+    .returning(lanes.c.session_id, lanes.c.language, passages.IS_ANY_DUE_OF_KEY)
 )
 
 
 @per_dialect
 def _close_turn(insert: InsertInto) -> Executable:
-    """Gives no row if the turn was committed before. A turn that answers nothing new was never opened: it
-    gets its row here."""
+    """Close a turn; no row if the turn was committed before. A turn that answers nothing new was never opened: it gets
+    its row here."""
     statement = insert(turns)
     return statement.on_conflict_do_update(
         index_elements=[turns.c.id],
@@ -237,13 +196,13 @@ def _consume(insert: InsertInto) -> Executable:
 
 
 def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:
-    """These messages are answered, for ever."""
+    """Note that these messages are answered, for ever."""
     rows = [{"message_id": id_, "turn_id": turn_id, "consumed_at_ms": now_ms} for id_ in dict.fromkeys(message_ids)]
     if rows:
         connection.execute(_consume(connection), rows)
 
 
-def give_up(
+def _give_up(
     connection: Connection, message_id: str, *, turn_id: str, reference: str, letter_id: str, now_ms: int
 ) -> None:
     """Answer a message with an apology, for ever; only another try of it has another answer."""
@@ -252,33 +211,11 @@ def give_up(
     connection.execute(_consume(connection), row | given_up)
 
 
-def commit(connection: Connection, done: TurnCommit, *, now_ms: int, new_ids: Sequence[str]) -> Committed:
-    """`Store.commit_turn` in one transaction; `new_ids` has an id for each effect."""
-    finished_at_ms = done.finished_at_ms or now_ms
-    held = {"k": str(done.key), "f": done.fence}
-    lane = connection.execute(_LEAVE_LANE, held | boundaries.at(finished_at_ms)).one_or_none()
-    if lane is None:
-        raise fenced(done.key, done.fence)
-    turn = _turn_row(done.turn_id, done.session_id, done.key, done.fence, now_ms=finished_at_ms) | {
-        "state": done.state.value,
-        "error_reference": done.error_reference,
-        "finished_at_ms": finished_at_ms,
-    }
-    if connection.execute(_close_turn(connection), turn).one_or_none() is None:
-        return Committed(_current(connection, done.key), lane.is_any_due)
-    row = _write(connection, done, now_ms=finished_at_ms)
-    if not done.effects and lane.session_id == done.session_id:
-        return Committed(to_session(row, current_id=lane.session_id, language=lane.language), lane.is_any_due)
-    effects = list(zip(done.effects, new_ids, strict=True))
-    sessions.apply(connection, done.key, lane.session_id, effects, now_ms=finished_at_ms)
-    return Committed(_current(connection, done.key), lane.is_any_due or bool(effects))
-
-
 def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]:
-    """Transcript, sums, consumed ids, usage, outbox."""
+    """Write transcript, sums, consumed ids, usage, outbox."""
     tokens, cost_usd = sessions.spent(done.usage)
     # What joined the turn on its way moves to where the model read it.
-    unanswered.withdraw(connection, {entry.message_id: done.session_id for entry in done.entries if entry.message_id})
+    withdraw(connection, {entry.message_id: done.session_id for entry in done.entries if entry.message_id})
     messages = sum(entry.kind is EntryKind.MESSAGE for entry in done.entries)
     growth = Growth(
         len(done.entries),
@@ -300,30 +237,30 @@ def _write(connection: Connection, done: TurnCommit, *, now_ms: int) -> Row[Any]
     )
     consume(connection, done.consumed, turn_id=done.turn_id, now_ms=now_ms)
     sessions.write_usage(connection, done.usage, session_id=done.session_id, turn_id=done.turn_id, now_ms=now_ms)
-    outbox.put(connection, done.outbox)
-    files.put(connection, done.key, done.contents)
-    buttons.put(connection, done.buttons, now_ms=now_ms)
+    outbox.put_replies(connection, done.outbox)
+    outbox.put_files(connection, done.key, done.contents)
+    outbox.put_buttons(connection, done.buttons, now_ms=now_ms)
     if done.collected:
-        wakes.collect(connection, done.collected)
+        board.collect_tasks(connection, done.collected)
     if done.state is TurnState.STOPPED:
-        wakes.forget_turn(connection, done.turn_id)
+        board.forget_turn(connection, done.turn_id)
     elif done.state is TurnState.DONE and done.barrier is not None:
-        wakes.put(connection, done.key, done.barrier)
+        board.put(connection, done.key, done.barrier)
     return row
 
 
 def numbered_to(last_seq: int, new: Sequence[Entry]) -> list[Entry]:
-    """The entries with the sequence numbers that end with `last_seq`."""
+    """Return the entries with the sequence numbers that end with `last_seq`."""
     return [replace(entry, seq=seq) for seq, entry in enumerate(new, last_seq - len(new) + 1)]
 
 
 def _last_speech(written: Sequence[Entry]) -> int:
-    """The index of the answer to the last prompt: all before it was in that prompt."""
+    """Return the index of the answer to the last prompt: all before it was in that prompt."""
     return max((index for index, entry in enumerate(written) if entry.role is Role.ASSISTANT), default=0)
 
 
 def _current(connection: Connection, key: SessionKey) -> Session:
-    session = sessions.current(connection, key)
+    session = sessions.current_session(connection, key)
     if session is None:
         raise StoreError(f"lane {key} has no session: a turn was committed that never began")
     return session
@@ -331,3 +268,385 @@ def _current(connection: Connection, key: SessionKey) -> Session:
 
 def fenced(key: SessionKey, fence: int) -> Fenced:
     return Fenced(f"lane {key} has a newer owner than fence {fence}")
+
+
+_FENCE_OFF: Final = (
+    update(lanes).where(lanes.c.key == bindparam("k"), lanes.c.fence <= bindparam("f")).values(fence=bindparam("f") + 1)
+)
+_TURNS_OF: Final = select(turns.c.id).where(turns.c.key == bindparam("k"), turns.c.fence == bindparam("f"))
+_LOCK: Final = (
+    update(lanes)
+    .where(lanes.c.key == bindparam("k"))
+    .values(fence=lanes.c.fence)
+    .returning(lanes.c.turn_id, lanes.c.session_id)
+)
+_CLOSE_LANE: Final = update(lanes).where(lanes.c.key == bindparam("k")).values(fence=lanes.c.fence + 1, turn_id=None)
+
+
+def _note(connection: Connection, turn_id: str, message: InboundMessage, note: CleanText, *, now_ms: int) -> None:
+    """Let the transcript say what became of the message, if it was part of the conversation. What was said
+    behind it joins the transcript again when its own turn begins."""
+    left = left_by(connection, turn_id)
+    withdraw(connection, {row.message_id: row.session_id for row in left})
+    home = next((row.session_id for row in left if row.message_id == message.id), None)
+    if home is not None:
+        said = user_entries([message], turn_id=turn_id, now_ms=now_ms)
+        noted = Entry(Role.ASSISTANT, note, turn_id=turn_id, created_at_ms=now_ms)
+        append(connection, message.key, home, [*said, noted], now_ms=now_ms)
+
+
+_SPOKEN: Final = entries.alias("spoken")
+_LAST_ANSWER: Final = (
+    select(_SPOKEN.c.seq)
+    .where(
+        _SPOKEN.c.session_id == turns.c.session_id,
+        _SPOKEN.c.role != Role.USER.value,
+        _SPOKEN.c.kind == EntryKind.MESSAGE.value,
+    )
+    .order_by(_SPOKEN.c.seq.desc())
+    .limit(1)
+    .correlate(turns)
+    .scalar_subquery()
+)
+_LEFT_BY: Final = (
+    select(entries.c.session_id, entries.c.seq, entries.c.message_id, entries.c.text)
+    .join(turns, turns.c.session_id == entries.c.session_id)
+    .where(turns.c.id == bindparam("t"), entries.c.message_id.is_not(None))
+    .where(entries.c.seq > func.coalesce(_LAST_ANSWER, 0))
+    .where(~exists().where(consumed.c.message_id == entries.c.message_id).correlate(entries))
+    .order_by(entries.c.seq)
+)
+_KNOWN: Final = union_all(
+    select(
+        consumed.c.message_id,
+        consumed.c.turn_id.label("answered_by"),
+        consumed.c.is_given_up,
+        literal("").label("session_id"),
+    ).where(consumed.c.message_id.in_(bindparam("ids", expanding=True))),
+    select(
+        entries.c.message_id, literal("").label("answered_by"), false().label("is_given_up"), entries.c.session_id
+    ).where(entries.c.message_id.in_(bindparam("ids", expanding=True))),
+)
+_WITHDRAW: Final = delete(entries).where(entries.c.message_id == bindparam("m"))
+
+
+def known(connection: Connection, ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Find, of these messages, the turn that answered each, and the session that holds each unanswered one. What is
+    tried again is answered where an earlier try of it was after all; that it was given up is no answer."""
+    tries = {earlier: id_ for id_ in ids for earlier in earlier_ids_of(id_)} | {id_: id_ for id_ in ids}
+    answered: dict[str, str] = {}
+    homes: dict[str, str] = {}
+    for row in connection.execute(_KNOWN, {"ids": list(tries)}) if ids else ():
+        id_ = tries[row.message_id]
+        if row.session_id:
+            if row.message_id == id_:
+                homes[id_] = row.session_id
+        elif row.message_id == id_ or not row.is_given_up:
+            answered[id_] = row.answered_by
+    return answered, {message_id: home for message_id, home in homes.items() if message_id not in answered}
+
+
+def left_by(connection: Connection, turn_id: str | None) -> list[Row[Any]]:
+    """Return what the turn that was not committed left behind, in order; nothing where there is no such turn."""
+    return list(connection.execute(_LEFT_BY, {"t": turn_id})) if turn_id is not None else []
+
+
+def reconcile(
+    connection: Connection,
+    session_id: str,
+    wanted: Sequence[Entry],
+    *,
+    left: Sequence[Row[Any]],
+    homes: dict[str, str],
+) -> Sequence[Entry]:
+    """Make the unanswered part of the transcript begin as `wanted` does; the entries that have to be added.
+
+    `left` stays if it is what `wanted` begins with, word for word. Else all of it goes: a message was
+    changed, deleted, given up, or waits for a later turn. `homes` may name places outside of `left`.
+    """
+    placed = [(row.session_id, row.message_id, row.text) for row in left]
+    expected = [(session_id, entry.message_id, entry.text) for entry in wanted]
+    strays = {message_id: home for message_id, home in homes.items() if message_id not in {row[1] for row in placed}}
+    if not strays and placed == expected[: len(placed)]:
+        return wanted[len(placed) :]
+    withdraw(connection, {message_id: home for home, message_id, _ in placed} | strays)
+    return wanted
+
+
+def withdraw(connection: Connection, homes: dict[str, str]) -> None:
+    """Take these messages out of the transcripts that hold them."""
+    if homes:
+        connection.execute(_WITHDRAW, [{"m": message_id} for message_id in homes])
+    count_fewer(connection, Counter(home for message_id, home in homes.items() if not is_wake_id(message_id)))
+
+
+def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: int) -> list[Entry]:
+    """Return what these messages say in a transcript, not yet numbered."""
+    return [_user_entry(message, turn_id, now_ms) for message in messages]
+
+
+def _user_entry(message: InboundMessage, turn_id: str, now_ms: int) -> Entry:
+    return Entry(
+        role=Role.USER,
+        kind=EntryKind.NOTE if is_wake(message) else EntryKind.MESSAGE,
+        text=told(message),
+        message_id=message.id,
+        turn_id=turn_id,
+        created_at_ms=now_ms,
+        author="" if message.key.user else str(message.author),
+    )
+
+
+# --- tracing
+
+TURNS_TRACED_MAX: Final = 20
+"""Of one session or lane, the newest: more than that nobody reads hop by hop."""
+
+TRIES_TRACED_MAX: Final = 20
+"""Of one message that was tried again and again: each is looked up by an id of its own."""
+
+_WANTED: Final[BindParameter[str]] = bindparam("wanted", type_=AnyText)
+_REFERENCE: Final[BindParameter[str]] = bindparam("reference", type_=AnyText)
+_IDS: Final[BindParameter[Any]] = bindparam("ids", type_=AnyText, expanding=True)
+_OF_WANTED: Final = union(
+    select(turns.c.id).where(turns.c.id == _WANTED),
+    select(replies.c.turn_id).where(
+        or_(replies.c.id == _WANTED, replies.c.turn_id == _WANTED), replies.c.turn_id != ""
+    ),
+    select(turns.c.id).where(turns.c.error_reference == _REFERENCE).where(turns.c.error_reference != ""),
+    select(consumed.c.turn_id).where(consumed.c.error_reference == _REFERENCE).where(consumed.c.error_reference != ""),
+    select(consumed.c.turn_id).where(consumed.c.letter_id == _WANTED).where(consumed.c.letter_id != ""),
+)
+_OF_MESSAGES: Final = union(
+    select(consumed.c.turn_id).where(consumed.c.message_id.in_(_IDS)),
+    select(entries.c.turn_id).where(entries.c.message_id.in_(_IDS)),
+)
+_NEWEST_OF: Final = (
+    select(turns.c.id)
+    .where(or_(turns.c.session_id == _WANTED, turns.c.key == _WANTED))
+    .order_by(turns.c.started_at_ms.desc())
+    .limit(TURNS_TRACED_MAX)
+)
+_TURN: Final = select(turns).where(turns.c.id == bindparam("turn"))
+_SAID: Final = select(entries.c.message_id, entries.c.created_at_ms).where(
+    entries.c.turn_id == bindparam("turn"), entries.c.message_id.is_not(None)
+)
+_ANSWERED: Final = select(consumed).where(consumed.c.turn_id == bindparam("turn"))
+_KEY_OF_REPLIES: Final = select(replies.c.key).where(replies.c.turn_id == bindparam("turn")).limit(1)
+
+
+def _turns_of(connection: Connection, message_ids: Collection[str]) -> list[str]:
+    """Return the turns of these messages and of all their tries."""
+    ids = set(message_ids)
+    for message_id in message_ids:
+        tried = first_id_of(message_id)
+        for _ in range(TRIES_TRACED_MAX):
+            ids.add(tried)
+            tried = retry_id_of(tried)
+    found = connection.execute(_OF_MESSAGES, {"ids": sorted(ids)}).scalars() if ids else ()
+    return list(filter(None, found))  # without a turn there are all notices
+
+
+def _turn(connection: Connection, turn_id: str) -> TurnTrace | None:
+    """Trace one turn; of a message that was given up before any began, only that. None where nothing is kept of it."""
+    turn = connection.execute(_TURN, {"turn": turn_id}).one_or_none()
+    key = turn.key if turn else connection.execute(_KEY_OF_REPLIES, {"turn": turn_id}).scalar_one_or_none()
+    if key is None:
+        return None
+    began_at_ms = turn.started_at_ms if turn else 0
+    said = {row.message_id: row.created_at_ms for row in connection.execute(_SAID, {"turn": turn_id})}
+    answered = {row.message_id: row for row in connection.execute(_ANSWERED, {"turn": turn_id})}
+    return TurnTrace(
+        turn_id=turn_id,
+        key=SessionKey.parse(key),
+        state=turn.state if turn else "",
+        runs=turn.runs if turn else 0,
+        error_reference=turn.error_reference if turn else "",
+        started_at_ms=began_at_ms,
+        finished_at_ms=turn.finished_at_ms or 0 if turn else 0,
+        messages=tuple(
+            _message(id_, said.get(id_, began_at_ms), answered.get(id_)) for id_ in dict.fromkeys((*said, *answered))
+        ),
+        replies=tuple(outbox.of_turn(connection, turn_id)),
+    )
+
+
+def _is_one_of_several(message: MessageTrace) -> bool:
+    return message.is_given_up or message.message_id != first_id_of(message.message_id)
+
+
+def _message(message_id: str, taken_at_ms: int, answered: Row[Any] | None) -> MessageTrace:
+    if answered is None:
+        return MessageTrace(message_id, taken_at_ms)
+    return MessageTrace(
+        message_id, taken_at_ms, answered.consumed_at_ms, answered.is_given_up, answered.error_reference
+    )
+
+
+def _of_no_turn(connection: Connection, reply_id: str) -> list[TurnTrace]:
+    found = outbox.notice(connection, reply_id)
+    return [TurnTrace("", found[0], "", 0, "", 0, 0, (), (found[1],))] if found else []
+
+
+def _began_at_ms(turn: TurnTrace) -> int:
+    return turn.started_at_ms or min((message.answered_at_ms for message in turn.messages), default=0)
+
+
+class TurnStore(Aggregate):
+    """The turns of every lane, one worker at a time. Raises `Fenced` and `StoreUnavailable`."""
+
+    @write_unsynced  # the bus has the messages until the turn is committed
+    def begin(
+        self,
+        connection: Connection,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+        is_said: bool = True,
+    ) -> TurnStart:
+        """Begin a turn: fence the lane (raises `Fenced`), open its first session if it has none, store the user entries
+        that are new (idempotent on the message id), open the turn. With `is_said` False no user entries are stored: a
+        command is not part of the conversation. The lane remembers the language that the newest of the messages shows;
+        where none shows any, what it knows stays.
+
+        The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that is not among
+        them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
+        lane = _take(connection, turn_id, key, fence, _language(messages), now_ms=now_ms)
+        session_id: str | None = lane.session_id
+        if session_id is None:
+            session_id = self.clock.new_id()
+            sessions.open_next(connection, key, new_id=session_id, now_ms=now_ms)
+        by_id = {message.id: message for message in messages}
+        answered, homes = known(connection, list(by_id))
+        fresh = [message for message in by_id.values() if message.id not in answered]
+        said = user_entries(fresh if is_said else (), turn_id=turn_id, now_ms=now_ms)
+        left = left_by(connection, lane.lost_turn_id)
+        joining = reconcile(connection, session_id, said, left=left, homes=homes)
+        row, _ = append(connection, key, session_id, joining, now_ms=now_ms)
+        runs: int | None = None
+        if fresh:
+            opening = _turn_row(turn_id, session_id, key, fence, now_ms=now_ms)
+            runs = connection.execute(_open_turn(connection), opening).scalar_one_or_none()
+        return TurnStart(
+            session=to_session(row, current_id=session_id, language=lane.language),
+            fresh_ids=frozenset(message.id for message in fresh),
+            unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
+            is_first=runs == 1,
+        )
+
+    @write
+    def commit(self, connection: Connection, commit: TurnCommit) -> Committed:
+        """Commit a turn, guarded by the fence (raises `Fenced`): transcript, consumed ids, usage, effects, outbox."""
+        finished_at_ms = commit.finished_at_ms or self.clock.now_ms()
+        held = {"k": str(commit.key), "f": commit.fence}
+        lane = connection.execute(_LEAVE_LANE, held | passages.at(finished_at_ms)).one_or_none()
+        if lane is None:
+            raise fenced(commit.key, commit.fence)
+        turn = _turn_row(commit.turn_id, commit.session_id, commit.key, commit.fence, now_ms=finished_at_ms) | {
+            "state": commit.state.value,
+            "error_reference": commit.error_reference,
+            "finished_at_ms": finished_at_ms,
+        }
+        if connection.execute(_close_turn(connection), turn).one_or_none() is None:
+            return Committed(_current(connection, commit.key), lane.is_any_due)
+        row = _write(connection, commit, now_ms=finished_at_ms)
+        if not commit.effects and lane.session_id == commit.session_id:
+            return Committed(to_session(row, current_id=lane.session_id, language=lane.language), lane.is_any_due)
+        sessions.apply(connection, commit.key, lane.session_id, commit.effects, self.clock, now_ms=finished_at_ms)
+        return Committed(_current(connection, commit.key), lane.is_any_due or bool(commit.effects))
+
+    @write_unsynced  # as with `begin`
+    def join(
+        self,
+        connection: Connection,
+        *,
+        turn_id: str,
+        key: SessionKey,
+        fence: int,
+        messages: Sequence[InboundMessage],
+        now_ms: int,
+    ) -> Sequence[Entry]:
+        """Steer: store messages that join the running turn (raises `Fenced`). Returns their user entries;
+        one that was answered before has none. The commit moves them to where its `entries` hold them."""
+        session_id = connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none()
+        if session_id is None:
+            raise fenced(key, fence)
+        by_id = {message.id: message for message in messages}
+        answered, homes = known(connection, list(by_id))
+        withdraw(connection, homes)
+        fresh = [message for message in by_id.values() if message.id not in answered]
+        said = user_entries(fresh, turn_id=turn_id, now_ms=now_ms)
+        return append(connection, key, session_id, said, now_ms=now_ms)[1]
+
+    @write_unsynced  # as with `begin`
+    def retell(
+        self, connection: Connection, *, turn_id: str, key: SessionKey, fence: int, texts: Mapping[str, CleanText]
+    ) -> None:
+        """Change messages of the running turn, once what came along with them was looked at: from now on they say
+        `texts`, by their ids, where they stand (raises `Fenced`). A turn that is taken again finds them as they
+        were."""
+        if connection.execute(_HELD, {"k": str(key), "f": fence, "t": turn_id}).scalar_one_or_none() is None:
+            raise fenced(key, fence)
+        if texts:
+            connection.execute(_RETELL, [{"m": message_id, "words": words} for message_id, words in texts.items()])
+
+    @read
+    def began(self, connection: Connection, key: SessionKey) -> int | None:
+        """Tell when the last run of the turn that this lane has not committed began; None when there is none."""
+        return connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
+
+    @write
+    def fence_off(self, connection: Connection, key: SessionKey, fence: int) -> Sequence[Reply]:
+        """Shut out the worker of a turn: from now on nobody writes in this lane under `fence` or an older one. Returns
+        the replies that its turn had committed before and whose delivery no receipt has ended."""
+        connection.execute(_FENCE_OFF, {"k": str(key), "f": fence})
+        turn_ids = list(connection.execute(_TURNS_OF, {"k": str(key), "f": fence}).scalars())
+        return outbox.unsent(connection, key, turn_ids) if turn_ids else ()
+
+    @write
+    def give_up(
+        self,
+        connection: Connection,
+        *,
+        turn_id: str,
+        message: InboundMessage,
+        reply: Reply,
+        note: CleanText,
+        reference: str,
+        letter_id: str,
+        now_ms: int,
+    ) -> bool:
+        """Give up a message whose runs all failed: it is consumed, answered with `reply`, and followed by `note` where
+        it stands in a transcript. `reference` is what `reply` tells to quote, `letter_id` names the dead letter for the
+        operator. No run of it that still lives may commit. False: it was answered before."""
+        lane = connection.execute(_LOCK, {"k": str(message.key)}).one_or_none()
+        # The operator may have it tried again before its author was told: an apology behind the answer would mislead.
+        answered, _ = known(connection, [message.id, retry_id_of(message.id)])
+        if answered:
+            return False
+        if lane is not None and lane.turn_id == turn_id:
+            # Nobody has begun since the last try, which may still be alive somewhere: it commits no more.
+            connection.execute(_CLOSE_LANE, {"k": str(message.key)})
+            connection.execute(LOSE_TURN, {"t": turn_id, "reference": WORKER_LOST, "now_ms": now_ms})
+            _note(connection, turn_id, message, note, now_ms=now_ms)
+        _give_up(connection, message.id, turn_id=turn_id, reference=reference, letter_id=letter_id, now_ms=now_ms)
+        outbox.put_replies(connection, [reply])
+        return True
+
+    @read
+    def trace(self, connection: Connection, id_: str) -> Sequence[TurnTrace]:
+        """Find turns, oldest first, by the id of an inbound message, a turn or a reply, or by the reference that a
+        chat shows; all tries of a message that was tried again. By the id of a session or a session key: its newest.
+        """
+        named = {"wanted": id_, "reference": id_.upper()}  # as it is read aloud, a reference has no case
+        turn_ids = {*connection.execute(_OF_WANTED, named).scalars(), *_turns_of(connection, [id_])}
+        found = {turn_id: _turn(connection, turn_id) for turn_id in turn_ids}
+        messages = [message for turn in found.values() if turn for message in turn.messages]
+        others = _turns_of(connection, {each.message_id for each in messages if _is_one_of_several(each)})
+        newest = [] if found else connection.execute(_NEWEST_OF, named).scalars().all()
+        found |= {turn_id: _turn(connection, turn_id) for turn_id in (*others, *newest) if turn_id not in found}
+        traces = [turn for turn in found.values() if turn is not None] or _of_no_turn(connection, id_)
+        return sorted(traces, key=_began_at_ms)

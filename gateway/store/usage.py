@@ -1,20 +1,61 @@
-"""Sums over the usage ledger."""
+"""What model calls cost: sums over the usage ledger, and a day against its caps, reserved before each call and settled
+after it.
+
+Each account (an owner, or the pot of all) has one row per day, and that row is the lock: its holder sees every
+reservation that was made before, and nobody makes another meanwhile. So two processes never both take the last of a
+cap. A person with several accounts, now or earlier today, has all their rows in the lock and in the sums. What is
+reserved is a sum over living reservations: one whose worker died counts no more once it has expired, and nobody has to
+give it back.
+
+    reserve   owners' rows ─▶ pot's row ─▶ sums ─▶ the reservation          rows are always locked in this order
+    settle    owner's row ─▶ the reservation goes ─▶ owner's sums ─▶ pot's sums
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, and_, bindparam, distinct, func, select
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Executable,
+    Integer,
+    Row,
+    Select,
+    String,
+    and_,
+    bindparam,
+    cast,
+    delete,
+    distinct,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
 
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports.usage import Span
-from gateway.contracts.spending import DAY_MS, DailyUsage, UsageSum
-from gateway.store.ends import is_of_person
-from gateway.store.engine import Database
-from gateway.store.tables import usage
+from gateway.contracts.spending import (
+    DAY_MS,
+    NANO_PER_USD,
+    Amounts,
+    Caps,
+    DailyUsage,
+    Measure,
+    Period,
+    Refusal,
+    Reservation,
+    UsageSum,
+    day_begins_ms,
+)
+from gateway.store.accounts import is_of_person, paying_with
+from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, write_unsynced
+from gateway.store.tables import counted_turns, reservations, spending, usage
 
 _SERVED: Final = and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
 _TOKENS: Final = func.sum(usage.c.prompt_tokens + usage.c.completion_tokens)
@@ -23,7 +64,7 @@ _DAY: Final = (usage.c.created_at_ms // DAY_MS).label("day")
 
 
 def _sums(*by: Any) -> Select[Any]:
-    """The sums within a span, one row for each value of `by`."""
+    """Return the sums within a span, one row for each value of `by`."""
     within = and_(usage.c.created_at_ms >= bindparam("from_ms"), usage.c.created_at_ms < bindparam("to_ms"))
     return (
         select(
@@ -54,44 +95,7 @@ _BY_PURPOSE_OF_OWNER: Final = _BY_PURPOSE.where(_OF_OWNER)
 _BY_DAY_OF_OWNER: Final = _BY_DAY.where(_OF_OWNER)
 
 
-class SqlUsage:
-    """`gateway.contracts.ports.usage.UsageBook` on SQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def by_purpose(self, owner: SessionKey | None, span: Span) -> Mapping[UsagePurpose, UsageSum]:
-        """Of one person, or (None) of all."""
-        statement = _BY_PURPOSE if owner is None else _BY_PURPOSE_OF_OWNER
-        rows = await self._rows(statement, _parameters(span, owner))
-        return {UsagePurpose(row.purpose): _sum(row) for row in rows}
-
-    async def by_model(self, span: Span) -> Mapping[tuple[UsagePurpose, str], UsageSum]:
-        """Of all, by purpose and model."""
-        rows = await self._rows(_BY_MODEL, _parameters(span))
-        return {(UsagePurpose(row.purpose), row.model): _sum(row) for row in rows}
-
-    async def by_day(self, owner: SessionKey | None, span: Span, *, limit: int, offset: int) -> Sequence[DailyUsage]:
-        """Newest day first, on each day the greatest spender first."""
-        statement = _BY_DAY if owner is None else _BY_DAY_OF_OWNER
-        page = {"page_limit": limit, "page_offset": offset}
-        rows = await self._rows(statement, _parameters(span, owner) | page)
-        return [DailyUsage(SessionKey.parse(row.owner), int(row.day), _sum(row)) for row in rows]
-
-    async def top(self, span: Span, *, limit: int) -> Sequence[tuple[SessionKey, UsageSum]]:
-        """Those who spent most."""
-        rows = await self._rows(_TOP, _parameters(span) | {"page_limit": limit})
-        return [(SessionKey.parse(row.owner), _sum(row)) for row in rows]
-
-    async def _rows(self, statement: Select[Any], parameters: Mapping[str, Any]) -> Sequence[Row[Any]]:
-        return await self._database.read(partial(_fetched, statement=statement, parameters=parameters))
-
-
-def _fetched(connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]) -> Sequence[Row[Any]]:
-    return connection.execute(statement, dict(parameters)).all()
-
-
-def _parameters(span: Span, owner: SessionKey | None = None) -> dict[str, Any]:
+def _parameters(span: Period, owner: SessionKey | None = None) -> dict[str, Any]:
     within: dict[str, Any] = {"from_ms": span.from_ms, "to_ms": span.to_ms}
     return within if owner is None else within | {"end_": str(owner)}
 
@@ -105,3 +109,268 @@ def _sum(row: Row[Any]) -> UsageSum:
         cached_tokens=int(row.cached_tokens),
         cost_usd=float(row.cost_usd),
     )
+
+
+POT: Final = ""
+"""The account of all together."""
+
+
+def _account(owner: SessionKey | None) -> str:
+    return POT if owner is None else str(owner)
+
+
+# --- one account's day
+_OF_DAY: Final = (
+    select(spending)
+    .where(spending.c.owner.in_(bindparam("owners", expanding=True)), spending.c.day == bindparam("d"))
+    .order_by(spending.c.owner)
+)
+_LOCK: Final = _OF_DAY.with_for_update()  # SQLite knows no such thing and needs none: its writers take turns
+_ADD: Final = (
+    update(spending)
+    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+    .values(
+        tokens=spending.c.tokens + bindparam("more_tokens"),
+        nano_usd=spending.c.nano_usd + bindparam("more_nano_usd"),
+        turns=spending.c.turns + bindparam("more_turns"),
+    )
+)
+_FORGET_DAYS: Final = delete(spending).where(spending.c.owner == bindparam("a"), spending.c.day < bindparam("d"))
+_FORGET_RESERVATIONS: Final = delete(reservations).where(
+    reservations.c.owner == bindparam("a"), reservations.c.day < bindparam("d")
+)
+_FORGET_TURNS: Final = delete(counted_turns).where(
+    counted_turns.c.owner == bindparam("a"), counted_turns.c.day < bindparam("d")
+)
+
+
+@per_dialect
+def _begin_day(insert: InsertInto) -> Executable:
+    """Begin a day: a new row knows what the usage table knows of the day: caps may come into force in the middle of
+    it."""
+    account: BindParameter[str] = bindparam("a", type_=String)
+    day: BindParameter[int] = bindparam("d", type_=Integer)
+    known = select(
+        cast(account, String),
+        cast(day, spending.c.day.type),
+        func.coalesce(func.sum(usage.c.prompt_tokens + usage.c.completion_tokens), 0),
+        cast(func.round(func.coalesce(func.sum(usage.c.cost_usd), 0.0) * NANO_PER_USD), spending.c.nano_usd.type),
+        func.count(distinct(usage.c.turn_id)).filter(_is_of_a_turn()),
+        literal(""),
+    ).where(
+        or_(account == POT, usage.c.owner == account),
+        usage.c.created_at_ms >= bindparam("begins_ms"),
+        usage.c.created_at_ms < bindparam("ends_ms"),
+    )
+    statement = insert(spending).from_select([column.name for column in spending.columns], known)
+    return statement.on_conflict_do_nothing(index_elements=[spending.c.owner, spending.c.day])
+
+
+def _is_of_a_turn() -> ColumnElement[bool]:
+    return and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
+
+
+def _paying(connection: Connection, account: str, day: int) -> list[str]:
+    """Return the accounts whose sums count for this one."""
+    return [POT] if account == POT else paying_with(connection, account, day)
+
+
+def _locked(connection: Connection, accounts: Sequence[str], day: int) -> Amounts:
+    """Lock the day of these accounts together, which nobody else changes until this transaction ends."""
+    rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
+    missing = sorted({*accounts} - {row.owner for row in rows})
+    if missing:
+        times = {"begins_ms": day_begins_ms(day), "ends_ms": day_begins_ms(day + 1)}
+        for account in missing:
+            connection.execute(_begin_day(connection), {"a": account, "d": day, **times})
+        rows = connection.execute(_LOCK, {"owners": accounts, "d": day}).all()
+        for account in missing:
+            _forget(connection, account, day)
+    return _total(rows)
+
+
+def _forget(connection: Connection, account: str, day: int) -> None:
+    """Forget what is older than yesterday: a call may end, and a turn be taken over, on the day after it began."""
+    for statement in (_FORGET_DAYS, _FORGET_RESERVATIONS, _FORGET_TURNS):
+        connection.execute(statement, {"a": account, "d": day - 1})
+
+
+def _amounts(row: Row[Any]) -> Amounts:
+    return Amounts(int(row.tokens), int(row.nano_usd), int(row.turns))
+
+
+def _total(rows: Iterable[Row[Any]]) -> Amounts:
+    return sum(map(_amounts, rows), Amounts())
+
+
+# --- what is reserved
+_RESERVED: Final = select(
+    func.coalesce(func.sum(reservations.c.tokens), 0).label("tokens"),
+    func.coalesce(func.sum(reservations.c.nano_usd), 0).label("nano_usd"),
+).where(
+    reservations.c.day == bindparam("d"),
+    reservations.c.expires_at_ms > bindparam("now_ms"),
+    reservations.c.id != bindparam("but"),
+)
+_RESERVED_BY: Final = _RESERVED.where(reservations.c.owner.in_(bindparam("owners", expanding=True)))
+_COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
+_COUNT: Final = counted_turns.insert()
+
+
+@per_dialect
+def _put(insert: InsertInto) -> Executable:
+    statement = insert(reservations)
+    return statement.on_conflict_do_update(
+        index_elements=[reservations.c.id],
+        set_={name: statement.excluded[name] for name in ("tokens", "nano_usd", "expires_at_ms")},
+    )
+
+
+def _reserved(connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "") -> Amounts:
+    """Return what living calls have set aside, without that of reservation `but`."""
+    parameters: dict[str, Any] = {"d": day, "now_ms": now_ms, "but": but}
+    if POT in accounts:
+        row = connection.execute(_RESERVED, parameters).one()
+    else:
+        row = connection.execute(_RESERVED_BY, parameters | {"owners": accounts}).one()
+    return Amounts(int(row.tokens), int(row.nano_usd))
+
+
+def _reservation_row(claim: Reservation) -> dict[str, Any]:
+    return {
+        "id": claim.id,
+        "owner": str(claim.owner),
+        "day": claim.day,
+        "tokens": claim.tokens,
+        "nano_usd": claim.nano_usd,
+        "expires_at_ms": claim.expires_at_ms,
+    }
+
+
+# --- what was spent
+_TAKE_BACK: Final = delete(reservations).where(reservations.c.id == bindparam("r")).returning(reservations.c.id)
+
+
+def _add(connection: Connection, accounts: Sequence[str], day: int, cost: Amounts) -> None:
+    """Add a cost. A pot without a row has no cap today."""
+    more = {"more_tokens": cost.tokens, "more_nano_usd": cost.nano_usd, "more_turns": cost.turns}
+    for account in accounts:
+        connection.execute(_ADD, {"a": account, "d": day, **more})
+
+
+# --- warnings
+_MARK: Final = (
+    update(spending)
+    .where(spending.c.owner == bindparam("a"), spending.c.day == bindparam("d"))
+    .values(warned=bindparam("words"))
+)
+
+
+def _due(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+    """Return what its owner has not been told yet."""
+    rows = connection.execute(_OF_DAY, {"owners": _paying(connection, account, day), "d": day}).all()
+    return _untold(rows, caps, percent)
+
+
+def _untold(rows: Sequence[Row[Any]], caps: Caps, percent: int) -> frozenset[Measure]:
+    return caps.reached_by(_total(rows), percent=percent) - {
+        Measure(word) for row in rows for word in row.warned.split()
+    }
+
+
+def _warn(connection: Connection, account: str, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+    accounts = _paying(connection, account, day)
+    _locked(connection, accounts, day)
+    rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
+    due = _untold(rows, caps, percent)
+    words = " ".join(sorted({*due, *(word for row in rows if row.owner == account for word in row.warned.split())}))
+    connection.execute(_MARK, {"a": account, "d": day, "words": words})
+    return due
+
+
+class SpendingStore(Aggregate):
+    """Counts against caps, atomically across processes and machines. Raises `StoreUnavailable`.
+
+    For each owner and for the pot of all: what was settled and what is still reserved are never more than
+    the caps, unless calls cost more than they had reserved. The first call of a day on which caps are in force
+    finds what the usage table already knows of that day.
+    """
+
+    @write_unsynced  # a power cut takes the call along
+    def reserve(
+        self, connection: Connection, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int
+    ) -> Refusal | None:
+        """Set the amounts aside, all or nothing. None: done; the same id again replaces what it had set aside."""
+        paying = _paying(connection, str(reservation.owner), reservation.day)
+        caps: list[tuple[Sequence[str], Caps]] = [(paying, own), *([] if pot.are_open else [([POT], pot)])]
+        settled = [_locked(connection, accounts, reservation.day) for accounts, _ in caps]
+        is_new_turn = bool(reservation.turn_id) and not connection.execute(_COUNTED, {"t": reservation.turn_id}).first()
+        asked = Amounts(reservation.tokens, reservation.nano_usd, int(is_new_turn))
+        for (accounts, cap), so_far in zip(caps, settled, strict=True):
+            held = _reserved(connection, accounts, reservation.day, now_ms=now_ms, but=reservation.id)
+            measure = cap.exceeded_by(so_far + held + asked)
+            if measure is not None:
+                return Refusal(measure, is_everybodys=POT in accounts)
+        connection.execute(_put(connection), _reservation_row(reservation))
+        if is_new_turn and reservation.begins_turn:
+            connection.execute(
+                _COUNT, {"turn_id": reservation.turn_id, "owner": str(reservation.owner), "day": reservation.day}
+            )
+            charged = [str(reservation.owner), *([] if pot.are_open else [POT])]
+            _add(connection, charged, reservation.day, Amounts(turns=1))
+        return None
+
+    @write_unsynced  # the usage table, which is durable, knows the cost, too
+    def settle(self, connection: Connection, reservation: Reservation, cost: Amounts) -> None:
+        """Settle a call: what it really cost takes the place of its reservation. Again: nothing happens."""
+        _locked(connection, [str(reservation.owner)], reservation.day)
+        if connection.execute(_TAKE_BACK, {"r": reservation.id}).first():
+            _add(connection, [str(reservation.owner), POT], reservation.day, cost)
+
+    @read
+    def spent(self, connection: Connection, owner: SessionKey | None, day: int, *, now_ms: int) -> Amounts | None:
+        """Return settled and reserved, of one owner or (None) of all; None where nothing was counted on that day."""
+        account = _account(owner)
+        accounts = _paying(connection, account, day)
+        rows = connection.execute(_OF_DAY, {"owners": accounts, "d": day}).all()
+        return _total(rows) + _reserved(connection, accounts, day, now_ms=now_ms) if rows else None
+
+    async def warn_once(self, owner: SessionKey, day: int, *, caps: Caps, percent: int) -> frozenset[Measure]:
+        """Return the measures that have come that far, each once."""
+        look = partial(_due, account=str(owner), day=day, caps=caps, percent=percent)
+        if not await self.database.read(look):
+            return frozenset()
+        return await self.database.write(partial(_warn, account=str(owner), day=day, caps=caps, percent=percent))
+
+
+class UsageStore(Aggregate):
+    """Every sum is of the calls that ended within a span. Raises `StoreUnavailable`."""
+
+    async def by_purpose(self, owner: SessionKey | None, span: Period) -> Mapping[UsagePurpose, UsageSum]:
+        """Sum by purpose, of one person, or (None) of all."""
+        statement = _BY_PURPOSE if owner is None else _BY_PURPOSE_OF_OWNER
+        rows = await self._rows(statement, _parameters(span, owner))
+        return {UsagePurpose(row.purpose): _sum(row) for row in rows}
+
+    async def by_model(self, span: Period) -> Mapping[tuple[UsagePurpose, str], UsageSum]:
+        """Sum, of all, by purpose and model."""
+        rows = await self._rows(_BY_MODEL, _parameters(span))
+        return {(UsagePurpose(row.purpose), row.model): _sum(row) for row in rows}
+
+    async def by_day(self, owner: SessionKey | None, span: Period, *, limit: int, offset: int) -> Sequence[DailyUsage]:
+        """List days, newest day first, on each day the greatest spender first."""
+        statement = _BY_DAY if owner is None else _BY_DAY_OF_OWNER
+        page = {"page_limit": limit, "page_offset": offset}
+        rows = await self._rows(statement, _parameters(span, owner) | page)
+        return [DailyUsage(SessionKey.parse(row.owner), int(row.day), _sum(row)) for row in rows]
+
+    async def top(self, span: Period, *, limit: int) -> Sequence[tuple[SessionKey, UsageSum]]:
+        """List those who spent most."""
+        rows = await self._rows(_TOP, _parameters(span) | {"page_limit": limit})
+        return [(SessionKey.parse(row.owner), _sum(row)) for row in rows]
+
+    @read
+    def _rows(
+        self, connection: Connection, statement: Select[Any], parameters: Mapping[str, Any]
+    ) -> Sequence[Row[Any]]:
+        return connection.execute(statement, dict(parameters)).all()

@@ -11,7 +11,7 @@ from agent.limits import VIEW_CHARS_PER_TOKEN
 from gateway.contracts.entries import Entry, EntryKind, Role, TurnCommit, TurnState
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.store.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.bench.databases import DATABASES
 from tests.bench.figures import Figure, Findings, percentile
 from tests.bench.sizes import Size
@@ -36,23 +36,23 @@ async def history(size: Size) -> Findings:
     return Findings(tuple(figures))
 
 
-async def _of_store(store: SqlStore, kind: str, size: Size) -> list[Figure]:
+async def _of_store(store: Store, kind: str, size: Size) -> list[Figure]:
     turns = _Turns(store)
     session_id = await turns.fill(size.history)
     what = f"{size.history:,} messages, {kind}"
     figures = []
     for window, usable in WINDOWS.items():
         chars = usable * VIEW_CHARS_PER_TOKEN
-        found = await store.newest_view(session_id, chars_max=chars)
+        found = await store.transcript.newest_view(session_id, chars_max=chars)
         part = "whole view" if found.is_whole else "the rest is read to be summarised"
         note = f"{len(found.entries):,} messages read, {part}"
-        took_ms = await turns.opened(size.opened, partial(store.newest_view, session_id, chars_max=chars))
+        took_ms = await turns.opened(size.opened, partial(store.transcript.newest_view, session_id, chars_max=chars))
         figures.append(_figure(f"open a turn, {what}, window of {window}", took_ms, note))
-    took_ms = await turns.opened(size.opened, partial(store.view, session_id))
+    took_ms = await turns.opened(size.opened, partial(store.transcript.view, session_id))
     figures.append(_figure(f"open a turn, {what}, all of them read", took_ms, "before a first summary, once", aim=""))
     await turns.compact(session_id)
     chars = WINDOWS["200k"] * VIEW_CHARS_PER_TOKEN
-    took_ms = await turns.opened(size.opened, partial(store.newest_view, session_id, chars_max=chars))
+    took_ms = await turns.opened(size.opened, partial(store.transcript.newest_view, session_id, chars_max=chars))
     figures.append(_figure(f"open a turn, {what}, compacted", took_ms, "a summary and four messages in view"))
     return figures
 
@@ -64,7 +64,7 @@ def _figure(what: str, took_ms: list[float], note: str, aim: str = "history") ->
 class _Turns:
     """Turns of one lane, each under the fence of its own claim."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._number = 0
 
@@ -90,11 +90,11 @@ class _Turns:
 
     async def compact(self, session_id: str) -> None:
         """As the compactor stores it."""
-        last_seq = (await self._store.view(session_id))[-1].seq
+        last_seq = (await self._store.transcript.view(session_id))[-1].seq
         summary = Entry(
             Role.ASSISTANT, CleanText("Goal: none."), kind=EntryKind.COMPACTION, tail_start_seq=last_seq - 3
         )
-        await self._store.append_compaction(session_id, fence=self._number, key=KEY, entry=summary)
+        await self._store.transcript.append_compaction(session_id, fence=self._number, key=KEY, entry=summary)
 
     async def _begin(self) -> tuple[str, str]:
         self._number += 1
@@ -110,14 +110,14 @@ class _Turns:
             received_at_ms=1,
         )
         turn_id = f"turn-{self._number}"
-        start = await self._store.begin_turn(
+        start = await self._store.turns.begin(
             turn_id=turn_id, key=KEY, fence=self._number, messages=[message], now_ms=self._number
         )
         return turn_id, start.session.id
 
     async def _commit(self, turn_id: str, session_id: str, entries: tuple[Entry, ...]) -> None:
         consumed = (f"telegram:bot:1:{self._number}",)
-        await self._store.commit_turn(
+        await self._store.turns.commit(
             TurnCommit(
                 turn_id, session_id, KEY, self._number, TurnState.DONE, consumed, entries, finished_at_ms=self._number
             )

@@ -33,7 +33,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
-from gateway.store.foreign import Foreign
+from gateway.store.foreign import ForeignDatabases
 from tests.bench.chats import QUESTION
 from tests.bench.processes import running, said
 from tests.bench.product import ROOT
@@ -65,7 +65,7 @@ async def offered() -> tuple[ToolSpec, ...]:
             Tools(),
             workspaces=Workspaces(Path(folder) / WORKSPACES),
             own=(),
-            databases=Foreign({}),
+            databases=ForeignDatabases({}),
             scrubber=Scrubber(),
             clock=SystemClock(),
         )

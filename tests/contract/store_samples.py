@@ -30,7 +30,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.store import SqlStore
+from gateway.store import Store
 from gateway.store.engine import open_database
 
 ANN = SessionKey("telegram", "1")
@@ -88,10 +88,10 @@ def ended(reply_id: str, state: DeliveryState, *, key: SessionKey = ANN, at_ms: 
 
 
 async def begin(
-    store: SqlStore, turn_id: str, messages: Sequence[InboundMessage], *, fence: int = 1, key: SessionKey | None = None
+    store: Store, turn_id: str, messages: Sequence[InboundMessage], *, fence: int = 1, key: SessionKey | None = None
 ) -> TurnStart:
     """Begin a turn for the lane of the first message."""
-    return await store.begin_turn(
+    return await store.turns.begin(
         turn_id=turn_id, key=key or messages[0].key, fence=fence, messages=messages, now_ms=1_500
     )
 
@@ -124,18 +124,18 @@ def outcome(
     )
 
 
-async def talk(store: SqlStore, key: SessionKey, text: str, *, number: int, fence: int | None = None) -> Session:
+async def talk(store: Store, key: SessionKey, text: str, *, number: int, fence: int | None = None) -> Session:
     """One whole turn: `text` and its answer."""
     messages = [says(key, text, id_=f"{key}#{number}")]
     turn_id = f"turn-{key}-{number}"
     start = await begin(store, turn_id, messages, fence=fence or number)
     done = outcome(start, turn_id, messages, fence=fence or number, text=f"re: {text}")
-    return (await store.commit_turn(done)).session
+    return (await store.turns.commit(done)).session
 
 
-async def unsent(store: SqlStore) -> list[Reply]:
+async def unsent(store: Store) -> list[Reply]:
     """Every reply without a receipt, oldest first; the relay would now leave them alone for a while."""
-    return list(await store.take_stale_outbox(after_ms=0, limit=99))
+    return list(await store.outbox.take_stale(after_ms=0, limit=99))
 
 
 def bare(entry: Entry) -> Entry:

@@ -8,14 +8,14 @@ from gateway.contracts.entries import Entry, Role, Session, Usage, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState, WakeAddress
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, CHAT, talk
 
 LIVE_MAX = 9
 WORKER = "worker-1"
 
 
-async def conversation(store: SqlStore, key: SessionKey = ANN, *, number: int = 1) -> Session:
+async def conversation(store: Store, key: SessionKey = ANN, *, number: int = 1) -> Session:
     """A session of a person in which something was said; its turn is committed."""
     return await talk(store, key, "split this up", number=number)
 
@@ -58,12 +58,12 @@ def asked(
     )
 
 
-async def opened(store: SqlStore, parent: Session | SubTask, *ids: str, at_ms: int = 10_000) -> list[SubTask]:
+async def opened(store: Store, parent: Session | SubTask, *ids: str, at_ms: int = 10_000) -> list[SubTask]:
     """Inline tasks, queued."""
     return [await store.tasks.open(asked(parent, id_, at_ms=at_ms + place), wake=None) for place, id_ in enumerate(ids)]
 
 
-async def spawned(store: SqlStore, parent: Session, *ids: str, turn_id: str = "", at_ms: int = 10_000) -> list[SubTask]:
+async def spawned(store: Store, parent: Session, *ids: str, turn_id: str = "", at_ms: int = 10_000) -> list[SubTask]:
     """Background tasks, running."""
     tasks = []
     for place, id_ in enumerate(ids):
@@ -73,7 +73,7 @@ async def spawned(store: SqlStore, parent: Session, *ids: str, turn_id: str = ""
     return tasks
 
 
-async def started(store: SqlStore, id_: str, *, at_ms: int = 11_000, live_max: int = LIVE_MAX) -> bool:
+async def started(store: Store, id_: str, *, at_ms: int = 11_000, live_max: int = LIVE_MAX) -> bool:
     """Have a worker begin it."""
     return await store.tasks.start(
         id_, worker_id=WORKER, alive_until_ms=at_ms + 10_000, now_ms=at_ms, live_max=live_max
@@ -86,7 +86,7 @@ def ending(state: TaskState = TaskState.COMPLETED, *, at_ms: int = 12_000, resul
     return TaskEnding(state, at_ms, CleanText(reason), CleanText(result), "bubblewrap")
 
 
-async def finished(store: SqlStore, *ids: str, at_ms: int = 12_000) -> None:
+async def finished(store: Store, *ids: str, at_ms: int = 12_000) -> None:
     """End tasks, one a millisecond after the other."""
     for place, id_ in enumerate(ids):
         assert await store.tasks.finish(id_, ending(at_ms=at_ms + place))
@@ -102,7 +102,7 @@ def said(text: str) -> Entry:
     return Entry(Role.ASSISTANT, CleanText(text))
 
 
-async def current(store: SqlStore, task: SubTask) -> SubTask:
+async def current(store: Store, task: SubTask) -> SubTask:
     """The task as the board has it now."""
     found = await store.tasks.task(task.id)
     assert found is not None

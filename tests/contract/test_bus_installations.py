@@ -21,7 +21,7 @@ from gateway.contracts.messages import (
     DeliveryState,
     Draft,
 )
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from gateway.store.migrations import migrate
 from tests.parts.bus_samples import ANNA, address, control, message, receipt, reply
 from tests.parts.claiming import claim_one
@@ -234,7 +234,7 @@ async def test_a_database_is_named_once_by_whoever_comes_first(empty_database: M
         await store.close()
 
 
-async def test_a_copy_may_have_a_name_of_its_own(store: SqlStore) -> None:
+async def test_a_copy_may_have_a_name_of_its_own(store: Store) -> None:
     before = await store.installation()
     renewed = await store.renew_installation()
     assert renewed != before

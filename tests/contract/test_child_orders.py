@@ -22,7 +22,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.messages import own_words
 from gateway.contracts.toolsets import FILES, READING
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.nursery import ending, nursery
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import OPEN, registry, tool
@@ -53,7 +53,7 @@ def everything(policy: Policy) -> ToolRegistry:
     return registry(*files, *(tool(name, risk=Risk.EXECUTE) for name in ELSEWHERE), policy=policy)
 
 
-async def order_of(store: SqlStore, folder: Path, sub_type: str, policy: Policy = OPEN) -> ChildOrder:
+async def order_of(store: Store, folder: Path, sub_type: str, policy: Policy = OPEN) -> ChildOrder:
     """What goes to the supervisor for a child of this type."""
     desk, workspaces = Desk(), Workspaces(folder)
     tools = everything(policy)
@@ -76,7 +76,7 @@ def by_place(init: Init) -> Mapping[bool, set[str]]:
 
 @pytest.mark.parametrize("sub_type", READ_ONLY)
 async def test_one_that_reads_may_not_write_into_its_home_whatever_the_policy_allows(
-    sqlite_store: SqlStore, tmp_path: Path, sub_type: str
+    sqlite_store: Store, tmp_path: Path, sub_type: str
 ) -> None:
     order = await order_of(sqlite_store, tmp_path, sub_type)
     assert order.home is not None
@@ -84,15 +84,13 @@ async def test_one_that_reads_may_not_write_into_its_home_whatever_the_policy_al
     assert by_place(order.init)[True] == set(READING) & set(CATALOG[sub_type].tools or ())
 
 
-async def test_one_that_writes_runs_its_file_tools_itself_and_nothing_else(
-    sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_one_that_writes_runs_its_file_tools_itself_and_nothing_else(sqlite_store: Store, tmp_path: Path) -> None:
     order = await order_of(sqlite_store, tmp_path, "code")
     assert order.writes
     assert by_place(order.init) == {True: set(FILES), False: {"shell", "code_exec", "read_more"}}
 
 
-async def test_what_a_person_has_to_approve_is_not_the_childs_to_run(sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_what_a_person_has_to_approve_is_not_the_childs_to_run(sqlite_store: Store, tmp_path: Path) -> None:
     """Its home is read-only then: the parent writes, once somebody has said yes."""
     order = await order_of(sqlite_store, tmp_path, "code", WRITES_WHEN_ASKED)
     assert not order.writes
@@ -101,7 +99,7 @@ async def test_what_a_person_has_to_approve_is_not_the_childs_to_run(sqlite_stor
 
 
 async def test_a_child_is_told_its_task_and_its_type_and_nothing_of_its_parent(
-    sqlite_store: SqlStore, tmp_path: Path
+    sqlite_store: Store, tmp_path: Path
 ) -> None:
     """No key, no address, no name of a model or a person: the order says nothing but what stands here."""
     order = await order_of(sqlite_store, tmp_path, "explore")

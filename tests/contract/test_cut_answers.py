@@ -26,7 +26,7 @@ from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ReplyKind, own_words
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from gateway.words import words_for
 from tests.parts.agents import running_agent
 from tests.parts.anthropic_server import serve_anthropic
@@ -300,7 +300,7 @@ async def test_claude_refuses_or_has_no_more_room(stop: str, note: str | None) -
 
 
 async def test_a_reply_is_whole_marked_or_says_why_there_is_none(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, provider: ModelServer
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
 ) -> None:
     """Its ledger has every call, and only what ended by itself is answered from the cache."""
     client = ModelClient(LitellmClient(ModelCatalog(), lambda name: Endpoint(name, provider.url, "key")))
@@ -310,9 +310,11 @@ async def test_a_reply_is_whole_marked_or_says_why_there_is_none(
             answer = await agent.ask("what is the longest story of all?")
             assert answer == f"and on and on \n\n{UNFINISHED_NOTE}"
             assert sum(bool(body.get("tools")) for body in provider.requests) == asked
-        session = await sqlite_store.current_session(SessionKey.parse("telegram:1"))
+        session = await sqlite_store.sessions.current(SessionKey.parse("telegram:1"))
         assert session is not None
-        kept = [str(one.text) for one in await sqlite_store.transcript(session.id) if one.kind is EntryKind.MESSAGE]
+        kept = [
+            str(one.text) for one in await sqlite_store.transcript.page(session.id) if one.kind is EntryKind.MESSAGE
+        ]
         assert kept.count("and on and on ") == 2
         answering(provider, *[{"content": ""}] * 4)
         said = await agent.ask("and now?")

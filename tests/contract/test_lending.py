@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -34,13 +34,13 @@ from gateway.clock import SystemClock
 from gateway.config.tools import Tools
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import RemovedSecrets
-from gateway.contracts.ports import LoanBook
 from gateway.contracts.vault import Loan, SecretName
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
-from gateway.store.foreign import Foreign
+from gateway.store.audit import LoanStore
+from gateway.store.foreign import ForeignDatabases
 from tests.parts.agents import message
 from tests.parts.tooling import OPEN, People, context, tool
 from tests.scrubbing.slots import draw
@@ -98,7 +98,7 @@ async def sent(bus: RedisBus, text: str, key: str = ANNA, *, ttl_s: int = 60, us
 
 
 class Book:
-    """`LoanBook` in a list."""
+    """`LoanStore` in a list."""
 
     def __init__(self) -> None:
         self.loans: list[Loan] = []
@@ -107,8 +107,8 @@ class Book:
         self.loans += loans
 
 
-def lender(bus: RedisBus, *origins: str, key: str = KEY, book: LoanBook | None = None) -> Lender:
-    return Lender(bus.vault, Seal(key), book or Book(), SystemClock(), origins=frozenset(origins))
+def lender(bus: RedisBus, *origins: str, key: str = KEY, book: Book | None = None) -> Lender:
+    return Lender(bus.vault, Seal(key), cast(LoanStore, book or Book()), SystemClock(), origins=frozenset(origins))
 
 
 def registry(*tools: Tool, lender: Lender | None, people: People | None = None) -> ToolRegistry:
@@ -287,7 +287,7 @@ class TestHttp:
             Tools(policy=("allow network",)),
             workspaces=Workspaces(tmp_path / WORKSPACES),
             own=(),
-            databases=Foreign({}),
+            databases=ForeignDatabases({}),
             scrubber=SCRUBBER,
             clock=SystemClock(),
             approvals=People(),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -19,9 +18,9 @@ from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, St
 from gateway.store import open_store
 from gateway.store.engine import Database, open_database
 from gateway.store.migrations import alembic_config, migrate
-from gateway.store.search_sqlite import INDEXES
-from gateway.store.tables import KNOWN_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
-from tests.contract.store_samples import ANN, begin, says, talk
+from gateway.store.search import INDEXES
+from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
+from tests.contract.store_samples import ANN, talk
 from tests.parts.databases import MakeUrl
 
 
@@ -59,116 +58,9 @@ async def test_migrating_again_does_nothing_and_keeps_everything(empty_database:
     try:
         session = await talk(store, ANN, "hello", number=1)
         assert await migrate(url) == []
-        assert await store.session(session.id) == session
+        assert await store.sessions.by_id(session.id) == session
     finally:
         await store.close()
-
-
-async def test_a_database_with_conversations_is_brought_up_to_date_whole(empty_database: MakeUrl) -> None:
-    """What 0001 left stays, and refers to what it referred to; from then on a session may have no number."""
-    url = await empty_database()
-    await _migrate_to(url, "0001")
-    database = opened(url)
-    try:
-        await database.write(_converse_in_0001)
-        assert await migrate(url) == revisions()[1:]
-        found = await database.read(
-            lambda connection: connection.execute(text("SELECT id, number FROM sessions")).all()
-        )
-        assert [tuple(row) for row in found] == [("s1", 1)]
-        await database.write(_add_a_child)
-        with pytest.raises(StoreError, match="refused a statement"):
-            await database.write(lambda connection: connection.execute(text("DELETE FROM sessions WHERE id = 's1'")))
-    finally:
-        await database.close()
-    store = open_store(url)
-    try:
-        assert [(entry.seq, entry.text) for entry in await store.transcript("s1")] == [(1, "hello")]
-        assert (await talk(store, ANN, "again", number=2)).id == "s1"
-        assert await store.tasks.count_children(["s1"]) == {"s1": 1}
-    finally:
-        await store.close()
-
-
-async def test_a_dead_letter_of_an_older_release_may_be_tried_again(empty_database: MakeUrl) -> None:
-    """Its apology says that it was one; what was answered stays so."""
-    url = await empty_database()
-    await _migrate_to(url, "0002")
-    database = opened(url)
-    try:
-        await database.write(_answer_and_give_up_in_0002)
-    finally:
-        await database.close()
-    await migrate(url)
-    store = open_store(url)
-    try:
-        tries = [says(ANN, "again", id_=f"{name}~1") for name in ("answered", "dead")]
-        assert (await begin(store, "t3", tries)).fresh_ids == {"dead~1"}
-        (turn,) = await store.trace("answered")
-        assert [(each.message_id, each.is_given_up) for each in turn.messages] == [("answered", False)]
-        given_up = next(turn for turn in await store.trace("dead") if turn.turn_id == "t2")
-        assert [(each.message_id, each.is_given_up) for each in given_up.messages] == [("dead", True)]
-    finally:
-        await store.close()
-
-
-def _answer_and_give_up_in_0002(connection: Connection) -> None:
-    for turn_id, message_id, reply_id in (("t1", "answered", "t1:0"), ("t2", "dead", "t2:dead")):
-        _insert(connection, "consumed", {"message_id": message_id, "turn_id": turn_id, "consumed_at_ms": 1})
-        _insert(connection, "outbox", _REPLY | {"id": reply_id, "turn_id": turn_id})
-
-
-_REPLY = {
-    "key": str(ANN),
-    "position": 0,
-    "address": '{"channel":"telegram","lane":"telegram:1","target":"{}"}',
-    "text": "sorry",
-    "kind": "answer",
-    "state": "sent",
-    "created_at_ms": 1,
-    "updated_at_ms": 1,
-}
-
-
-async def _migrate_to(url: str, revision: str) -> None:
-    database = opened(url)
-    try:
-        await database.write(lambda connection: command.upgrade(alembic_config(connection), revision))
-    finally:
-        await database.close()
-
-
-def _converse_in_0001(connection: Connection) -> None:
-    lane = {"key": str(ANN), "owner": str(ANN), "fence": 1, "session_id": "s1", "turn_id": None, "lost_turn_id": None}
-    entry = {"session_id": "s1", "seq": 1, "role": "user", "kind": "message", "text": "hello", "tool_call_id": ""}
-    _insert(connection, "lanes", lane)
-    _insert(connection, "sessions", _SESSION | {"id": "s1", "number": 1})
-    _insert(connection, "entries", entry | {"is_error": False, "tail_start_seq": 0, "turn_id": "t", "created_at_ms": 1})
-
-
-def _add_a_child(connection: Connection) -> None:
-    _insert(connection, "sessions", _SESSION | {"id": "s2", "number": None, "parent_session_id": "s1"})
-
-
-_SESSION = {
-    "key": str(ANN),
-    "title": "New Chat",
-    "status": "active",
-    "title_tries": 0,
-    "last_seq": 1,
-    "message_count": 1,
-    "tokens": 0,
-    "cost_usd": 0.0,
-    "prompt_tokens": 0,
-    "prompt_seq": 0,
-    "created_at_ms": 1,
-    "updated_at_ms": 1,
-}
-
-
-def _insert(connection: Connection, table: str, row: Mapping[str, object]) -> None:
-    columns, values = ", ".join(row), ", ".join(f":{name}" for name in row)
-    connection.execute(text(f"INSERT INTO {table} ({columns}) VALUES ({values})"), dict(row))
 
 
 async def test_processes_that_migrate_at_once_apply_each_step_once(empty_database: MakeUrl) -> None:
@@ -192,9 +84,7 @@ async def test_a_database_of_a_newer_trivet_is_left_alone(empty_database: MakeUr
     url = await empty_database()
     await migrate(url)
     database = opened(url)
-    await database.write(
-        lambda connection: connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
-    )
+    await database.write(_stamp("9999"))
     await database.close()
     store = open_store(url)
     try:
@@ -204,6 +94,32 @@ async def test_a_database_of_a_newer_trivet_is_left_alone(empty_database: MakeUr
         await store.close()
     with pytest.raises(SchemaMismatch, match="newer Trivet"):
         await migrate(url)
+
+
+@pytest.mark.parametrize("revision", sorted(OLD_REVISIONS))
+async def test_a_database_of_an_older_trivet_is_left_alone(empty_database: MakeUrl, revision: str) -> None:
+    """It says what to do, and nothing of it is lost."""
+    url = await empty_database()
+    await migrate(url)
+    store = open_store(url)
+    session = await talk(store, ANN, "hello", number=1)
+    database = opened(url)
+    await database.write(_stamp(revision))
+    try:
+        with pytest.raises(SchemaMismatch, match=rf"older Trivet \(schema {revision}\).* run `trivet migrate`"):
+            await store.check_schema()
+        with pytest.raises(SchemaMismatch, match="move it away"):
+            await migrate(url)
+        await database.write(_stamp(SCHEMA_REVISION))
+        assert await store.sessions.by_id(session.id) == session
+    finally:
+        await database.close()
+        await store.close()
+
+
+def _stamp(revision: str) -> Callable[[Connection], object]:
+    statement = text(f"UPDATE {VERSION_TABLE} SET version_num = :revision")
+    return lambda connection: connection.execute(statement, {"revision": revision})
 
 
 async def test_a_step_that_fails_leaves_nothing_behind(empty_database: MakeUrl) -> None:

@@ -16,7 +16,7 @@ from gateway.contracts.entries import Session
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import CHAT
 from tests.contract.subtask_samples import WORKER, asked, conversation
 from tests.parts.waiting import PATIENCE_S
@@ -27,7 +27,7 @@ CLOCK = SystemClock()
 class Chat:
     """Sub-agents that work for Ann, and what her chat would be sent."""
 
-    def __init__(self, store: SqlStore, bus: RedisBus, session: Session) -> None:
+    def __init__(self, store: Store, bus: RedisBus, session: Session) -> None:
         self.store = store
         self.bus = bus
         self.session = session
@@ -86,7 +86,7 @@ class Chat:
 
 
 @pytest.fixture
-async def chat(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[Chat]:
+async def chat(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[Chat]:
     chat = Chat(sqlite_store, bus, await conversation(sqlite_store))
     yield chat
     await chat.background.finish(timeout_s=PATIENCE_S)
@@ -115,12 +115,12 @@ async def test_a_line_when_it_starts_and_the_same_line_when_it_is_over(chat: Cha
     assert (first.kind, first.address, first.key, first.turn_id) == (ReplyKind.STATUS, CHAT, task.key, task.turn_id)
     assert first.text.startswith("⏳ explore: log in with ")
     assert "hunter2hunter2" not in first.text
-    assert await chat.store.committed_reply(first.id) == first
+    assert await chat.store.outbox.committed(first.id) == first
 
     lines.ended(await chat.over("k1"))
     _, last = await chat.until(lambda sent: len(sent) == 2)
     assert (last.amends, last.kind, last.text[0]) == (first.id, ReplyKind.STATUS, "✓")
-    assert await chat.store.committed_reply(last.id) == last
+    assert await chat.store.outbox.committed(last.id) == last
 
 
 async def test_one_that_waits_says_so_only_after_a_while(chat: Chat) -> None:

@@ -12,7 +12,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.spending import Amounts, Caps, Reservation
 from gateway.contracts.vectors import Embedding
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP
 
 NOW_MS: Final = 1_000_000
@@ -22,7 +22,7 @@ QUESTION: Final = Question(ANN, "circumstances", "asked", "guard", "words", embe
 
 
 async def keep(
-    store: SqlStore, question: Question, text: str, *, now_ms: int = NOW_MS, owner_max: int = 99, all_max: int = 99
+    store: Store, question: Question, text: str, *, now_ms: int = NOW_MS, owner_max: int = 99, all_max: int = 99
 ) -> None:
     await store.answers.put(
         question,
@@ -35,16 +35,16 @@ async def keep(
     )
 
 
-async def found(store: SqlStore, question: Question, *, now_ms: int = NOW_MS) -> str | None:
+async def found(store: Store, question: Question, *, now_ms: int = NOW_MS) -> str | None:
     kept = await store.answers.find(question, now_ms=now_ms)
     return None if kept is None else kept.text
 
 
-async def like(store: SqlStore, question: Question) -> list[str]:
+async def like(store: Store, question: Question) -> list[str]:
     return [kept.text for kept in await store.answers.like(question, now_ms=NOW_MS, limit=9)]
 
 
-async def test_an_answer_is_found_as_it_was_kept(store: SqlStore) -> None:
+async def test_an_answer_is_found_as_it_was_kept(store: Store) -> None:
     await keep(store, QUESTION, "old")
     await keep(store, QUESTION, "new\x00")
     kept = await store.answers.find(QUESTION, now_ms=NOW_MS)
@@ -53,7 +53,7 @@ async def test_an_answer_is_found_as_it_was_kept(store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize("stranger", [BOB, ANN_IN_GROUP, SHARED_GROUP, SessionKey("telegram", "12")])
-async def test_nobody_else_finds_it_nor_the_same_user_elsewhere(store: SqlStore, stranger: SessionKey) -> None:
+async def test_nobody_else_finds_it_nor_the_same_user_elsewhere(store: Store, stranger: SessionKey) -> None:
     await keep(store, QUESTION, "mine")
     theirs = replace(QUESTION, key=stranger)
     assert await found(store, theirs) is None
@@ -64,13 +64,13 @@ async def test_nobody_else_finds_it_nor_the_same_user_elsewhere(store: SqlStore,
     assert await store.answers.forget(stranger.owner) == (1 if stranger is ANN_IN_GROUP else 0)
 
 
-async def test_other_circumstances_are_another_question(store: SqlStore) -> None:
+async def test_other_circumstances_are_another_question(store: Store) -> None:
     await keep(store, QUESTION, "mine")
     assert await found(store, replace(QUESTION, circumstances="others")) is None
     assert await like(store, replace(QUESTION, circumstances="others", words="w")) == []
 
 
-async def test_an_answer_lives_as_long_as_it_may_however_often_it_is_given(store: SqlStore) -> None:
+async def test_an_answer_lives_as_long_as_it_may_however_often_it_is_given(store: Store) -> None:
     await keep(store, QUESTION, "mine")
     kept = await store.answers.find(QUESTION, now_ms=NOW_MS)
     assert kept is not None
@@ -79,7 +79,7 @@ async def test_an_answer_lives_as_long_as_it_may_however_often_it_is_given(store
     assert await found(store, QUESTION, now_ms=NOW_MS + TTL_S * 1000) is None
 
 
-async def test_like_ones_share_guard_and_model_and_are_not_the_same_words(store: SqlStore) -> None:
+async def test_like_ones_share_guard_and_model_and_are_not_the_same_words(store: Store) -> None:
     await keep(store, QUESTION, "mine")
     other = replace(QUESTION, asked="other", words="other")
     assert await like(store, other) == ["mine"]
@@ -89,7 +89,7 @@ async def test_like_ones_share_guard_and_model_and_are_not_the_same_words(store:
     assert await like(store, replace(other, embedding=None)) == []
 
 
-async def test_of_an_owner_those_are_kept_that_were_used_last(store: SqlStore) -> None:
+async def test_of_an_owner_those_are_kept_that_were_used_last(store: Store) -> None:
     questions = [replace(QUESTION, asked=f"q{number}") for number in range(4)]
     await keep(store, replace(QUESTION, key=BOB), "his")
     for number, question in enumerate(questions[:3]):
@@ -102,20 +102,20 @@ async def test_of_an_owner_those_are_kept_that_were_used_last(store: SqlStore) -
     assert await found(store, replace(QUESTION, key=BOB)) == "his"
 
 
-async def test_of_all_no_more_are_kept_than_there_is_room_for(store: SqlStore) -> None:
+async def test_of_all_no_more_are_kept_than_there_is_room_for(store: Store) -> None:
     for number in range(5):
         await keep(store, replace(QUESTION, key=SessionKey("telegram", f"{number}")), f"a{number}", all_max=3)
     answers = [await found(store, replace(QUESTION, key=SessionKey("telegram", f"{number}"))) for number in range(5)]
     assert answers == [None, None, "a2", "a3", "a4"]
 
 
-async def test_what_has_expired_goes(store: SqlStore) -> None:
+async def test_what_has_expired_goes(store: Store) -> None:
     await keep(store, QUESTION, "mine")
     await keep(store, replace(QUESTION, asked="later"), "later", now_ms=NOW_MS + TTL_S * 1000)
     assert await store.answers.forget(ANN) == 1
 
 
-async def test_forgetting_takes_all_of_an_owner(store: SqlStore) -> None:
+async def test_forgetting_takes_all_of_an_owner(store: Store) -> None:
     await keep(store, QUESTION, "mine")
     await keep(store, replace(QUESTION, key=ANN_IN_GROUP), "mine, too")
     await keep(store, replace(QUESTION, key=BOB), "his")
@@ -124,7 +124,7 @@ async def test_forgetting_takes_all_of_an_owner(store: SqlStore) -> None:
     assert await found(store, replace(QUESTION, key=BOB)) == "his"
 
 
-async def test_erasing_a_person_takes_the_answers_and_the_spending_along(store: SqlStore) -> None:
+async def test_erasing_a_person_takes_the_answers_and_the_spending_along(store: Store) -> None:
     """And nothing of anybody else's, nor the pot's."""
     await keep(store, QUESTION, "mine")
     await keep(store, replace(QUESTION, key=BOB), "his")

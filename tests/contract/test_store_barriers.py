@@ -10,7 +10,7 @@ import pytest
 from gateway.contracts.entries import Session, TurnState
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Barrier, TaskMode, TaskState, WaitMode, Wake
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, BOB, SHARED_GROUP, begin, outcome, says
 from tests.contract.subtask_samples import (
     asked,
@@ -38,19 +38,19 @@ def barrier(session: Session, *ids: str, mode: WaitMode = WaitMode.ALL, needed: 
     )
 
 
-async def yields(store: SqlStore, to: Barrier, *, state: TurnState = TurnState.DONE, fence: int = 50) -> None:
+async def yields(store: Store, to: Barrier, *, state: TurnState = TurnState.DONE, fence: int = 50) -> None:
     """A turn that says it waits."""
     messages = [says(to.wake.key, "wait for them", id_=f"m-{to.id}")]
     start = await begin(store, to.turn_id, messages, fence=fence)
     done = outcome(start, to.turn_id, messages, fence=fence, state=state)
-    await store.commit_turn(replace(done, outbox=(), barrier=to))
+    await store.turns.commit(replace(done, outbox=(), barrier=to))
 
 
-async def due(store: SqlStore) -> list[Wake]:
+async def due(store: Store) -> list[Wake]:
     return list(await store.tasks.due_wakes(limit=99))
 
 
-async def told(store: SqlStore) -> list[tuple[str, list[str]]]:
+async def told(store: Store) -> list[tuple[str, list[str]]]:
     """What is due: the id of each wake, and the tasks it tells of."""
     return [(wake.id, [task.id for task in wake.tasks]) for wake in await due(store)]
 
@@ -58,7 +58,7 @@ async def told(store: SqlStore) -> list[tuple[str, list[str]]]:
 # --- without a barrier
 
 
-async def test_a_background_task_that_is_over_wakes_its_session(store: SqlStore) -> None:
+async def test_a_background_task_that_is_over_wakes_its_session(store: Store) -> None:
     session = await conversation(store)
     [task] = await spawned(store, session, "k1")
     assert await due(store) == []
@@ -69,7 +69,7 @@ async def test_a_background_task_that_is_over_wakes_its_session(store: SqlStore)
     assert wake.message_id == "subagent:k1"
 
 
-async def test_it_wakes_until_the_bus_has_it_and_then_never_again(store: SqlStore) -> None:
+async def test_it_wakes_until_the_bus_has_it_and_then_never_again(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1")
     await finished(store, "k1")
@@ -81,14 +81,14 @@ async def test_it_wakes_until_the_bus_has_it_and_then_never_again(store: SqlStor
     assert await due(store) == []
 
 
-async def test_an_inline_task_wakes_nobody(store: SqlStore) -> None:
+async def test_an_inline_task_wakes_nobody(store: Store) -> None:
     session = await conversation(store)
     await opened(store, session, "k1")
     await finished(store, "k1")
     assert await due(store) == []
 
 
-async def test_nobody_is_woken_while_the_turn_that_asked_runs(store: SqlStore) -> None:
+async def test_nobody_is_woken_while_the_turn_that_asked_runs(store: Store) -> None:
     """It may still wait for its tasks, or die and be run again."""
     session = await conversation(store)
     messages = [says(ANN, "in the background, please", id_="m2")]
@@ -96,11 +96,11 @@ async def test_nobody_is_woken_while_the_turn_that_asked_runs(store: SqlStore) -
     await spawned(store, session, "k1", turn_id="t2")
     await finished(store, "k1")
     assert await told(store) == []
-    await store.commit_turn(outcome(start, "t2", messages, fence=2))
+    await store.turns.commit(outcome(start, "t2", messages, fence=2))
     assert await told(store) == [("k1", ["k1"])]
 
 
-async def test_a_turn_that_was_lost_holds_no_wake_back(store: SqlStore) -> None:
+async def test_a_turn_that_was_lost_holds_no_wake_back(store: Store) -> None:
     session = await conversation(store)
     await begin(store, "t2", [says(ANN, "in the background", id_="m2")], fence=2)
     await spawned(store, session, "k1", turn_id="t2")
@@ -111,7 +111,7 @@ async def test_a_turn_that_was_lost_holds_no_wake_back(store: SqlStore) -> None:
     assert wake.tasks[0].reason == "worker_lost"
 
 
-async def test_a_collected_task_wakes_nobody(store: SqlStore) -> None:
+async def test_a_collected_task_wakes_nobody(store: Store) -> None:
     """Whether it was over by then, or is told of elsewhere."""
     session = await conversation(store)
     await spawned(store, session, "over", "alive")
@@ -121,7 +121,7 @@ async def test_a_collected_task_wakes_nobody(store: SqlStore) -> None:
     assert await due(store) == []
 
 
-async def test_wakes_are_due_oldest_first_and_in_portions(store: SqlStore) -> None:
+async def test_wakes_are_due_oldest_first_and_in_portions(store: Store) -> None:
     session = await conversation(store)
     other = await conversation(store, BOB)
     await spawned(store, session, "k1", "k2")
@@ -131,7 +131,7 @@ async def test_wakes_are_due_oldest_first_and_in_portions(store: SqlStore) -> No
     assert [wake.id for wake in await due(store)] == ["k2", "o1", "k1"]
 
 
-async def test_the_address_comes_back_whole(store: SqlStore) -> None:
+async def test_the_address_comes_back_whole(store: Store) -> None:
     """In a shared place it is somebody's, too."""
     session = await conversation(store, SHARED_GROUP)
     wake = replace(wake_of(SHARED_GROUP), author_name=CleanText('Ann "the" ☃'), author_id="77")
@@ -144,7 +144,7 @@ async def test_the_address_comes_back_whole(store: SqlStore) -> None:
 
 
 @pytest.mark.parametrize(("mode", "needed"), [(WaitMode.ALL, 3), (WaitMode.ANY, 1), (WaitMode.COUNT, 2)])
-async def test_a_barrier_is_met_when_enough_are_over(store: SqlStore, mode: WaitMode, needed: int) -> None:
+async def test_a_barrier_is_met_when_enough_are_over(store: Store, mode: WaitMode, needed: int) -> None:
     session = await conversation(store)
     ids = ["k1", "k2", "k3"]
     await spawned(store, session, *ids)
@@ -159,7 +159,7 @@ async def test_a_barrier_is_met_when_enough_are_over(store: SqlStore, mode: Wait
     assert await told(store) == []
 
 
-async def test_what_was_over_before_the_turn_yielded_counts(store: SqlStore) -> None:
+async def test_what_was_over_before_the_turn_yielded_counts(store: Store) -> None:
     """Between the look of the turn and its commit."""
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
@@ -168,7 +168,7 @@ async def test_what_was_over_before_the_turn_yielded_counts(store: SqlStore) -> 
     assert await told(store) == [("b1", ["k1", "k2"])]
 
 
-async def test_what_ends_behind_a_barrier_that_is_met_wakes_by_itself(store: SqlStore) -> None:
+async def test_what_ends_behind_a_barrier_that_is_met_wakes_by_itself(store: Store) -> None:
     """What the wake tells never changes, whoever sends it and however late: nobody's result is lost."""
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
@@ -182,7 +182,7 @@ async def test_what_ends_behind_a_barrier_that_is_met_wakes_by_itself(store: Sql
     assert await told(store) == [("k2", ["k2"])]
 
 
-async def test_a_lost_task_counts_as_over(store: SqlStore) -> None:
+async def test_a_lost_task_counts_as_over(store: Store) -> None:
     """The process that ran the tasks, and that put the barrier, is dead."""
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
@@ -197,7 +197,7 @@ async def test_a_lost_task_counts_as_over(store: SqlStore) -> None:
     ]
 
 
-async def test_tasks_that_were_told_on_another_way_are_not_told_again(store: SqlStore) -> None:
+async def test_tasks_that_were_told_on_another_way_are_not_told_again(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
     await yields(store, barrier(session, "k1", "k2"))
@@ -207,7 +207,7 @@ async def test_tasks_that_were_told_on_another_way_are_not_told_again(store: Sql
     assert await told(store) == [("b1", ["k2"])]
 
 
-async def test_a_barrier_falls_when_all_behind_it_was_told(store: SqlStore) -> None:
+async def test_a_barrier_falls_when_all_behind_it_was_told(store: Store) -> None:
     """The user spoke meanwhile, and that turn fetched the results."""
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
@@ -217,7 +217,7 @@ async def test_a_barrier_falls_when_all_behind_it_was_told(store: SqlStore) -> N
     assert await told(store) == []
 
 
-async def test_two_barriers_for_one_task_are_both_met_and_it_is_told_once(store: SqlStore) -> None:
+async def test_two_barriers_for_one_task_are_both_met_and_it_is_told_once(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
     await yields(store, barrier(session, "k1"))
@@ -231,7 +231,7 @@ async def test_two_barriers_for_one_task_are_both_met_and_it_is_told_once(store:
     assert await told(store) == [("b2", ["k2"])]
 
 
-async def test_a_turn_that_waits_for_what_was_told_waits_for_nothing(store: SqlStore) -> None:
+async def test_a_turn_that_waits_for_what_was_told_waits_for_nothing(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1")
     await finished(store, "k1")
@@ -244,7 +244,7 @@ async def test_a_turn_that_waits_for_what_was_told_waits_for_nothing(store: SqlS
     assert await told(store) == [("k2", ["k2"])]
 
 
-async def test_nobody_waits_for_the_tasks_of_somebody_else(store: SqlStore) -> None:
+async def test_nobody_waits_for_the_tasks_of_somebody_else(store: Store) -> None:
     session, other = await conversation(store), await conversation(store, BOB)
     await spawned(store, session, "k1")
     await spawned(store, other, "o1")
@@ -253,7 +253,7 @@ async def test_nobody_waits_for_the_tasks_of_somebody_else(store: SqlStore) -> N
     assert await told(store) == [("o1", ["o1"]), ("b1", ["k1"])]
 
 
-async def test_a_turn_that_did_not_end_well_waits_for_nothing(store: SqlStore) -> None:
+async def test_a_turn_that_did_not_end_well_waits_for_nothing(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1")
     await yields(store, barrier(session, "k1"), state=TurnState.STOPPED)
@@ -261,7 +261,7 @@ async def test_a_turn_that_did_not_end_well_waits_for_nothing(store: SqlStore) -
     assert await told(store) == [("k1", ["k1"])]
 
 
-async def test_two_processes_that_look_at_once_see_the_same(store: SqlStore) -> None:
+async def test_two_processes_that_look_at_once_see_the_same(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1", "k2", "k3")
     await yields(store, barrier(session, "k1", "k2", "k3", mode=WaitMode.COUNT, needed=2))
@@ -277,7 +277,7 @@ async def test_two_processes_that_look_at_once_see_the_same(store: SqlStore) -> 
 # --- what the user says
 
 
-async def test_a_stop_of_all_lets_nobody_be_woken(store: SqlStore) -> None:
+async def test_a_stop_of_all_lets_nobody_be_woken(store: Store) -> None:
     """Neither by what it ended, nor by what had been over a moment before; somebody else's wakes stay."""
     session, other = await conversation(store), await conversation(store, BOB)
     await spawned(store, session, "over", "alive", "alone")
@@ -289,7 +289,7 @@ async def test_a_stop_of_all_lets_nobody_be_woken(store: SqlStore) -> None:
     assert await told(store) == [("o1", ["o1"])]
 
 
-async def test_ending_one_leaves_the_barrier_to_the_others(store: SqlStore) -> None:
+async def test_ending_one_leaves_the_barrier_to_the_others(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
     await yields(store, barrier(session, "k1", "k2"))
@@ -299,7 +299,7 @@ async def test_ending_one_leaves_the_barrier_to_the_others(store: SqlStore) -> N
     assert await told(store) == [("b1", ["k1", "k2"])]
 
 
-async def test_what_a_stopped_turn_asked_for_is_to_end_and_wakes_nobody(store: SqlStore) -> None:
+async def test_what_a_stopped_turn_asked_for_is_to_end_and_wakes_nobody(store: Store) -> None:
     """A tool call may be under way while the user says stop: what it started has nobody who wants it."""
     session = await conversation(store)
     messages = [says(ANN, "in the background", id_="m2")]
@@ -307,7 +307,7 @@ async def test_what_a_stopped_turn_asked_for_is_to_end_and_wakes_nobody(store: S
     await store.tasks.want_cancelled(ANN)
     await spawned(store, session, "late", turn_id="t2")
     await spawned(store, session, "earlier")
-    await store.commit_turn(outcome(start, "t2", messages, fence=2, state=TurnState.STOPPED))
+    await store.turns.commit(outcome(start, "t2", messages, fence=2, state=TurnState.STOPPED))
     assert await store.tasks.unwanted(["late", "earlier"]) == {"late"}
     await finished(store, "late", "earlier")
     assert await told(store) == [("earlier", ["earlier"])]
@@ -316,7 +316,7 @@ async def test_what_a_stopped_turn_asked_for_is_to_end_and_wakes_nobody(store: S
 # --- on the way
 
 
-async def test_a_wake_on_its_way_is_overtaken_when_all_it_tells_was_told(store: SqlStore) -> None:
+async def test_a_wake_on_its_way_is_overtaken_when_all_it_tells_was_told(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1", "k2", "k3")
     await yields(store, barrier(session, "k1", "k2"))
@@ -331,7 +331,7 @@ async def test_a_wake_on_its_way_is_overtaken_when_all_it_tells_was_told(store: 
     assert await store.tasks.overtaken([*both, "subagent:unknown"]) == frozenset(both)
 
 
-async def test_a_wake_that_nobody_sent_is_not_overtaken(store: SqlStore) -> None:
+async def test_a_wake_that_nobody_sent_is_not_overtaken(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1")
     assert await store.tasks.overtaken(["subagent:k1"]) == frozenset()
@@ -341,7 +341,7 @@ async def test_a_wake_that_nobody_sent_is_not_overtaken(store: SqlStore) -> None
 # --- erasing
 
 
-async def test_nobody_who_was_erased_is_woken(store: SqlStore) -> None:
+async def test_nobody_who_was_erased_is_woken(store: Store) -> None:
     session = await conversation(store)
     await spawned(store, session, "k1", "k2")
     await yields(store, barrier(session, "k1"))

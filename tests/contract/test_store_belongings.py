@@ -31,8 +31,8 @@ from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMod
 from gateway.contracts.vault import Loan, SecretName
 from gateway.contracts.vectors import Embedding
 from gateway.scrub import scrub
-from gateway.store import SqlStore
-from gateway.store.belongings import ERASED, whose
+from gateway.store import Store
+from gateway.store.export import ERASED, whose
 from gateway.store.tables import metadata
 from tests.contract.store_samples import begin, call, ended, note, outcome, says, summary, talk
 from tests.contract.subtask_samples import asked, ending, wake_of
@@ -46,22 +46,24 @@ ANN_IN_GROUP = SessionKey("telegram", CANARY, ("-100",))
 BEN = SessionKey("telegram", "2")
 
 
-async def live(store: SqlStore, key: SessionKey, sign: str) -> None:
+async def live(store: Store, key: SessionKey, sign: str) -> None:
     """A life that leaves something in every table."""
     *_, session = [await talk(store, key, f"{sign} said {number}", number=number) for number in (1, 2)]
-    await store.append_compaction(session.id, fence=2, key=key, entry=summary(f"{sign} summed up", tail_start_seq=3))
-    await store.apply(key, [OpenSession()], now_ms=5_000)
+    await store.transcript.append_compaction(
+        session.id, fence=2, key=key, entry=summary(f"{sign} summed up", tail_start_seq=3)
+    )
+    await store.sessions.apply(key, [OpenSession()], now_ms=5_000)
     boundary = await store.memories.claim_boundary(key, now_ms=6_000, for_ms=1)
     assert boundary is not None
     await store.memories.index(boundary)
     await store.memories.remember(
         key, CleanText(f"{sign} likes tea"), now_ms=7_000, embedding=Embedding("model", (1.0, 0.5))
     )
-    await store.replace_todos(key, [Todo(1, CleanText(f"{sign} has to do it"), TodoState.PENDING)])
+    await store.transcript.replace_todos(key, [Todo(1, CleanText(f"{sign} has to do it"), TodoState.PENDING)])
     message = says(key, f"{sign} paid", id_=f"{key}#paid", author=sign)
     start = await begin(store, f"turn-{key}-paid", [message], fence=9)
-    await store.commit_turn(outcome(start, f"turn-{key}-paid", [message], fence=9, usage=(call(key, 10, 1, 0.5),)))
-    await store.record_receipts([ended(f"turn-{key}-paid:0", DeliveryState.SENT, key=key)])
+    await store.turns.commit(outcome(start, f"turn-{key}-paid", [message], fence=9, usage=(call(key, 10, 1, 0.5),)))
+    await store.outbox.record_receipts([ended(f"turn-{key}-paid:0", DeliveryState.SENT, key=key)])
     secret = SecretName(key, key.owner, f"[redacted:named#{len(sign):06x}]")
     await store.loans.record([Loan(secret, "shell", f"turn-{key}-paid", at_ms=8_000)])
     await _delegate(store, session, sign)
@@ -69,7 +71,7 @@ async def live(store: SqlStore, key: SessionKey, sign: str) -> None:
     await begin(store, f"turn-{key}-left", [left], fence=10)
 
 
-async def _delegate(store: SqlStore, session: Session, sign: str) -> None:
+async def _delegate(store: Store, session: Session, sign: str) -> None:
     """Two sub-agents, one of the other, and somebody who waits for them."""
     one = replace(asked(session, f"{session.id}-1"), label=CleanText(f"{sign} asked for it"))
     task = await store.tasks.open(one, wake=wake_of(session.key))
@@ -83,10 +85,10 @@ async def _delegate(store: SqlStore, session: Session, sign: str) -> None:
     barrier = Barrier(
         f"b-{session.key}", session.id, done.turn_id, (task.id,), WaitMode.ALL, 1, wake_of(session.key), 9
     )
-    await store.commit_turn(replace(done, outbox=(), barrier=barrier))
+    await store.turns.commit(replace(done, outbox=(), barrier=barrier))
 
 
-async def everything(store: SqlStore) -> str:
+async def everything(store: Store) -> str:
     """Every value of every table, those of the full-text index too."""
 
     def dump(connection: Any) -> str:
@@ -95,7 +97,7 @@ async def everything(store: SqlStore) -> str:
             repr(tuple(row)) for name in names for row in connection.execute(text(f'SELECT * FROM "{name}"')).all()
         )
 
-    return await store._database.read(dump)
+    return await store.database.read(dump)
 
 
 def test_every_table_says_whose_its_rows_are() -> None:
@@ -104,7 +106,7 @@ def test_every_table_says_whose_its_rows_are() -> None:
         whose(table)
 
 
-async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
+async def test_what_is_kept_of_a_person_is_handed_out(store: Store) -> None:
     """From every place, as JSON takes it, undone and condensed words too; nothing of anybody else."""
     await live(store, ANN, CANARY)
     await live(store, ANN_IN_GROUP, CANARY)
@@ -129,23 +131,23 @@ async def test_what_is_kept_of_a_person_is_handed_out(store: SqlStore) -> None:
     assert [rows for rows in nobody.values() if isinstance(rows, list) and rows] == []
 
 
-async def test_nobody_is_handed_out_as_his_own_words_what_the_gateway_told_a_model(store: SqlStore) -> None:
+async def test_nobody_is_handed_out_as_his_own_words_what_the_gateway_told_a_model(store: Store) -> None:
     messages = [says(ANN, "hello", id_="m1")]
     start = await begin(store, "t1", messages)
     done = outcome(start, "t1", messages)
-    await store.commit_turn(replace(done, entries=(note("<now>\n12:00\n</now>"), *done.entries)))
+    await store.turns.commit(replace(done, entries=(note("<now>\n12:00\n</now>"), *done.entries)))
     found = json.loads(await store.people.export(ANN, clean=scrub))["entries"]
     assert [(row["role"], row["kind"]) for row in found] == [
         ("user", "message"),
         ("gateway", "note"),
         ("assistant", "message"),
     ]
-    assert [entry.speaker for entry in await store.transcript(start.session.id, limit=9)] == [
+    assert [entry.speaker for entry in await store.transcript.page(start.session.id, limit=9)] == [
         row["role"] for row in found
     ]
 
 
-async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: str) -> None:
+async def test_erasing_a_person_leaves_no_trace(store: Store, database_url: str) -> None:
     """In no table, in no index, and on SQLite in no byte of the file; what is others' stays."""
     await live(store, BEN, "ben")
     before = len((await everything(store)).splitlines())
@@ -170,25 +172,27 @@ async def test_erasing_a_person_leaves_no_trace(store: SqlStore, database_url: s
 
 
 @pytest.mark.parametrize("key", [ANN, ANN_IN_GROUP], ids=["alone", "in a group"])
-async def test_who_never_had_a_turn_leaves_no_trace_either(store: SqlStore, key: SessionKey) -> None:
+async def test_who_never_had_a_turn_leaves_no_trace_either(store: Store, key: SessionKey) -> None:
     """A stranger was told something, a command was answered, a button was offered."""
     reply = Reply(
         f"control:{key}", "", key, ReplyAddress("telegram", CANARY, "{}"), CleanText("nothing"), ReplyKind.NOTICE, 1
     )
     _, buttons = offering(reply, [Offer("Again", "/retry")], Meant(ANN, is_private=True), CleanText, SystemClock())
     await store.buttons.offer(reply, buttons)
-    await store.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key)])
+    await store.outbox.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key)])
     assert CANARY in await everything(store)
     erased = await store.people.erase(ANN)
     assert (erased["outbox"], erased["buttons"], erased["deliveries"]) == (1, 1, 1)
     assert CANARY not in await everything(store)
 
 
-async def test_to_erase_one_takes_nothing_of_those_with_longer_names(store: SqlStore) -> None:
+async def test_to_erase_one_takes_nothing_of_those_with_longer_names(store: Store) -> None:
     """Neither of another person, nor of a thread in a place that is a session of its own."""
     place = SessionKey("telegram", "", ("-100",))
     others = [SessionKey("telegram", f"{CANARY}4"), SessionKey("telegram", "", ("-100", "7"))]
-    await store.record_receipts([ended(f"notice:{key}", DeliveryState.SENT, key=key) for key in (*others, place)])
+    await store.outbox.record_receipts(
+        [ended(f"notice:{key}", DeliveryState.SENT, key=key) for key in (*others, place)]
+    )
     for owner in (ANN, place):
         await store.people.erase(owner)
     found = await everything(store)
@@ -196,16 +200,16 @@ async def test_to_erase_one_takes_nothing_of_those_with_longer_names(store: SqlS
     assert f"notice:{place}'" not in found
 
 
-async def test_a_turn_that_runs_while_its_user_is_erased_leaves_nothing(store: SqlStore) -> None:
+async def test_a_turn_that_runs_while_its_user_is_erased_leaves_nothing(store: Store) -> None:
     message = says(ANN, "hello", id_="m1")
     start = await begin(store, "t1", [message])
     await store.people.erase(ANN)
     with pytest.raises(Fenced):
-        await store.commit_turn(outcome(start, "t1", [message]))
+        await store.turns.commit(outcome(start, "t1", [message]))
     assert CANARY not in await everything(store)
 
 
-async def test_a_shared_place_is_erased_as_a_place(store: SqlStore) -> None:
+async def test_a_shared_place_is_erased_as_a_place(store: Store) -> None:
     place = SessionKey("telegram", "", ("-100",))
     await live(store, place, "somebody")
     await live(store, ANN_IN_GROUP, CANARY)
@@ -214,7 +218,7 @@ async def test_a_shared_place_is_erased_as_a_place(store: SqlStore) -> None:
     assert CANARY in await everything(store)
 
 
-async def test_the_audit_forgets_who_was_erased(store: SqlStore) -> None:
+async def test_the_audit_forgets_who_was_erased(store: Store) -> None:
     """What was changed stays."""
     line = Audited(1, str(ANN), "sub_type.put", "explore", CleanText("{}"), CleanText("{}"))
     await store.sub_types.put("explore", SubTypeChange(rounds_max=3), audited=line)
@@ -223,7 +227,7 @@ async def test_the_audit_forgets_who_was_erased(store: SqlStore) -> None:
     assert len(await store.sub_types.changes()) == 1
 
 
-async def test_a_sub_agent_that_runs_while_its_user_is_erased_leaves_nothing(store: SqlStore) -> None:
+async def test_a_sub_agent_that_runs_while_its_user_is_erased_leaves_nothing(store: Store) -> None:
     session = await talk(store, ANN, "hello", number=1)
     task = await store.tasks.open(asked(session), wake=None)
     await store.people.erase(ANN)
@@ -233,15 +237,15 @@ async def test_a_sub_agent_that_runs_while_its_user_is_erased_leaves_nothing(sto
     assert CANARY not in await everything(store)
 
 
-async def test_usage_outlives_nobody(store: SqlStore) -> None:
+async def test_usage_outlives_nobody(store: Store) -> None:
     """What a title cost is charged outside of any turn; it goes, too."""
     session = await talk(store, ANN, "hello", number=1)
-    await store.record_usage([Usage(ANN, UsagePurpose.TITLE, "m", 1, 1)], session_id=session.id)
+    await store.sessions.charge([Usage(ANN, UsagePurpose.TITLE, "m", 1, 1)], session_id=session.id)
     await store.people.erase(ANN)
     assert CANARY not in await everything(store)
 
 
-async def test_a_code_that_links_accounts_stands_in_no_table(store: SqlStore) -> None:
+async def test_a_code_that_links_accounts_stands_in_no_table(store: Store) -> None:
     """Whoever reads the database joins nobody."""
     await store.links.offer(
         LinkOffer(ANN, own_words("Ann"), ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P"
@@ -261,22 +265,22 @@ def by(who: SessionKey, text: str, *, id_: str) -> InboundMessage:
     return replace(says(KITCHEN, text, id_=id_), author_id=who.user)
 
 
-async def turn(store: SqlStore, number: int, *messages: InboundMessage, text: str) -> None:
+async def turn(store: Store, number: int, *messages: InboundMessage, text: str) -> None:
     start = await begin(store, f"turn-{number}", messages, fence=number)
     done = outcome(start, f"turn-{number}", messages, fence=number, text=text)
-    await store.commit_turn(done)
+    await store.turns.commit(done)
 
 
-async def own_of(store: SqlStore, who: SessionKey, key: SessionKey = KITCHEN) -> dict[str, Any]:
+async def own_of(store: Store, who: SessionKey, key: SessionKey = KITCHEN) -> dict[str, Any]:
     return dict(json.loads(await store.people.export_own(key, who, left_out="what others said", clean=scrub)))
 
 
-async def test_of_a_shared_lane_a_person_gets_own_words_and_their_answers(store: SqlStore) -> None:
+async def test_of_a_shared_lane_a_person_gets_own_words_and_their_answers(store: Store) -> None:
     """An answer to several is an answer to each; what was said elsewhere is not there."""
     await turn(store, 1, by(EVA, "eva one", id_="m1"), text="re: eva one")
     await turn(store, 2, by(TOM, "tom one", id_="m2"), text="re: tom one")
     await turn(store, 3, by(EVA, "eva two", id_="m3"), by(TOM, "tom two", id_="m4"), text="re: both")
-    await store.apply(KITCHEN, [OpenSession()], now_ms=5_000)
+    await store.sessions.apply(KITCHEN, [OpenSession()], now_ms=5_000)
     await turn(store, 4, by(TOM, "tom three", id_="m5"), text="re: tom three")
     await talk(store, EVA, "eva alone", number=1)
     found = await own_of(store, EVA)
@@ -293,7 +297,7 @@ async def test_of_a_shared_lane_a_person_gets_own_words_and_their_answers(store:
     assert (await own_of(store, EVA))["entries"] == []
 
 
-async def test_what_came_along_and_what_sub_agents_brought_up_for_others_is_left_out(store: SqlStore) -> None:
+async def test_what_came_along_and_what_sub_agents_brought_up_for_others_is_left_out(store: Store) -> None:
     """A quote is others' words; a wake answers the person whom it names, an answer anew the words before it."""
     quoting = replace(by(EVA, "and you", id_="m1"), quotes=(Quote(QuoteKind.REPLY, CleanText("Tom"), PAGE),))
     await turn(store, 1, quoting, text="re: eva")
@@ -302,7 +306,7 @@ async def test_what_came_along_and_what_sub_agents_brought_up_for_others_is_left
     await turn(store, 3, woken, text="it found something")
     await turn(store, 4, by(TOM, "tom two", id_="m4"), text="first")
     start = await begin(store, "turn-5", [], fence=5, key=KITCHEN)
-    await store.commit_turn(outcome(start, "turn-5", [], fence=5, text="second"))
+    await store.turns.commit(outcome(start, "turn-5", [], fence=5, text="second"))
     texts = {who: [row["text"] for row in (await own_of(store, who))["entries"]] for who in (EVA, TOM)}
     assert texts == {
         EVA: ["Ann: and you", "re: eva", "it found something"],

@@ -12,23 +12,23 @@ from gateway.contracts.memories import Origin
 from gateway.contracts.messages import CleanText
 from gateway.contracts.vectors import Embedding
 from gateway.limits import FACTS_MAX
-from gateway.store import SqlStore
+from gateway.store import Store
 from gateway.store.tables import facts
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP, talk
 
 
-async def remember(store: SqlStore, owner: SessionKey, *texts: str) -> None:
+async def remember(store: Store, owner: SessionKey, *texts: str) -> None:
     for moment, text in enumerate(texts):
         await store.memories.remember(owner, CleanText(text), now_ms=moment)
 
 
-async def test_a_fact_is_returned_as_it_was_kept(store: SqlStore) -> None:
+async def test_a_fact_is_returned_as_it_was_kept(store: Store) -> None:
     fact = (await store.memories.remember(ANN, CleanText("My dog's name is Rex"), now_ms=7)).fact
     assert (fact.key, fact.text, fact.created_at_ms) == (ANN, "My dog's name is Rex", 7)
     assert await store.memories.recall(ANN, "dog", limit=5) == [fact]
 
 
-async def test_a_fact_told_twice_is_one_fact(store: SqlStore) -> None:
+async def test_a_fact_told_twice_is_one_fact(store: Store) -> None:
     """A turn that is run again after a crash runs its tools again."""
     first = await store.memories.remember(ANN, CleanText("Rex is a dog"), now_ms=1)
     assert await store.memories.remember(ANN, CleanText("Rex is a dog"), now_ms=2) == first
@@ -54,36 +54,36 @@ ANSWERS = {
 """What a question finds first, among all of these."""
 
 
-async def test_facts_are_found_in_the_languages_people_write(store: SqlStore) -> None:
+async def test_facts_are_found_in_the_languages_people_write(store: Store) -> None:
     await remember(store, ANN, *ANSWERS.values())
     assert {question: (await store.memories.recall(ANN, question, limit=3))[0].text for question in ANSWERS} == ANSWERS
 
 
-async def test_the_best_match_comes_first(store: SqlStore) -> None:
+async def test_the_best_match_comes_first(store: Store) -> None:
     await remember(store, ANN, "The car is red", "The dog is red", "The dog is brown and the car is fast")
     texts = [fact.text for fact in await store.memories.recall(ANN, "which colour has the red dog", limit=2)]
     assert texts[0] == "The dog is red"
     assert len(texts) == 2
 
 
-async def test_the_exact_word_beats_its_relative(store: SqlStore) -> None:
+async def test_the_exact_word_beats_its_relative(store: Store) -> None:
     await remember(store, ANN, "She is a teacher", "Teach me to sail")
     assert (await store.memories.recall(ANN, "teach", limit=5))[0].text == "Teach me to sail"
 
 
-async def test_no_question_gives_the_newest(store: SqlStore) -> None:
+async def test_no_question_gives_the_newest(store: Store) -> None:
     await remember(store, ANN, "one", "two", "three")
     assert [fact.text for fact in await store.memories.recall(ANN, "  ", limit=2)] == ["three", "two"]
 
 
-async def test_nothing_that_matches_is_nothing(store: SqlStore) -> None:
+async def test_nothing_that_matches_is_nothing(store: Store) -> None:
     await remember(store, ANN, "one", "two")
     assert await store.memories.recall(ANN, "submarine", limit=5) == []
     assert await store.memories.recall(ANN, "?!", limit=5) == []
     assert await store.memories.recall(ANN, "one", limit=0) == []
 
 
-async def test_facts_are_private(store: SqlStore) -> None:
+async def test_facts_are_private(store: Store) -> None:
     """Not even a key that begins like another's, or a place of the same user, sees them."""
     await remember(store, ANN, "the secret is 42")
     for stranger in (BOB, ANN_IN_GROUP, SHARED_GROUP, SessionKey("telegram", "12"), SessionKey("telegram", "1-1")):
@@ -110,7 +110,7 @@ ATTEMPTS = (
 )
 
 
-async def test_a_question_is_never_read_as_syntax(store: SqlStore) -> None:
+async def test_a_question_is_never_read_as_syntax(store: Store) -> None:
     """It finds what its words find, or nothing; it never fails and never changes whose facts are searched."""
     await remember(store, ANN, "my dog and my cat")
     await remember(store, BOB, "his dog and his cat")
@@ -119,13 +119,13 @@ async def test_a_question_is_never_read_as_syntax(store: SqlStore) -> None:
         assert found == (["my dog and my cat"] if "dog" in question else []), question
 
 
-async def test_a_very_long_fact_is_kept_and_found(store: SqlStore) -> None:
+async def test_a_very_long_fact_is_kept_and_found(store: Store) -> None:
     text = "needle " + " ".join(f"w{number}" for number in range(20_000)) + " " + "x" * 10_000
     fact = (await store.memories.remember(ANN, CleanText(text), now_ms=1)).fact
     assert await store.memories.recall(ANN, "needles", limit=1) == [fact]
 
 
-async def test_strange_but_legal_owners_are_kept_apart(store: SqlStore) -> None:
+async def test_strange_but_legal_owners_are_kept_apart(store: Store) -> None:
     quoted, other = SessionKey("cli", 'a"b'), SessionKey("cli", "a'b")
     await remember(store, quoted, "double")
     await remember(store, other, "single")
@@ -139,11 +139,11 @@ CHANNEL, THREAD = SessionKey("slack", "U2", ("C1",)), SessionKey("slack", "U2", 
 OTHER_CHANNEL = SessionKey("slack", "U2", ("C2",))
 
 
-async def facts_of(store: SqlStore, key: SessionKey) -> list[str]:
+async def facts_of(store: Store, key: SessionKey) -> list[str]:
     return [fact.text for fact in await store.memories.recall(key, "", limit=600)]
 
 
-async def test_a_fact_is_read_in_its_place_and_by_its_owner_in_private(store: SqlStore) -> None:
+async def test_a_fact_is_read_in_its_place_and_by_its_owner_in_private(store: Store) -> None:
     """And in threads inside of that place: who reads the thread reads the channel. Not the other way round."""
     await remember(store, BOB, "told in private")
     await remember(store, CHANNEL, "told in the channel")
@@ -154,12 +154,12 @@ async def test_a_fact_is_read_in_its_place_and_by_its_owner_in_private(store: Sq
     assert await facts_of(store, OTHER_CHANNEL) == []
 
 
-async def test_a_place_whose_name_begins_like_anothers_is_another(store: SqlStore) -> None:
+async def test_a_place_whose_name_begins_like_anothers_is_another(store: Store) -> None:
     await remember(store, SessionKey("telegram", "1", ("-1001",)), "told in a longer place")
     assert await facts_of(store, ANN_IN_GROUP) == []
 
 
-async def test_its_owner_may_let_a_fact_be_read_everywhere(store: SqlStore) -> None:
+async def test_its_owner_may_let_a_fact_be_read_everywhere(store: Store) -> None:
     fact = (await store.memories.remember(BOB, CleanText("told in private"), now_ms=1)).fact
     shared = await store.memories.share(BOB, fact.number, is_shared=True)
     assert shared is not None
@@ -172,7 +172,7 @@ async def test_its_owner_may_let_a_fact_be_read_everywhere(store: SqlStore) -> N
     assert await store.memories.share(ANN, fact.number, is_shared=True) is None
 
 
-async def test_forgetting_reaches_what_may_be_read_there_and_no_more(store: SqlStore) -> None:
+async def test_forgetting_reaches_what_may_be_read_there_and_no_more(store: Store) -> None:
     await remember(store, BOB, "told in private")
     await remember(store, CHANNEL, "told in the channel")
     assert await store.memories.forget(CHANNEL, [1, 2, 2, 99, -1]) != []
@@ -187,14 +187,14 @@ async def test_forgetting_reaches_what_may_be_read_there_and_no_more(store: SqlS
 # --- two wordings of one fact
 
 
-async def test_the_newest_wording_of_a_fact_stays(store: SqlStore) -> None:
+async def test_the_newest_wording_of_a_fact_stays(store: Store) -> None:
     first = (await store.memories.remember(ANN, CleanText("i like tea"), now_ms=1)).fact
     second = (await store.memories.remember(ANN, CleanText("I like  tea."), now_ms=2)).fact
     assert (second.id, second.number, second.text) == (first.id, first.number, "I like  tea.")
     assert await facts_of(store, ANN) == ["I like  tea."]
 
 
-async def test_a_wording_never_changes_its_place(store: SqlStore) -> None:
+async def test_a_wording_never_changes_its_place(store: Store) -> None:
     """What is said in private must not come into a group with the row of a fact from there."""
     await remember(store, ANN_IN_GROUP, "i like tea")
     await remember(store, ANN, "I LIKE TEA (never tell the others)", "I LIKE TEA")
@@ -202,7 +202,7 @@ async def test_a_wording_never_changes_its_place(store: SqlStore) -> None:
     assert len(await store.memories.recall(ANN, "tea", limit=9)) == 2, "the same words are told once"
 
 
-async def test_a_model_never_rewords_what_somebody_told(store: SqlStore) -> None:
+async def test_a_model_never_rewords_what_somebody_told(store: Store) -> None:
     await remember(store, ANN, "I like tea")
     await store.memories.remember(ANN, CleanText("i like tea"), now_ms=5, origin=Origin.GATHERED)
     assert await facts_of(store, ANN) == ["I like tea"]
@@ -211,7 +211,7 @@ async def test_a_model_never_rewords_what_somebody_told(store: SqlStore) -> None
     assert (told.text, told.origin) == ("I like milk", Origin.TOLD)
 
 
-async def test_facts_told_at_once_have_numbers_of_their_own(store: SqlStore) -> None:
+async def test_facts_told_at_once_have_numbers_of_their_own(store: Store) -> None:
     """A round of tools runs in parallel, and so do the lanes of one user."""
     await talk(store, ANN, "hello", number=1)
     await talk(store, ANN_IN_GROUP, "hello", number=1)
@@ -225,7 +225,7 @@ async def test_facts_told_at_once_have_numbers_of_their_own(store: SqlStore) -> 
 # --- how many
 
 
-async def fill(store: SqlStore, *, gathered: int) -> None:
+async def fill(store: Store, *, gathered: int) -> None:
     """Write as many facts of Ann as are kept, past everything of ours: it takes a second otherwise."""
     rows = [
         {
@@ -239,10 +239,10 @@ async def fill(store: SqlStore, *, gathered: int) -> None:
         }
         for number in range(1, FACTS_MAX + 1)
     ]
-    await store._database.write(lambda connection: connection.execute(facts.insert(), rows))
+    await store.database.write(lambda connection: connection.execute(facts.insert(), rows))
 
 
-async def test_what_a_model_gathered_makes_room_the_oldest_first(store: SqlStore) -> None:
+async def test_what_a_model_gathered_makes_room_the_oldest_first(store: Store) -> None:
     await fill(store, gathered=2)
     kept = await store.memories.remember(ANN, CleanText("one more"), now_ms=9_999)
     assert kept.dropped is not None
@@ -251,7 +251,7 @@ async def test_what_a_model_gathered_makes_room_the_oldest_first(store: SqlStore
     assert len(await facts_of(store, ANN)) == FACTS_MAX
 
 
-async def test_what_somebody_told_makes_no_room(store: SqlStore) -> None:
+async def test_what_somebody_told_makes_no_room(store: Store) -> None:
     """It is said that memory is full, also where others have room; a known fact may still be reworded."""
     await fill(store, gathered=0)
     for key in (ANN, ANN_IN_GROUP):
@@ -269,7 +269,7 @@ def near(*vector: float, model: str = "m") -> Embedding:
     return Embedding(model, vector)
 
 
-async def test_facts_are_found_by_meaning_where_no_word_is_shared(store: SqlStore) -> None:
+async def test_facts_are_found_by_meaning_where_no_word_is_shared(store: Store) -> None:
     memories = store.memories
     await memories.remember(ANN, CleanText("I am allergic to nuts"), now_ms=1, embedding=near(1.0, 0.1))
     await memories.remember(ANN, CleanText("I drive a van"), now_ms=2, embedding=near(0.0, 3.0))
@@ -281,7 +281,7 @@ async def test_facts_are_found_by_meaning_where_no_word_is_shared(store: SqlStor
     assert await memories.recall(ANN, "cake", limit=5, near=near(2.0, 0.0, 7.0)) == [], "another size"
 
 
-async def test_words_and_meaning_together_are_best(store: SqlStore) -> None:
+async def test_words_and_meaning_together_are_best(store: Store) -> None:
     memories = store.memories
     await memories.remember(ANN, CleanText("the dog sleeps"), now_ms=1, embedding=near(0.0, 1.0))
     await memories.remember(ANN, CleanText("Rex eats meat"), now_ms=2, embedding=near(1.0, 0.5))
@@ -291,7 +291,7 @@ async def test_words_and_meaning_together_are_best(store: SqlStore) -> None:
     assert len(found) == 3
 
 
-async def test_what_a_model_finds_the_same_is_one_fact(store: SqlStore) -> None:
+async def test_what_a_model_finds_the_same_is_one_fact(store: Store) -> None:
     memories = store.memories
     await memories.remember(ANN, CleanText("I cannot stand coffee"), now_ms=1, embedding=near(1.0, 0.01))
     await memories.remember(ANN, CleanText("coffee is not for me"), now_ms=2, embedding=near(1.0, 0.0))
@@ -301,7 +301,7 @@ async def test_what_a_model_finds_the_same_is_one_fact(store: SqlStore) -> None:
     assert len(await facts_of(store, ANN)) == 3, "numbers are never the same"
 
 
-async def test_facts_that_a_model_has_not_seen_are_told(store: SqlStore) -> None:
+async def test_facts_that_a_model_has_not_seen_are_told(store: Store) -> None:
     memories = store.memories
     await remember(store, ANN, "one", "two")
     assert not await memories.has_vectors(ANN, "m")

@@ -14,8 +14,8 @@ from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, St
 from gateway.store import open_store
 from gateway.store.engine import open_database
 from gateway.store.migrations import migrate
-from gateway.store.rows import from_entry
 from gateway.store.tables import entries
+from gateway.store.transcript import from_entry
 from tests.contract.store_samples import ANN, answer, begin, outcome, says
 from tests.parts.databases import MakeUrl, PostgresTestServer
 
@@ -107,11 +107,11 @@ async def test_a_locked_file_is_unavailable_and_then_available_again(sqlite_url:
     try:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable, match="is locked by another process"):
-            await store.commit_turn(outcome(start, "t1", messages))
+            await store.turns.commit(outcome(start, "t1", messages))
         assert StoreUnavailable.retryable
-        assert len(await store.view(start.session.id)) == 1  # readers never wait for a writer
+        assert len(await store.transcript.view(start.session.id)) == 1  # readers never wait for a writer
         other.execute("ROLLBACK")
-        session = (await store.commit_turn(outcome(start, "t1", messages))).session
+        session = (await store.turns.commit(outcome(start, "t1", messages))).session
         assert session.message_count == 2
     finally:
         other.close()
@@ -124,7 +124,7 @@ async def test_a_writer_waits_for_another_process(sqlite_url: str) -> None:
     try:
         other.execute("BEGIN IMMEDIATE")
         waiting = asyncio.create_task(begin(store, "t1", [says(ANN, "hello", id_="m1")]))
-        await store.sessions()
+        await store.sessions.page()
         assert not waiting.done()
         other.execute("ROLLBACK")
         assert (await waiting).fresh_ids == {"m1"}
@@ -212,8 +212,8 @@ async def test_connections_cut_by_the_server_cost_one_retry(
             f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{postgres_database}'"
         )
         with pytest.raises(StoreUnavailable):
-            await store.sessions()
-        assert await store.sessions() == []
+            await store.sessions.page()
+        assert await store.sessions.page() == []
     finally:
         await store.close()
 
@@ -232,8 +232,8 @@ async def test_a_lane_held_too_long_is_unavailable(postgres_server: PostgresTest
         async with holder.transaction():
             await holder.execute("SELECT 1 FROM lanes FOR UPDATE")
             with pytest.raises(StoreUnavailable, match="is locked"):
-                await store.commit_turn(outcome(start, "t1", messages))
-        assert (await store.commit_turn(outcome(start, "t1", messages))).session.message_count == 2
+                await store.turns.commit(outcome(start, "t1", messages))
+        assert (await store.turns.commit(outcome(start, "t1", messages))).session.message_count == 2
     finally:
         await holder.close()
         await store.close()
@@ -251,7 +251,7 @@ async def test_a_database_that_was_never_migrated(empty_database: MakeUrl) -> No
 async def test_work_on_a_database_that_was_never_migrated(empty_database: MakeUrl) -> None:
     store = open_store(await empty_database())
     try:
-        for call in (store.sessions(), begin(store, "t1", [says(ANN, "hello", id_="m1")])):
+        for call in (store.sessions.page(), begin(store, "t1", [says(ANN, "hello", id_="m1")])):
             with pytest.raises(SchemaMismatch, match="trivet migrate"):
                 await call
     finally:
@@ -278,7 +278,7 @@ async def test_a_defect_names_no_text(database_url: str) -> None:
         done = outcome(start, "t1", messages, text="dear diary")
         twice = [replace(entry, message_id="m2") for entry in (*done.entries, *done.entries)]
         with pytest.raises(StoreError) as caught:
-            await store.commit_turn(replace(done, entries=tuple(twice)))
+            await store.turns.commit(replace(done, entries=tuple(twice)))
         chain = [caught.value, caught.value.__cause__]
         assert all("diary" not in str(error) for error in chain)
     finally:

@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from gateway.contracts.entries import FileContent, TurnCommit
 from gateway.contracts.errors import Fenced
 from gateway.contracts.messages import DeliveryState, ReplyFile, own_words
-from gateway.store import SqlStore
+from gateway.store import Store
 from gateway.store.tables import reply_files
 from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, rows, says, unsent
 
@@ -19,7 +19,7 @@ CONTENT = bytes(range(256))
 NAME = "t1:0"
 
 
-async def committed(store: SqlStore, *, fence: int = 1) -> TurnCommit:
+async def committed(store: Store, *, fence: int = 1) -> TurnCommit:
     """A turn whose answer has two files."""
     messages = [says(ANN, "draw", id_="m1")]
     start = await begin(store, "t1", messages)
@@ -29,37 +29,42 @@ async def committed(store: SqlStore, *, fence: int = 1) -> TurnCommit:
         outbox=(replace(plain.outbox[0], files=(FILE, FILE)),),
         contents=(FileContent(NAME, 0, CONTENT), FileContent(NAME, 1, b"\0")),
     )
-    await store.commit_turn(done)
+    await store.turns.commit(done)
     return done
 
 
-async def test_a_file_is_committed_with_its_reply(store: SqlStore) -> None:
+async def test_a_file_is_committed_with_its_reply(store: Store) -> None:
     """And is there as often as it is asked for, also for a reply that is published again."""
     await committed(store)
     assert (await unsent(store))[0].files == (FILE, FILE)
-    assert [await store.file_content(ANN, NAME, number) for number in (0, 0, 1, 2)] == [CONTENT, CONTENT, b"\0", None]
+    assert [await store.outbox.file_content(ANN, NAME, number) for number in (0, 0, 1, 2)] == [
+        CONTENT,
+        CONTENT,
+        b"\0",
+        None,
+    ]
 
 
-async def test_nobody_else_gets_it(store: SqlStore) -> None:
+async def test_nobody_else_gets_it(store: Store) -> None:
     await committed(store)
-    assert await store.file_content(BOB, NAME, 0) is None
+    assert await store.outbox.file_content(BOB, NAME, 0) is None
 
 
-async def test_a_commit_that_comes_twice_keeps_the_first(store: SqlStore) -> None:
+async def test_a_commit_that_comes_twice_keeps_the_first(store: Store) -> None:
     done = await committed(store)
-    await store.commit_turn(replace(done, contents=(FileContent(NAME, 0, b"later"),)))
-    assert await store.file_content(ANN, NAME, 0) == CONTENT
+    await store.turns.commit(replace(done, contents=(FileContent(NAME, 0, b"later"),)))
+    assert await store.outbox.file_content(ANN, NAME, 0) == CONTENT
 
 
-async def test_a_fenced_turn_leaves_no_bytes(database_url: str, store: SqlStore) -> None:
+async def test_a_fenced_turn_leaves_no_bytes(database_url: str, store: Store) -> None:
     with pytest.raises(Fenced):
         await committed(store, fence=9)
     assert await rows(database_url, select(func.count()).select_from(reply_files)) == [(0,)]
 
 
 @pytest.mark.parametrize("state", [DeliveryState.SENT, DeliveryState.FAILED])
-async def test_the_bytes_go_with_the_receipt(store: SqlStore, state: DeliveryState) -> None:
+async def test_the_bytes_go_with_the_receipt(store: Store, state: DeliveryState) -> None:
     """What has arrived, or never will, is not kept."""
     await committed(store)
-    await store.record_receipts([ended(NAME, state)])
-    assert await store.file_content(ANN, NAME, 0) is None
+    await store.outbox.record_receipts([ended(NAME, state)])
+    assert await store.outbox.file_content(ANN, NAME, 0) is None

@@ -18,7 +18,7 @@ from gateway.contracts.errors import ConfigError, QueryRefused
 from gateway.doctor.findings import State
 from gateway.doctor.servers import check_foreign
 from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN_ROWS_MAX
-from gateway.store.foreign import Foreign
+from gateway.store.foreign import ForeignDatabases
 from tests.parts.crew import becomes
 from tests.parts.databases import PostgresTestServer
 from tests.parts.tooling import registry, run
@@ -41,20 +41,24 @@ async def sqlite_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-async def foreign(request: pytest.FixtureRequest, sqlite_file: Path, postgres_server: PostgresTestServer) -> Foreign:
+async def foreign(
+    request: pytest.FixtureRequest, sqlite_file: Path, postgres_server: PostgresTestServer
+) -> ForeignDatabases:
     """The same two people on each kind, under the name `people`."""
     if request.param == "sqlite":
         return _sqlite(sqlite_file)
     name = await postgres_server.create_database()
     await postgres_server.execute(*TABLES, database=name)
-    return Foreign({"people": await postgres_server.reader_url(name)})
+    return ForeignDatabases({"people": await postgres_server.reader_url(name)})
 
 
-def _sqlite(path: Path) -> Foreign:
-    return Foreign({"people": URL.create("sqlite+aiosqlite", database=str(path)).render_as_string(hide_password=False)})
+def _sqlite(path: Path) -> ForeignDatabases:
+    return ForeignDatabases(
+        {"people": URL.create("sqlite+aiosqlite", database=str(path)).render_as_string(hide_password=False)}
+    )
 
 
-async def test_a_question_is_answered(foreign: Foreign) -> None:
+async def test_a_question_is_answered(foreign: ForeignDatabases) -> None:
     found = await foreign.ask("people", "SELECT id, name, note FROM people ORDER BY id")
     assert found.columns == ("id", "name", "note")
     assert found.rows == (("1", "Ann", None), ("2", "Bob | Co", "x"))
@@ -79,7 +83,7 @@ async def test_a_question_is_answered(foreign: Foreign) -> None:
         "-- SELECT",
     ],
 )
-async def test_nothing_can_be_written(foreign: Foreign, statement: str) -> None:
+async def test_nothing_can_be_written(foreign: ForeignDatabases, statement: str) -> None:
     with pytest.raises(QueryRefused):
         await foreign.ask("people", statement)
     assert len((await foreign.ask("people", "SELECT * FROM people WHERE name <> 'Eve'")).rows) == 2
@@ -138,7 +142,7 @@ ATTACKS = (
 
 
 async def test_postgresql_is_left_as_it_is(postgres_server: PostgresTestServer, shop: str) -> None:
-    foreign = Foreign({"people": await postgres_server.reader_url(shop, "GRANT ALL ON people, s TO {reader}")})
+    foreign = ForeignDatabases({"people": await postgres_server.reader_url(shop, "GRANT ALL ON people, s TO {reader}")})
     for statement in ATTACKS:
         with pytest.raises(QueryRefused):
             pytest.fail(f"{statement!r} gave {await foreign.ask('people', statement)}")
@@ -149,7 +153,7 @@ async def test_a_statement_with_parameters_is_told_what_is_wrong_with_it(
     postgres_server: PostgresTestServer, shop: str
 ) -> None:
     """Not that the database is away."""
-    foreign = Foreign({"shop": await postgres_server.reader_url(shop)})
+    foreign = ForeignDatabases({"shop": await postgres_server.reader_url(shop)})
     with pytest.raises(QueryRefused, match=r"no parameters such as \$1"):
         await foreign.ask("shop", "SELECT name FROM people WHERE id = $1::int")
 
@@ -170,7 +174,7 @@ RIGHTS = (
 async def test_a_user_who_may_do_more_than_read_is_refused(postgres_server: PostgresTestServer, shop: str) -> None:
     """At the start in words for the operator, and again before each question: rights change."""
     for right, named in RIGHTS:
-        foreign = Foreign({"shop": await postgres_server.reader_url(shop, right)})
+        foreign = ForeignDatabases({"shop": await postgres_server.reader_url(shop, right)})
         with pytest.raises(ConfigError, match=rf"'shop'.*more than read \({named}"):
             await foreign.check()
         with pytest.raises(QueryRefused, match="may do more than read"):
@@ -188,13 +192,13 @@ async def test_the_doctor_names_the_user_who_may_do_more(postgres_server: Postgr
 
 
 async def test_a_user_who_reads_and_watches_the_server_is_taken(postgres_server: PostgresTestServer, shop: str) -> None:
-    foreign = Foreign({"shop": await postgres_server.reader_url(shop, "GRANT pg_monitor TO {reader}")})
+    foreign = ForeignDatabases({"shop": await postgres_server.reader_url(shop, "GRANT pg_monitor TO {reader}")})
     await foreign.check()
     assert (await foreign.ask("shop", "TABLE people;")).columns == ("id", "name", "note")
 
 
 async def test_a_server_that_is_away_does_not_keep_the_agent_from_starting(tmp_path: Path) -> None:
-    await Foreign({"shop": f"postgresql+asyncpg://me@/none?host={tmp_path}"}).check()
+    await ForeignDatabases({"shop": f"postgresql+asyncpg://me@/none?host={tmp_path}"}).check()
 
 
 async def test_nothing_of_a_question_is_left_on_the_server(
@@ -202,7 +206,7 @@ async def test_nothing_of_a_question_is_left_on_the_server(
 ) -> None:
     """What a read-only transaction allows lasts no longer than the question, whatever it says about its own limits."""
     monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.5)
-    foreign = Foreign({"shop": await postgres_server.reader_url(shop)})
+    foreign = ForeignDatabases({"shop": await postgres_server.reader_url(shop)})
     with pytest.raises(QueryRefused, match="took longer"):
         await foreign.ask(
             "shop",
@@ -227,7 +231,7 @@ async def _counted(server: PostgresTestServer, *statements: str) -> list[tuple[i
 
 async def test_the_server_sends_no_more_of_a_cell_than_is_shown(postgres_server: PostgresTestServer, shop: str) -> None:
     """22 million characters would have been held several times over."""
-    foreign = Foreign({"shop": await postgres_server.reader_url(shop)})
+    foreign = ForeignDatabases({"shop": await postgres_server.reader_url(shop)})
     tracemalloc.start()
     try:
         found = await foreign.ask("shop", "SELECT repeat('many words ', 2000000), '\\x00ff'::bytea, 1 AS n, 2 AS n")
@@ -241,7 +245,7 @@ async def test_the_server_sends_no_more_of_a_cell_than_is_shown(postgres_server:
     assert peak < 5_000_000
 
 
-async def test_too_many_rows_and_too_large_ones_are_cut(foreign: Foreign) -> None:
+async def test_too_many_rows_and_too_large_ones_are_cut(foreign: ForeignDatabases) -> None:
     numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) SELECT i FROM n"
     found = await foreign.ask("people", numbers)
     assert found.is_cut
@@ -258,7 +262,7 @@ async def test_too_many_rows_and_too_large_ones_are_cut(foreign: Foreign) -> Non
     assert sum(len(row[0] or "") for row in cut.rows) <= FOREIGN_BYTES_MAX
 
 
-async def test_a_slow_statement_is_ended(foreign: Foreign, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_statement_is_ended(foreign: ForeignDatabases, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.store.foreign.FOREIGN_TIMEOUT_S", 0.3)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     with pytest.raises(QueryRefused, match="took longer"):
@@ -296,7 +300,9 @@ async def test_a_function_that_hears_no_interrupt_is_ended_all_the_same(
         await asyncio.wait_for(_sqlite(sqlite_file).ask("people", never_looks_up), 10)
 
 
-async def test_an_error_is_told_in_the_databases_words_without_its_place(foreign: Foreign, tmp_path: Path) -> None:
+async def test_an_error_is_told_in_the_databases_words_without_its_place(
+    foreign: ForeignDatabases, tmp_path: Path
+) -> None:
     with pytest.raises(QueryRefused) as told:
         await foreign.ask("people", "SELECT x FROM nowhere")
     assert "nowhere" in str(told.value)
@@ -310,7 +316,7 @@ async def test_a_database_that_is_not_there_is_an_error_without_its_place(tmp_pa
     }
     for name in urls:
         with pytest.raises(QueryRefused) as told:
-            await Foreign(urls).ask(name, "SELECT 1")
+            await ForeignDatabases(urls).ask(name, "SELECT 1")
         assert str(told.value) in {"the database cannot be opened", "the database cannot be reached"}
     assert not (tmp_path / "none.db").exists()
 
@@ -328,7 +334,7 @@ async def test_a_database_that_is_not_there_is_an_error_without_its_place(tmp_pa
 )
 def test_a_wrong_url_is_a_configuration_error_that_names_the_database(url: str) -> None:
     with pytest.raises(ConfigError, match="shop"):
-        Foreign({"shop": url})
+        ForeignDatabases({"shop": url})
 
 
 async def test_the_tool_shows_a_table(sqlite_file: Path) -> None:
@@ -345,7 +351,7 @@ async def test_the_tool_shows_a_table(sqlite_file: Path) -> None:
 
 
 async def test_without_databases_the_tool_is_off_and_says_so() -> None:
-    tools, absent = database_tools(Foreign({}))
+    tools, absent = database_tools(ForeignDatabases({}))
     assert not tools
     assert [tool.reason for tool in absent] == ["no database is configured"]
 

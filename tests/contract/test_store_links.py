@@ -14,10 +14,9 @@ from gateway.contracts.entries import Grant, GrantRole, Usage, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
-from gateway.contracts.ports import Span
-from gateway.contracts.spending import DAY_MS, Amounts, Caps, Measure, Refusal, Reservation
+from gateway.contracts.spending import DAY_MS, Amounts, Caps, Measure, Period, Refusal, Reservation
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import CHAT, talk
 
 ANN, DORA, SUE = SessionKey("telegram", "1"), SessionKey("discord", "7"), SessionKey("slack", "U5")
@@ -32,17 +31,17 @@ def notice(offer: LinkOffer) -> Reply:
     return Reply(f"notice:{offer.owner}:{next(_numbers)}", "", offer.owner, offer.address, text, ReplyKind.NOTICE, 1)
 
 
-async def offered(store: SqlStore, owner: SessionKey, code: str, *, at_ms: int = NOW_MS) -> str:
+async def offered(store: Store, owner: SessionKey, code: str, *, at_ms: int = NOW_MS) -> str:
     await store.links.offer(LinkOffer(owner, CleanText("Ann"), CHAT, "de", at_ms + LINK_CODE_TTL_S * 1000), code)
     return code
 
 
-async def entered(store: SqlStore, owner: SessionKey, code: str, *, now_ms: int = NOW_MS) -> Redeemed:
+async def entered(store: Store, owner: SessionKey, code: str, *, now_ms: int = NOW_MS) -> Redeemed:
     return await store.links.enter(owner, code, now_ms=now_ms)
 
 
 async def accepted(
-    store: SqlStore,
+    store: Store,
     owner: SessionKey,
     other: SessionKey,
     *,
@@ -56,26 +55,26 @@ def proposed(other: SessionKey, *along: SessionKey) -> Redeemed:
     return Redeemed(LinkVerdict.PROPOSED, other, "Ann", along)
 
 
-async def joined(store: SqlStore, one: SessionKey, other: SessionKey, *, now_ms: int = NOW_MS) -> None:
+async def joined(store: Store, one: SessionKey, other: SessionKey, *, now_ms: int = NOW_MS) -> None:
     code = await offered(store, one, f"CODE{next(_numbers)}", at_ms=now_ms)
     assert (await entered(store, other, code, now_ms=now_ms)).verdict is LinkVerdict.PROPOSED
     assert await accepted(store, other, one, now_ms=now_ms) == Redeemed(LinkVerdict.LINKED, one)
 
 
-async def parted(store: SqlStore, owner: SessionKey, *ends: SessionKey, now_ms: int = NOW_MS) -> list[SessionKey]:
+async def parted(store: Store, owner: SessionKey, *ends: SessionKey, now_ms: int = NOW_MS) -> list[SessionKey]:
     return list(await store.links.part(owner, ends or [owner], actor="cli", now_ms=now_ms))
 
 
-async def said(store: SqlStore, key: SessionKey, text: str) -> int:
+async def said(store: Store, key: SessionKey, text: str) -> int:
     return (await store.memories.remember(key, CleanText(text), now_ms=NOW_MS)).fact.number
 
 
-async def known(store: SqlStore, key: SessionKey, query: str = "") -> set[str]:
+async def known(store: Store, key: SessionKey, query: str = "") -> set[str]:
     return {fact.text for fact in await store.memories.recall(key, query, limit=50)}
 
 
 async def reserved(
-    store: SqlStore, owner: SessionKey, tokens: int, *, cap: int = 100, now_ms: int = NOW_MS, day: int = DAY
+    store: Store, owner: SessionKey, tokens: int, *, cap: int = 100, now_ms: int = NOW_MS, day: int = DAY
 ) -> Refusal | None:
     """As much as that, spent at once."""
     claim = Reservation(f"r{next(_numbers)}", owner, day, tokens, 0, now_ms + 60_000)
@@ -85,14 +84,14 @@ async def reserved(
     return refusal
 
 
-async def spent(store: SqlStore, owner: SessionKey, day: int = DAY) -> Amounts | None:
+async def spent(store: Store, owner: SessionKey, day: int = DAY) -> Amounts | None:
     return await store.spending.spent(owner, day, now_ms=NOW_MS)
 
 
 # --- codes
 
 
-async def test_a_code_says_whose_it_is_and_joins_once_that_is_accepted(store: SqlStore) -> None:
+async def test_a_code_says_whose_it_is_and_joins_once_that_is_accepted(store: Store) -> None:
     await joined(store, ANN, SUE)
     code = await offered(store, ANN, "ABCD2345")
     assert await entered(store, DORA, " abcd2345 ") == proposed(ANN, SUE)
@@ -103,7 +102,7 @@ async def test_a_code_says_whose_it_is_and_joins_once_that_is_accepted(store: Sq
     assert (await entered(store, SessionKey("slack", "U9"), code)).verdict is LinkVerdict.UNKNOWN
 
 
-async def test_a_code_belongs_to_whoever_entered_it_first(store: SqlStore) -> None:
+async def test_a_code_belongs_to_whoever_entered_it_first(store: Store) -> None:
     code = await offered(store, ANN, "ABCD2345")
     assert await entered(store, DORA, code) == proposed(ANN)
     assert (await entered(store, SUE, code)).verdict is LinkVerdict.UNKNOWN
@@ -112,7 +111,7 @@ async def test_a_code_belongs_to_whoever_entered_it_first(store: SqlStore) -> No
     assert (await accepted(store, DORA, ANN)).verdict is LinkVerdict.LINKED
 
 
-async def test_of_many_who_enter_a_code_at_once_one_may_join(store: SqlStore) -> None:
+async def test_of_many_who_enter_a_code_at_once_one_may_join(store: Store) -> None:
     code = await offered(store, ANN, "ABCD2345")
     rivals = [SessionKey("discord", str(number)) for number in range(8)]
     found = await asyncio.gather(*(entered(store, rival, code) for rival in rivals))
@@ -122,7 +121,7 @@ async def test_of_many_who_enter_a_code_at_once_one_may_join(store: SqlStore) ->
     assert len(await store.links.ends_of(ANN)) == 2
 
 
-async def test_what_was_declined_joins_nobody(store: SqlStore) -> None:
+async def test_what_was_declined_joins_nobody(store: Store) -> None:
     code = await offered(store, ANN, "ABCD2345")
     await entered(store, DORA, code)
     assert not await store.links.decline(SUE, ANN)
@@ -132,7 +131,7 @@ async def test_what_was_declined_joins_nobody(store: SqlStore) -> None:
     assert await store.links.persons() == []
 
 
-async def test_nothing_is_joined_that_was_not_entered_or_is_too_old(store: SqlStore) -> None:
+async def test_nothing_is_joined_that_was_not_entered_or_is_too_old(store: Store) -> None:
     """An answer to one code is none to another; entering a code again gives no more time."""
     await entered(store, DORA, await offered(store, ANN, "ABCD2345"))
     assert await accepted(store, DORA, SUE) == await accepted(store, DORA, DORA) == Redeemed(LinkVerdict.GONE)
@@ -144,15 +143,15 @@ async def test_nothing_is_joined_that_was_not_entered_or_is_too_old(store: SqlSt
     assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
 
 
-async def test_a_turn_that_is_run_again_is_linked_all_the_same_and_tells_once(store: SqlStore) -> None:
+async def test_a_turn_that_is_run_again_is_linked_all_the_same_and_tells_once(store: Store) -> None:
     """What died between the link and its answer repeats itself."""
     await entered(store, DORA, await offered(store, ANN, "ABCD2345"))
     assert await accepted(store, DORA, ANN) == await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.LINKED, ANN)
-    waiting = await store.take_stale_outbox(after_ms=0, limit=9)
+    waiting = await store.outbox.take_stale(after_ms=0, limit=9)
     assert [(reply.key, reply.address, reply.text) for reply in waiting] == [(ANN, CHAT, "linked")]
 
 
-async def test_an_old_a_replaced_and_a_withdrawn_code_join_nobody(store: SqlStore) -> None:
+async def test_an_old_a_replaced_and_a_withdrawn_code_join_nobody(store: Store) -> None:
     old = await offered(store, ANN, "OLD", at_ms=NOW_MS - LINK_CODE_TTL_S * 1000)
     replaced = await offered(store, SUE, "REPLACED")
     await store.links.withdraw(await offered(store, SUE, "ALOUD"))
@@ -161,7 +160,7 @@ async def test_an_old_a_replaced_and_a_withdrawn_code_join_nobody(store: SqlStor
     assert await store.links.persons() == []
 
 
-async def test_a_code_is_of_no_use_to_whoever_has_it_already(store: SqlStore) -> None:
+async def test_a_code_is_of_no_use_to_whoever_has_it_already(store: Store) -> None:
     """Nor is it used up, or counted as an error."""
     await joined(store, ANN, DORA)
     code = await offered(store, ANN, "AGAIN")
@@ -169,7 +168,7 @@ async def test_a_code_is_of_no_use_to_whoever_has_it_already(store: SqlStore) ->
     assert (await entered(store, SUE, code)).verdict is LinkVerdict.PROPOSED
 
 
-async def test_who_errs_too_often_is_not_listened_to_for_an_hour(store: SqlStore) -> None:
+async def test_who_errs_too_often_is_not_listened_to_for_an_hour(store: Store) -> None:
     """Entering a code that one gave out oneself, with another account, wins nobody more tries."""
     code = await offered(store, ANN, "RIGHT")
     lefts = [(await entered(store, DORA, f"WRONG{number}")).tries_left for number in range(LINK_TRIES_MAX - 1)]
@@ -182,7 +181,7 @@ async def test_who_errs_too_often_is_not_listened_to_for_an_hour(store: SqlStore
     assert await entered(store, DORA, code, now_ms=later_ms) == proposed(ANN)
 
 
-async def test_a_blocked_account_links_nobody(store: SqlStore) -> None:
+async def test_a_blocked_account_links_nobody(store: Store) -> None:
     """Nor one that was blocked after its code had been entered."""
     code = await offered(store, ANN, "CODE")
     await entered(store, DORA, code)
@@ -191,7 +190,7 @@ async def test_a_blocked_account_links_nobody(store: SqlStore) -> None:
     assert (await entered(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
 
 
-async def test_a_person_has_so_many_accounts_and_no_more(store: SqlStore) -> None:
+async def test_a_person_has_so_many_accounts_and_no_more(store: Store) -> None:
     await entered(store, SUE, await offered(store, ANN, "EARLY"))
     for number in range(LINKED_ENDS_MAX - 1):
         await joined(store, SessionKey("discord", str(number)), ANN)
@@ -200,7 +199,7 @@ async def test_a_person_has_so_many_accounts_and_no_more(store: SqlStore) -> Non
     assert await entered(store, SUE, code) == Redeemed(LinkVerdict.FULL)
 
 
-async def test_who_entered_a_code_is_told_to_nobody_and_forgotten(store: SqlStore) -> None:
+async def test_who_entered_a_code_is_told_to_nobody_and_forgotten(store: Store) -> None:
     code = await offered(store, ANN, "ABCD2345")
     await entered(store, DORA, code)
     (row,) = json.loads(await store.people.export(ANN, clean=CleanText))["link_codes"]
@@ -209,7 +208,7 @@ async def test_who_entered_a_code_is_told_to_nobody_and_forgotten(store: SqlStor
     assert (await entered(store, SUE, code)).verdict is LinkVerdict.UNKNOWN
 
 
-async def test_each_link_and_each_parting_is_written_down_for_every_account(store: SqlStore) -> None:
+async def test_each_link_and_each_parting_is_written_down_for_every_account(store: Store) -> None:
     await joined(store, ANN, DORA)
     await parted(store, ANN)
     lines = [(line.actor, line.action, line.subject) for line in await store.sub_types.audit(limit=9)]
@@ -221,7 +220,7 @@ async def test_each_link_and_each_parting_is_written_down_for_every_account(stor
     ]
 
 
-async def test_every_change_is_shown_to_the_doors(store: SqlStore) -> None:
+async def test_every_change_is_shown_to_the_doors(store: Store) -> None:
     before = await store.access.revision()
     await joined(store, ANN, DORA)
     linked = await store.access.projection()
@@ -234,7 +233,7 @@ async def test_every_change_is_shown_to_the_doors(store: SqlStore) -> None:
 # --- memory
 
 
-async def test_what_was_told_to_one_account_is_known_at_the_other_until_they_part(store: SqlStore) -> None:
+async def test_what_was_told_to_one_account_is_known_at_the_other_until_they_part(store: Store) -> None:
     await said(store, ANN, "My dog is called Rex")
     assert await known(store, DORA, "dog") == set()
     await joined(store, ANN, DORA)
@@ -245,7 +244,7 @@ async def test_what_was_told_to_one_account_is_known_at_the_other_until_they_par
     assert await known(store, ANN) == {"My dog is called Rex"}
 
 
-async def test_what_was_learned_in_a_group_stays_where_it_was(store: SqlStore) -> None:
+async def test_what_was_learned_in_a_group_stays_where_it_was(store: Store) -> None:
     """Even where a place of the other platform has the same name."""
     group, namesake = replace(ANN, place=("-100",)), replace(DORA, place=("-100",))
     await said(store, group, "The canary sings at noon")
@@ -256,7 +255,7 @@ async def test_what_was_learned_in_a_group_stays_where_it_was(store: SqlStore) -
     assert await known(store, ANN, "canary") == {"The canary sings at noon"}
 
 
-async def test_a_number_names_one_fact_of_a_person(store: SqlStore) -> None:
+async def test_a_number_names_one_fact_of_a_person(store: Store) -> None:
     for key, text in ((ANN, "a1"), (ANN, "a2"), (DORA, "d1"), (DORA, "d2")):
         await said(store, key, f"{text} is a thing")
     await joined(store, ANN, DORA)
@@ -267,7 +266,7 @@ async def test_a_number_names_one_fact_of_a_person(store: SqlStore) -> None:
     assert gone.text == "d1 is a thing"
 
 
-async def test_two_accounts_that_remember_at_once_get_different_numbers(store: SqlStore) -> None:
+async def test_two_accounts_that_remember_at_once_get_different_numbers(store: Store) -> None:
     for key in (ANN, DORA):
         await talk(store, key, "hello", number=1)
     await joined(store, ANN, DORA)
@@ -277,7 +276,7 @@ async def test_two_accounts_that_remember_at_once_get_different_numbers(store: S
     assert len({*numbers}) == len(numbers)
 
 
-async def test_forgetting_everything_forgets_it_at_every_account(store: SqlStore) -> None:
+async def test_forgetting_everything_forgets_it_at_every_account(store: Store) -> None:
     await said(store, ANN, "My dog is called Rex")
     await said(store, replace(ANN, place=("-100",)), "The group likes tea")
     await joined(store, ANN, DORA)
@@ -285,7 +284,7 @@ async def test_forgetting_everything_forgets_it_at_every_account(store: SqlStore
     assert await known(store, ANN) == set()
 
 
-async def test_erasing_one_account_erases_the_person(store: SqlStore) -> None:
+async def test_erasing_one_account_erases_the_person(store: Store) -> None:
     for key in (ANN, DORA, SUE):
         await talk(store, key, "hello", number=1)
         await said(store, key, "I like tea")
@@ -300,22 +299,22 @@ async def test_erasing_one_account_erases_the_person(store: SqlStore) -> None:
     assert not any(rows for name, rows in left.items() if isinstance(rows, list))
 
 
-async def test_a_person_s_calls_are_summed(store: SqlStore) -> None:
+async def test_a_person_s_calls_are_summed(store: Store) -> None:
     for key in (ANN, DORA, SUE):
         session = await talk(store, key, "hello", number=1)
         call = Usage(key, UsagePurpose.MEMORY, "m", 10, 5, created_at_ms=NOW_MS)
-        await store.record_usage([call], session_id=session.id)
+        await store.sessions.charge([call], session_id=session.id)
     await joined(store, ANN, DORA)
-    sums = await store.usage.by_purpose(ANN, Span(0, 2**60))
-    assert sums == await store.usage.by_purpose(DORA, Span(0, 2**60))
-    alone = await store.usage.by_purpose(SUE, Span(0, 2**60))
+    sums = await store.usage.by_purpose(ANN, Period(0, 2**60))
+    assert sums == await store.usage.by_purpose(DORA, Period(0, 2**60))
+    alone = await store.usage.by_purpose(SUE, Period(0, 2**60))
     assert (sums[UsagePurpose.MEMORY].calls, alone[UsagePurpose.MEMORY].calls) == (2, 1)
 
 
 # --- budget
 
 
-async def test_linked_accounts_have_one_day(store: SqlStore) -> None:
+async def test_linked_accounts_have_one_day(store: Store) -> None:
     assert await reserved(store, ANN, 60) is None
     assert await reserved(store, DORA, 30) is None
     await joined(store, ANN, DORA)
@@ -326,7 +325,7 @@ async def test_linked_accounts_have_one_day(store: SqlStore) -> None:
     assert await reserved(store, SUE, 100) is None
 
 
-async def test_parting_gives_nobody_a_new_day(store: SqlStore) -> None:
+async def test_parting_gives_nobody_a_new_day(store: Store) -> None:
     await joined(store, ANN, DORA)
     assert await reserved(store, ANN, 100) is None
     await parted(store, ANN)
@@ -339,20 +338,20 @@ async def test_parting_gives_nobody_a_new_day(store: SqlStore) -> None:
     assert await reserved(store, ANN, 100, now_ms=tomorrow_ms, day=DAY + 1) is None
 
 
-async def test_a_link_of_yesterday_is_one_budget_today(store: SqlStore) -> None:
+async def test_a_link_of_yesterday_is_one_budget_today(store: Store) -> None:
     await joined(store, ANN, DORA, now_ms=NOW_MS - DAY_MS)
     assert await reserved(store, ANN, 100) is None
     assert await reserved(store, DORA, 1) == Refusal(Measure.TOKENS)
 
 
-async def test_linked_accounts_that_race_never_overdraw(store: SqlStore) -> None:
+async def test_linked_accounts_that_race_never_overdraw(store: Store) -> None:
     await joined(store, ANN, DORA)
     results = await asyncio.gather(*(reserved(store, key, 10) for key in [ANN, DORA] * 10))
     assert results.count(None) == 10
     assert await spent(store, ANN) == Amounts(tokens=100)
 
 
-async def test_little_left_is_said_once_to_a_person(store: SqlStore) -> None:
+async def test_little_left_is_said_once_to_a_person(store: Store) -> None:
     await joined(store, ANN, DORA)
     await reserved(store, ANN, 50)
     await reserved(store, DORA, 40)
@@ -363,7 +362,7 @@ async def test_little_left_is_said_once_to_a_person(store: SqlStore) -> None:
 
 
 async def test_any_order_of_linking_parting_and_spending_keeps_persons_disjoint_and_purses_bounded(
-    store: SqlStore,
+    store: Store,
 ) -> None:
     """Against a plain model: whoever was one person at any time of the day shares one cap for the rest of it."""
     chance, people = Random(7), [SessionKey("telegram", str(number)) for number in range(5)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.schedules import Schedule, ScheduleKind, ScheduleState
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB
 
 NOON = 1_000_000
@@ -31,13 +31,13 @@ def schedule(id_: str = "s1", key: SessionKey = ANN, *, due_ms: int = NOON, recu
     )
 
 
-async def add(store: SqlStore, *wanted: Schedule) -> list[Schedule]:
+async def add(store: Store, *wanted: Schedule) -> list[Schedule]:
     added = [await store.schedules.add(one, active_max=100) for one in wanted]
     assert None not in added
     return [one for one in added if one is not None]
 
 
-async def claimed(store: SqlStore, now_ms: int = NOON, *, limit: int = 10) -> list[str]:
+async def claimed(store: Store, now_ms: int = NOON, *, limit: int = 10) -> list[str]:
     found = await store.schedules.claim_due(now_ms=now_ms, until_ms=now_ms + 100, limit=limit)
     return [one.id for one in found]
 
@@ -45,14 +45,14 @@ async def claimed(store: SqlStore, now_ms: int = NOON, *, limit: int = 10) -> li
 # --- an owner's own
 
 
-async def test_a_schedule_comes_back_as_it_was_stored(store: SqlStore) -> None:
+async def test_a_schedule_comes_back_as_it_was_stored(store: Store) -> None:
     wanted = replace(schedule(recurrence="cron 30 9 * * *"), place=("-100", "7"))
     (added,) = await add(store, wanted)
     assert added == replace(wanted, number=1)
     assert await store.schedules.active(ANN) == [added]
 
 
-async def test_the_same_order_twice_is_one_schedule(store: SqlStore) -> None:
+async def test_the_same_order_twice_is_one_schedule(store: Store) -> None:
     """A turn that runs again orders again: the first due time stands."""
     (first,) = await add(store, schedule())
     assert await add(store, schedule(due_ms=NOON + 5)) == [first]
@@ -62,7 +62,7 @@ async def test_the_same_order_twice_is_one_schedule(store: SqlStore) -> None:
     assert await store.schedules.active(ANN) == []
 
 
-async def test_numbers_count_per_owner_and_are_never_used_twice(store: SqlStore) -> None:
+async def test_numbers_count_per_owner_and_are_never_used_twice(store: Store) -> None:
     await add(store, schedule("a"), schedule("b", ANN_IN_GROUP), schedule("c", BOB))
     assert [(one.id, one.number) for one in await store.schedules.active(ANN)] == [("a", 1), ("b", 2)]
     assert [(one.id, one.number) for one in await store.schedules.active(BOB)] == [("c", 1)]
@@ -71,7 +71,7 @@ async def test_numbers_count_per_owner_and_are_never_used_twice(store: SqlStore)
     assert third.number == 3
 
 
-async def test_nobody_sees_or_cancels_what_is_anothers(store: SqlStore) -> None:
+async def test_nobody_sees_or_cancels_what_is_anothers(store: Store) -> None:
     await add(store, schedule("a"), schedule("b", BOB))
     await store.schedules.set_zone(ANN, "Asia/Tokyo")
     assert await store.schedules.cancel(BOB, 1) is not None
@@ -80,7 +80,7 @@ async def test_nobody_sees_or_cancels_what_is_anothers(store: SqlStore) -> None:
     assert await store.schedules.zone(BOB) is None
 
 
-async def test_an_owner_has_no_more_than_allowed_however_many_ask_at_once(store: SqlStore) -> None:
+async def test_an_owner_has_no_more_than_allowed_however_many_ask_at_once(store: Store) -> None:
     wanted = [store.schedules.add(schedule(f"s{number}"), active_max=3) for number in range(10)]
     added = [one for one in await asyncio.gather(*wanted) if one is not None]
     assert sorted(one.number for one in added) == [1, 2, 3]
@@ -88,7 +88,7 @@ async def test_an_owner_has_no_more_than_allowed_however_many_ask_at_once(store:
     assert await store.schedules.add(schedule("one more"), active_max=3) is not None
 
 
-async def test_a_time_zone_is_kept_and_the_newest_word_counts(store: SqlStore) -> None:
+async def test_a_time_zone_is_kept_and_the_newest_word_counts(store: Store) -> None:
     assert await store.schedules.zone(ANN) is None
     await add(store, schedule())
     assert await store.schedules.zone(ANN) is None
@@ -102,7 +102,7 @@ async def test_a_time_zone_is_kept_and_the_newest_word_counts(store: SqlStore) -
 # --- firing
 
 
-async def test_what_is_due_is_claimed_once_oldest_first(store: SqlStore) -> None:
+async def test_what_is_due_is_claimed_once_oldest_first(store: Store) -> None:
     await add(store, schedule("later", due_ms=NOON + 1), schedule("b", due_ms=NOON), schedule("a", due_ms=5))
     assert await store.schedules.next_due_ms() == 5
     assert await claimed(store, 4) == []
@@ -111,7 +111,7 @@ async def test_what_is_due_is_claimed_once_oldest_first(store: SqlStore) -> None
     assert await store.schedules.next_due_ms() == NOON + 1
 
 
-async def test_a_claim_ends_by_itself(store: SqlStore) -> None:
+async def test_a_claim_ends_by_itself(store: Store) -> None:
     """Its worker died: after a while another one has it."""
     await add(store, schedule())
     assert await claimed(store) == ["s1"]
@@ -119,13 +119,13 @@ async def test_a_claim_ends_by_itself(store: SqlStore) -> None:
     assert await claimed(store, NOON + 100) == ["s1"]
 
 
-async def test_of_many_claims_at_once_each_schedule_is_in_one(store: SqlStore) -> None:
+async def test_of_many_claims_at_once_each_schedule_is_in_one(store: Store) -> None:
     await add(store, *(schedule(f"s{number:02}") for number in range(40)))
     found = await asyncio.gather(*(claimed(store, limit=7) for _ in range(10)))
     assert sorted(id_ for ids in found for id_ in ids) == [f"s{number:02}" for number in range(40)]
 
 
-async def test_of_all_who_fired_it_one_moves_it_on(store: SqlStore) -> None:
+async def test_of_all_who_fired_it_one_moves_it_on(store: Store) -> None:
     (one,) = await add(store, schedule(recurrence="every 3600"))
     moves = [store.schedules.move(one, next_due_ms=NOON + 500, now_ms=NOON) for _ in range(5)]
     assert sorted(await asyncio.gather(*moves)) == [False, False, False, False, True]
@@ -133,7 +133,7 @@ async def test_of_all_who_fired_it_one_moves_it_on(store: SqlStore) -> None:
     assert await claimed(store, NOON + 500) == ["s1"]
 
 
-async def test_what_happens_once_is_done(store: SqlStore) -> None:
+async def test_what_happens_once_is_done(store: Store) -> None:
     (one,) = await add(store, schedule())
     assert await store.schedules.move(one, next_due_ms=None, now_ms=NOON)
     assert await store.schedules.active(ANN) == []
@@ -141,7 +141,7 @@ async def test_what_happens_once_is_done(store: SqlStore) -> None:
     assert await claimed(store, NOON * 2) == []
 
 
-async def test_what_its_owner_cancelled_is_neither_claimed_nor_moved(store: SqlStore) -> None:
+async def test_what_its_owner_cancelled_is_neither_claimed_nor_moved(store: Store) -> None:
     (one,) = await add(store, schedule(recurrence="every 3600"))
     assert await claimed(store) == ["s1"]
     await store.schedules.cancel(ANN, one.number)
@@ -149,7 +149,7 @@ async def test_what_its_owner_cancelled_is_neither_claimed_nor_moved(store: SqlS
     assert await claimed(store, NOON * 2) == []
 
 
-async def test_a_firing_that_nobody_could_take_comes_again_with_its_due_time(store: SqlStore) -> None:
+async def test_a_firing_that_nobody_could_take_comes_again_with_its_due_time(store: Store) -> None:
     (one,) = await add(store, schedule())
     await claimed(store)
     await store.schedules.put_off(one, until_ms=NOON + 30_000)

@@ -13,7 +13,7 @@ import pytest
 from gateway.contracts.entries import Usage, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.spending import DAY_MS, Amounts, Caps, Measure, Refusal, Reservation
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.contract.store_samples import ANN, BOB, talk
 
 DAY: Final = 20_000
@@ -30,16 +30,16 @@ def claim(
 
 
 async def reserved(
-    store: SqlStore, reservation: Reservation, own: Caps, pot: Caps = OPEN, *, now_ms: int = NOW_MS
+    store: Store, reservation: Reservation, own: Caps, pot: Caps = OPEN, *, now_ms: int = NOW_MS
 ) -> Refusal | None:
     return await store.spending.reserve(reservation, own=own, pot=pot, now_ms=now_ms)
 
 
-async def spent(store: SqlStore, owner: SessionKey | None = ANN, *, now_ms: int = NOW_MS) -> Amounts | None:
+async def spent(store: Store, owner: SessionKey | None = ANN, *, now_ms: int = NOW_MS) -> Amounts | None:
     return await store.spending.spent(owner, DAY, now_ms=now_ms)
 
 
-async def test_what_is_reserved_counts_until_it_is_settled_for_what_it_cost(store: SqlStore) -> None:
+async def test_what_is_reserved_counts_until_it_is_settled_for_what_it_cost(store: Store) -> None:
     first, second = claim(60), claim(60)
     assert await reserved(store, first, Caps(tokens=100)) is None
     assert await reserved(store, second, Caps(tokens=100)) == Refusal(Measure.TOKENS)
@@ -48,14 +48,14 @@ async def test_what_is_reserved_counts_until_it_is_settled_for_what_it_cost(stor
     assert await spent(store) == Amounts(tokens=80)
 
 
-async def test_a_reserve_larger_than_what_is_left_is_refused_and_leaves_no_trace(store: SqlStore) -> None:
+async def test_a_reserve_larger_than_what_is_left_is_refused_and_leaves_no_trace(store: Store) -> None:
     assert await reserved(store, claim(101, turn_id="t1"), Caps(tokens=100)) == Refusal(Measure.TOKENS)
     assert await spent(store) in (None, Amounts())
     assert await reserved(store, claim(100, turn_id="t1"), Caps(tokens=100, turns=1)) is None
     assert await spent(store) == Amounts(tokens=100, turns=1)
 
 
-async def test_a_settlement_is_counted_once(store: SqlStore) -> None:
+async def test_a_settlement_is_counted_once(store: Store) -> None:
     reservation = claim(50)
     await reserved(store, reservation, Caps(tokens=100))
     await store.spending.settle(reservation, Amounts(tokens=40, nano_usd=7))
@@ -63,14 +63,14 @@ async def test_a_settlement_is_counted_once(store: SqlStore) -> None:
     assert await spent(store) == Amounts(tokens=40, nano_usd=7)
 
 
-async def test_a_settlement_of_what_was_refused_counts_nothing(store: SqlStore) -> None:
+async def test_a_settlement_of_what_was_refused_counts_nothing(store: Store) -> None:
     refused = claim(500)
     await reserved(store, refused, Caps(tokens=100))
     await store.spending.settle(refused, Amounts(tokens=500))
     assert await spent(store) in (None, Amounts())
 
 
-async def test_the_reservation_of_a_dead_worker_comes_back_by_itself(store: SqlStore) -> None:
+async def test_the_reservation_of_a_dead_worker_comes_back_by_itself(store: Store) -> None:
     await reserved(store, claim(100), Caps(tokens=100))
     assert await reserved(store, claim(1), Caps(tokens=100), now_ms=LATER_MS - 1) == Refusal(Measure.TOKENS)
     assert (
@@ -80,7 +80,7 @@ async def test_the_reservation_of_a_dead_worker_comes_back_by_itself(store: SqlS
     assert await spent(store, now_ms=LATER_MS) == Amounts(tokens=100)
 
 
-async def test_a_call_that_outlived_its_reservation_still_pays(store: SqlStore) -> None:
+async def test_a_call_that_outlived_its_reservation_still_pays(store: Store) -> None:
     """Its worker was paused: the money is gone all the same."""
     late = claim(100)
     await reserved(store, late, Caps(tokens=100))
@@ -89,7 +89,7 @@ async def test_a_call_that_outlived_its_reservation_still_pays(store: SqlStore) 
     assert await spent(store, now_ms=LATER_MS) == Amounts(tokens=90)
 
 
-async def test_a_reservation_made_again_replaces_itself(store: SqlStore) -> None:
+async def test_a_reservation_made_again_replaces_itself(store: Store) -> None:
     """A call that is tried again stays reserved for longer, not twice."""
     reservation = claim(80, turn_id="t1")
     await reserved(store, reservation, Caps(tokens=100))
@@ -97,7 +97,7 @@ async def test_a_reservation_made_again_replaces_itself(store: SqlStore) -> None
     assert await spent(store, now_ms=LATER_MS) == Amounts(tokens=80, turns=1)
 
 
-async def test_a_turn_is_counted_once_whoever_runs_it(store: SqlStore) -> None:
+async def test_a_turn_is_counted_once_whoever_runs_it(store: Store) -> None:
     """A takeover runs it again, a round asks again; the title beside it begins nothing."""
     caps = Caps(turns=2)
     for turn_id in ("t1", "t1", "t2", "t2", "t1"):
@@ -110,12 +110,12 @@ async def test_a_turn_is_counted_once_whoever_runs_it(store: SqlStore) -> None:
     assert found.turns == 2
 
 
-async def test_money_is_a_measure_of_its_own(store: SqlStore) -> None:
+async def test_money_is_a_measure_of_its_own(store: Store) -> None:
     assert await reserved(store, claim(10**9, nano_usd=5), Caps(nano_usd=5)) is None
     assert await reserved(store, claim(0, nano_usd=1), Caps(nano_usd=5)) == Refusal(Measure.MONEY)
 
 
-async def test_everybody_has_an_allowance_of_his_own_and_all_share_the_pot(store: SqlStore) -> None:
+async def test_everybody_has_an_allowance_of_his_own_and_all_share_the_pot(store: Store) -> None:
     own, pot = Caps(tokens=100), Caps(tokens=150)
     assert await reserved(store, claim(100), own, pot) is None
     assert await reserved(store, claim(60, owner=BOB), own, pot) == Refusal(Measure.TOKENS, is_everybodys=True)
@@ -124,7 +124,7 @@ async def test_everybody_has_an_allowance_of_his_own_and_all_share_the_pot(store
     assert await spent(store, None) == Amounts(tokens=150)
 
 
-async def test_the_pot_counts_those_without_a_cap_of_their_own(store: SqlStore) -> None:
+async def test_the_pot_counts_those_without_a_cap_of_their_own(store: Store) -> None:
     reservation = claim(100)
     assert await reserved(store, reservation, OPEN, Caps(tokens=100)) is None
     await store.spending.settle(reservation, Amounts(tokens=99))
@@ -133,14 +133,14 @@ async def test_the_pot_counts_those_without_a_cap_of_their_own(store: SqlStore) 
     )
 
 
-async def test_a_new_day_begins_with_nothing_spent(store: SqlStore) -> None:
+async def test_a_new_day_begins_with_nothing_spent(store: Store) -> None:
     old = claim(100, turn_id="t1")
     await reserved(store, old, Caps(tokens=100, turns=1))
     new = replace(claim(100, turn_id="t2"), day=DAY + 1)
     assert await reserved(store, new, Caps(tokens=100, turns=1), now_ms=NOW_MS + DAY_MS) is None
 
 
-async def test_a_call_over_midnight_is_charged_to_the_day_it_began_on(store: SqlStore) -> None:
+async def test_a_call_over_midnight_is_charged_to_the_day_it_began_on(store: Store) -> None:
     old = claim(100)
     await reserved(store, old, Caps(tokens=100))
     await reserved(store, replace(claim(1), day=DAY + 1), Caps(tokens=100), now_ms=NOW_MS + DAY_MS)
@@ -148,7 +148,7 @@ async def test_a_call_over_midnight_is_charged_to_the_day_it_began_on(store: Sql
     assert await spent(store) == Amounts(tokens=70)
 
 
-async def test_a_cap_that_comes_into_force_in_the_middle_of_a_day_knows_the_morning(store: SqlStore) -> None:
+async def test_a_cap_that_comes_into_force_in_the_middle_of_a_day_knows_the_morning(store: Store) -> None:
     for owner, number in ((ANN, 1), (BOB, 2)):
         session = await talk(store, owner, "hello", number=number)
         morning = Usage(owner, UsagePurpose.TURN, "m", 60, 20, 0, 0.25, f"turn{number}", NOW_MS)
@@ -156,7 +156,7 @@ async def test_a_cap_that_comes_into_force_in_the_middle_of_a_day_knows_the_morn
         title = replace(
             morning, purpose=UsagePurpose.TITLE, prompt_tokens=4, completion_tokens=1, turn_id="", cost_usd=0.0
         )
-        await store.record_usage([morning, yesterday, title], session_id=session.id)
+        await store.sessions.charge([morning, yesterday, title], session_id=session.id)
     assert await reserved(store, claim(16), Caps(tokens=100)) == Refusal(Measure.TOKENS)
     assert await reserved(store, claim(15), Caps(tokens=100)) is None
     assert await spent(store) == Amounts(tokens=100, nano_usd=250_000_000, turns=1)
@@ -166,7 +166,7 @@ async def test_a_cap_that_comes_into_force_in_the_middle_of_a_day_knows_the_morn
     assert (found.nano_usd, found.turns) == (500_000_000, 2)
 
 
-async def test_the_warning_comes_once_per_day_and_measure(store: SqlStore) -> None:
+async def test_the_warning_comes_once_per_day_and_measure(store: Store) -> None:
     caps = Caps(tokens=100, turns=10)
 
     async def warned(day: int = DAY) -> frozenset[Measure]:
@@ -188,7 +188,7 @@ async def test_the_warning_comes_once_per_day_and_measure(store: SqlStore) -> No
     assert await store.spending.warn_once(BOB, DAY, caps=caps, percent=90) == frozenset()
 
 
-async def test_nothing_of_the_days_before_yesterday_is_kept(store: SqlStore) -> None:
+async def test_nothing_of_the_days_before_yesterday_is_kept(store: Store) -> None:
     await reserved(store, claim(1, turn_id="t1"), Caps(tokens=100))
     await reserved(store, replace(claim(1, turn_id="t2"), day=DAY + 2), Caps(tokens=100), now_ms=NOW_MS + 2 * DAY_MS)
     assert await spent(store) is None
@@ -199,7 +199,7 @@ async def test_nothing_of_the_days_before_yesterday_is_kept(store: SqlStore) -> 
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_in_any_order_nothing_exceeds_a_cap_and_nothing_leaks(store: SqlStore, seed: int) -> None:
+async def test_in_any_order_nothing_exceeds_a_cap_and_nothing_leaks(store: Store, seed: int) -> None:
     """Against a pure model: reserve, settle for less, die and expire, with a cap of one's own and a pot."""
     chance = Random(seed)
     caps, pot = Caps(tokens=100, nano_usd=50, turns=12), Caps(tokens=160, turns=18)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Audited, SubTypeChange
 from gateway.limits import AUDIT_KEPT
-from gateway.store import SqlStore
+from gateway.store import Store
 from gateway.store.engine import open_database
-from gateway.store.subagent_rows import from_audited
-from gateway.store.subagent_tables import audit
+from gateway.store.subagents import from_audited
+from gateway.store.tables import audit
 
 WHOLE = SubTypeChange(
     label=CleanText("Scout ☃"),
@@ -26,21 +26,21 @@ def line(subject: str = "explore", *, at_ms: int = 1_000, before: str = "{}") ->
     return Audited(at_ms, "operator", "sub_type.put", subject, CleanText(before), CleanText('{"rounds_max":3}'))
 
 
-async def test_a_change_comes_back_whole(store: SqlStore) -> None:
+async def test_a_change_comes_back_whole(store: Store) -> None:
     assert await store.sub_types.changes() == {}
     await store.sub_types.put("explore", WHOLE, audited=line())
     await store.sub_types.put("code", SubTypeChange(tools=()), audited=line("code"))
     assert await store.sub_types.changes() == {"explore": WHOLE, "code": SubTypeChange(tools=())}
 
 
-async def test_a_change_replaces_the_one_before(store: SqlStore) -> None:
+async def test_a_change_replaces_the_one_before(store: Store) -> None:
     """What it does not name is as in the catalog again."""
     await store.sub_types.put("explore", WHOLE, audited=line())
     await store.sub_types.put("explore", SubTypeChange(rounds_max=4), audited=line())
     assert await store.sub_types.changes() == {"explore": SubTypeChange(rounds_max=4)}
 
 
-async def test_every_change_is_written_down_newest_first(store: SqlStore) -> None:
+async def test_every_change_is_written_down_newest_first(store: Store) -> None:
     first, second, third = line(at_ms=2_000), line("code", at_ms=2_000), line(at_ms=3_000, before='{"rounds_max":2}')
     for audited in (first, second, third):
         await store.sub_types.put(audited.subject, WHOLE, audited=audited)
@@ -50,7 +50,7 @@ async def test_every_change_is_written_down_newest_first(store: SqlStore) -> Non
     assert await store.sub_types.audit(subject=CleanText("nobody"), limit=9) == []
 
 
-async def test_the_audit_is_read_page_by_page(store: SqlStore) -> None:
+async def test_the_audit_is_read_page_by_page(store: Store) -> None:
     """Also where several lines were written down in one millisecond."""
     for number in range(5):
         await store.sub_types.put("explore", WHOLE, audited=line(before=str(number)))
@@ -62,7 +62,7 @@ async def test_the_audit_is_read_page_by_page(store: SqlStore) -> None:
     assert pages == [["4", "3"], ["2", "1"], ["0"]]
 
 
-async def test_of_each_actor_the_last_lines_are_kept(store: SqlStore, database_url: str) -> None:
+async def test_of_each_actor_the_last_lines_are_kept(store: Store, database_url: str) -> None:
     """Nobody pushes out what another one did."""
     await store.sub_types.put("code", WHOLE, audited=replace(line("code"), actor="somebody"))
     rows = [from_audited(line(before=str(at))) for at in range(AUDIT_KEPT)]
@@ -75,7 +75,7 @@ async def test_of_each_actor_the_last_lines_are_kept(store: SqlStore, database_u
     assert len(found) == AUDIT_KEPT + 1
 
 
-async def test_of_changes_made_at_once_one_stands_and_all_are_written_down(store: SqlStore) -> None:
+async def test_of_changes_made_at_once_one_stands_and_all_are_written_down(store: Store) -> None:
     changes = [replace(WHOLE, rounds_max=number) for number in range(1, 6)]
     await asyncio.gather(*(store.sub_types.put("explore", change, audited=line()) for change in changes))
     assert (await store.sub_types.changes())["explore"] in changes

@@ -10,9 +10,10 @@ from sqlalchemy import Connection
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.limits import SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store import SqlStore, sessions
-from gateway.store.subagent_rows import from_child, from_task
-from gateway.store.subagent_tables import sub_tasks
+from gateway.store import Store, sessions
+from gateway.store.board import from_task
+from gateway.store.subagents import from_child
+from gateway.store.tables import sub_tasks
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
 from tests.contract.subtask_samples import (
     WORKER,
@@ -33,7 +34,7 @@ from tests.contract.subtask_samples import (
 # --- lists
 
 
-async def test_tasks_are_found_by_their_turn_and_by_whom_they_work_for(store: SqlStore) -> None:
+async def test_tasks_are_found_by_their_turn_and_by_whom_they_work_for(store: Store) -> None:
     session, other = await conversation(store), await conversation(store, BOB)
     [first, second] = await opened(store, session, "k2", "k1")
     [child] = await opened(store, first, "c1", at_ms=20_000)
@@ -44,21 +45,21 @@ async def test_tasks_are_found_by_their_turn_and_by_whom_they_work_for(store: Sq
     assert await store.tasks.tasks_of_turn("nobody's") == []
 
 
-async def test_a_persons_own_lists_do_not_show_sub_agents(store: SqlStore) -> None:
+async def test_a_persons_own_lists_do_not_show_sub_agents(store: Store) -> None:
     """Neither the list, nor the numbers, nor the next number, nor the current session."""
     session = await conversation(store)
     await opened(store, session, "k1", "k2")
-    assert [each.id for each in await store.sessions(key=ANN)] == [session.id]
-    assert [each.id for each in await store.sessions()] == [session.id]
-    assert await store.session_numbered(ANN, 0) is None
-    assert (await store.session_numbered(ANN, 1)) is not None
+    assert [each.id for each in await store.sessions.page(key=ANN)] == [session.id]
+    assert [each.id for each in await store.sessions.page()] == [session.id]
+    assert await store.sessions.numbered(ANN, 0) is None
+    assert (await store.sessions.numbered(ANN, 1)) is not None
     assert (await talk(store, ANN, "and on", number=2)).id == session.id
-    everybody = await store.sessions(key=ANN, with_sub_agents=True)
+    everybody = await store.sessions.page(key=ANN, with_sub_agents=True)
     assert [each.id for each in everybody] == ["s-k2", "s-k1", session.id]
-    assert [each.id for each in await store.sessions(with_sub_agents=True, limit=1, offset=1)] == ["s-k1"]
+    assert [each.id for each in await store.sessions.page(with_sub_agents=True, limit=1, offset=1)] == ["s-k1"]
 
 
-async def test_the_board_shows_live_ones_first_then_the_last_that_were_over(store: SqlStore) -> None:
+async def test_the_board_shows_live_ones_first_then_the_last_that_were_over(store: Store) -> None:
     session = await conversation(store)
     await opened(store, session, "a", "b", "c", "d")
     await started(store, "b")
@@ -68,7 +69,7 @@ async def test_the_board_shows_live_ones_first_then_the_last_that_were_over(stor
     assert [task.id for task in await store.tasks.newest(limit=1)] == ["c"]
 
 
-async def test_the_board_shows_long_texts_in_short(store: SqlStore) -> None:
+async def test_the_board_shows_long_texts_in_short(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
     await store.tasks.finish("k1", ending(result="r" * 9_000))
@@ -77,7 +78,7 @@ async def test_the_board_shows_long_texts_in_short(store: SqlStore) -> None:
     assert shown == replace(await current(store, task), result=CleanText("r" * SUBTASK_SHOWN_CHARS_MAX))
 
 
-async def test_each_type_has_its_record(store: SqlStore) -> None:
+async def test_each_type_has_its_record(store: Store) -> None:
     session = await conversation(store)
     states = [*[TaskState.COMPLETED] * 3, TaskState.FAILED, TaskState.CANCELLED, TaskState.TIMED_OUT]
     for number, state in enumerate(states):
@@ -91,7 +92,7 @@ async def test_each_type_has_its_record(store: SqlStore) -> None:
     assert (explore.sub_type, explore.running, explore.success_rate) == ("explore", 2, None)
 
 
-async def test_the_revision_grows_with_what_can_be_seen(store: SqlStore) -> None:
+async def test_the_revision_grows_with_what_can_be_seen(store: Store) -> None:
     session = await conversation(store)
     seen = [await store.tasks.revision()]
 
@@ -119,7 +120,7 @@ async def test_the_revision_grows_with_what_can_be_seen(store: SqlStore) -> None
     assert await look()
 
 
-async def test_the_last_hundred_that_are_over_are_kept_and_all_that_are_needed(store: SqlStore) -> None:
+async def test_the_last_hundred_that_are_over_are_kept_and_all_that_are_needed(store: Store) -> None:
     """What lives, and what somebody still has to be told of, is kept however old it is; sessions always are."""
     session = await conversation(store)
     await spawned(store, session, "told", "untold", "alive")
@@ -135,7 +136,7 @@ async def test_the_last_hundred_that_are_over_are_kept_and_all_that_are_needed(s
     assert len(await store.tasks.children(session.id)) == SUBTASKS_KEPT + 4
 
 
-async def have_been(store: SqlStore, tasks: Sequence[SubTask]) -> None:
+async def have_been(store: Store, tasks: Sequence[SubTask]) -> None:
     """Tasks that are over, written at once."""
     over = [replace(task, state=TaskState.COMPLETED, finished_at_ms=task.created_at_ms) for task in tasks]
 
@@ -144,13 +145,13 @@ async def have_been(store: SqlStore, tasks: Sequence[SubTask]) -> None:
             sessions.open_child(connection, from_child(task))
         connection.execute(sub_tasks.insert(), [from_task(task, wake=None, is_unwanted=False) for task in over])
 
-    await store._database.write(write)
+    await store.database.write(write)
 
 
 # --- families
 
 
-async def test_a_tree_has_parents_before_children_and_siblings_by_age(store: SqlStore) -> None:
+async def test_a_tree_has_parents_before_children_and_siblings_by_age(store: Store) -> None:
     session = await conversation(store)
     [first, second] = await opened(store, session, "k1", "k2")
     [_, child] = await opened(store, second, "c2", "c1", at_ms=20_000)
@@ -165,7 +166,7 @@ async def test_a_tree_has_parents_before_children_and_siblings_by_age(store: Sql
     assert [task.id for task in await store.tasks.tasks_below("s-k2")] == ["k2", "c2", "c1", "g1"]
 
 
-async def test_conversations_with_sub_agents_are_found(store: SqlStore) -> None:
+async def test_conversations_with_sub_agents_are_found(store: Store) -> None:
     session, other = await conversation(store), await conversation(store, BOB)
     await conversation(store, ANN_IN_GROUP)
     [task] = await opened(store, session, "k1")

@@ -13,7 +13,7 @@ from gateway.contracts.messages import CleanText, own_code
 from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, begin, says
 from tests.contract.subtask_samples import (
     LIVE_MAX,
@@ -32,7 +32,7 @@ from tests.contract.subtask_samples import (
 # --- open
 
 
-async def test_a_task_comes_back_as_it_was_opened(store: SqlStore) -> None:
+async def test_a_task_comes_back_as_it_was_opened(store: Store) -> None:
     session = await conversation(store)
     task = asked(session)
     assert await store.tasks.open(task, wake=None) == task
@@ -40,19 +40,19 @@ async def test_a_task_comes_back_as_it_was_opened(store: SqlStore) -> None:
     assert await store.tasks.task("nobody") is None
 
 
-async def test_a_task_has_a_session_that_is_no_conversation(store: SqlStore) -> None:
+async def test_a_task_has_a_session_that_is_no_conversation(store: Store) -> None:
     """It belongs to the key, has neither number nor turn in the lane, and is titled already."""
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
-    child = await store.session(task.session_id)
+    child = await store.sessions.by_id(task.session_id)
     assert child is not None
     assert (child.key, child.channel, child.parent_session_id) == (ANN, "subagent:explore", session.id)
     assert (child.title, child.number, child.is_current) == ("label of k1", 0, False)
     assert child.status is SessionStatus.ACTIVE
-    assert await store.current_session(ANN) == await store.session(session.id)
+    assert await store.sessions.current(ANN) == await store.sessions.by_id(session.id)
 
 
-async def test_opening_again_changes_nothing(store: SqlStore) -> None:
+async def test_opening_again_changes_nothing(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
     await started(store, task.id)
@@ -61,14 +61,14 @@ async def test_opening_again_changes_nothing(store: SqlStore) -> None:
     assert len(await store.tasks.children(session.id)) == 1
 
 
-async def test_two_workers_that_open_the_same_task_open_one(store: SqlStore) -> None:
+async def test_two_workers_that_open_the_same_task_open_one(store: Store) -> None:
     session = await conversation(store)
     both = await asyncio.gather(*(store.tasks.open(asked(session), wake=None) for _ in range(2)))
     assert both[0] == both[1]
     assert len(await store.tasks.children(session.id)) == 1
 
 
-async def test_nobody_works_for_a_session_of_somebody_else(store: SqlStore) -> None:
+async def test_nobody_works_for_a_session_of_somebody_else(store: Store) -> None:
     anns, bobs = await conversation(store, ANN), await conversation(store, BOB)
     with pytest.raises(StoreError, match=f"session {anns.id} is not one of {BOB}"):
         await store.tasks.open(replace(asked(anns), key=BOB), wake=None)
@@ -83,7 +83,7 @@ async def test_nobody_works_for_a_session_of_somebody_else(store: SqlStore) -> N
 # --- start
 
 
-async def test_the_tenth_waits_until_one_of_nine_is_over(store: SqlStore) -> None:
+async def test_the_tenth_waits_until_one_of_nine_is_over(store: Store) -> None:
     session = await conversation(store)
     ids = [f"k{number}" for number in range(10)]
     await opened(store, session, *ids)
@@ -92,12 +92,12 @@ async def test_the_tenth_waits_until_one_of_nine_is_over(store: SqlStore) -> Non
     assert await started(store, ids[-1])
 
 
-async def test_of_many_that_start_the_last_one_exactly_one_does(store: SqlStore) -> None:
+async def test_of_many_that_start_the_last_one_exactly_one_does(store: Store) -> None:
     """From two processes at once."""
     session = await conversation(store)
     ids = [f"k{number}" for number in range(6)]
     await opened(store, session, *ids)
-    other = open_store(store._database.url.render_as_string(hide_password=False))
+    other = open_store(store.database.url.render_as_string(hide_password=False))
     try:
         results = await asyncio.gather(
             *(started(one, id_, live_max=2) for id_, one in zip(ids, [store, other] * 3, strict=True))
@@ -109,7 +109,7 @@ async def test_of_many_that_start_the_last_one_exactly_one_does(store: SqlStore)
     assert states.count(TaskState.RUNNING) == 2
 
 
-async def test_the_limit_is_one_for_each_parent(store: SqlStore) -> None:
+async def test_the_limit_is_one_for_each_parent(store: Store) -> None:
     """Grandchildren and the children of another conversation do not count."""
     session, other = await conversation(store), await conversation(store, ANN_IN_GROUP)
     [first, _] = await opened(store, session, "k1", "k2")
@@ -118,7 +118,7 @@ async def test_the_limit_is_one_for_each_parent(store: SqlStore) -> None:
     assert [await started(store, id_, live_max=1) for id_ in ("k1", "o1", "g1", "k2")] == [True, True, True, False]
 
 
-async def test_what_is_over_or_to_end_does_not_start(store: SqlStore) -> None:
+async def test_what_is_over_or_to_end_does_not_start(store: Store) -> None:
     session = await conversation(store)
     await opened(store, session, "k1", "k2")
     await finished(store, "k1")
@@ -131,7 +131,7 @@ async def test_what_is_over_or_to_end_does_not_start(store: SqlStore) -> None:
 # --- finish
 
 
-async def test_an_ending_is_kept_and_closes_the_session(store: SqlStore) -> None:
+async def test_an_ending_is_kept_and_closes_the_session(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
     await started(store, "k1")
@@ -146,15 +146,15 @@ async def test_an_ending_is_kept_and_closes_the_session(store: SqlStore) -> None
         finished_at_ms=12_000,
     )
     assert over.duration_ms == 1_000
-    child = await store.session(task.session_id)
+    child = await store.sessions.by_id(task.session_id)
     assert child is not None
     assert child.status is SessionStatus.CLOSED
 
 
-async def test_of_all_who_end_a_task_one_is_heard(store: SqlStore) -> None:
+async def test_of_all_who_end_a_task_one_is_heard(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
-    other = open_store(store._database.url.render_as_string(hide_password=False))
+    other = open_store(store.database.url.render_as_string(hide_password=False))
     states = [TaskState.COMPLETED, TaskState.CANCELLED, TaskState.FAILED, TaskState.TIMED_OUT]
     try:
         heard = await asyncio.gather(
@@ -168,21 +168,21 @@ async def test_of_all_who_end_a_task_one_is_heard(store: SqlStore) -> None:
     assert not await store.tasks.finish("nobody", ending())
 
 
-async def test_a_queued_task_may_end_without_having_run(store: SqlStore) -> None:
+async def test_a_queued_task_may_end_without_having_run(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
     assert await store.tasks.finish("k1", ending(TaskState.CANCELLED))
     assert (await current(store, task)).duration_ms == 0
 
 
-async def test_a_long_answer_is_kept_up_to_its_limit(store: SqlStore) -> None:
+async def test_a_long_answer_is_kept_up_to_its_limit(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
     await store.tasks.finish("k1", ending(result="r" * (SUBAGENT_KEPT_CHARS_MAX + 1)))
     assert len((await current(store, task)).result) == SUBAGENT_KEPT_CHARS_MAX
 
 
-async def test_what_works_for_a_task_that_is_over_is_to_end(store: SqlStore) -> None:
+async def test_what_works_for_a_task_that_is_over_is_to_end(store: Store) -> None:
     session = await conversation(store)
     [task, bystander] = await opened(store, session, "k1", "k2")
     [child] = await opened(store, task, "c1")
@@ -192,7 +192,7 @@ async def test_what_works_for_a_task_that_is_over_is_to_end(store: SqlStore) -> 
     assert await started(store, bystander.id)
 
 
-async def test_what_is_opened_for_somebody_who_is_to_end_is_to_end(store: SqlStore) -> None:
+async def test_what_is_opened_for_somebody_who_is_to_end_is_to_end(store: Store) -> None:
     """However the two workers fall over each other, no sub-agent is left without anybody who waits for it."""
     session = await conversation(store)
     [task, over] = await opened(store, session, "k1", "k2")
@@ -203,7 +203,7 @@ async def test_what_is_opened_for_somebody_who_is_to_end_is_to_end(store: SqlSto
     assert await store.tasks.unwanted(["k1", "c1", "c2"]) == {"k1", "c1", "c2"}
 
 
-async def test_what_a_run_asks_for_that_lost_its_lane_is_to_end_and_tells_nobody(store: SqlStore) -> None:
+async def test_what_a_run_asks_for_that_lost_its_lane_is_to_end_and_tells_nobody(store: Store) -> None:
     """Its worker was paused, and its turn was stopped or taken over meanwhile: who would wait?"""
     session = await conversation(store)
     await begin(store, "t2", [says(ANN, "more", id_="m2")], fence=50)
@@ -219,7 +219,7 @@ async def test_what_a_run_asks_for_that_lost_its_lane_is_to_end_and_tells_nobody
 # --- who lives
 
 
-async def test_a_task_is_lost_once_nobody_says_that_it_lives(store: SqlStore) -> None:
+async def test_a_task_is_lost_once_nobody_says_that_it_lives(store: Store) -> None:
     session = await conversation(store)
     [running, queued] = await opened(store, session, "k1", "k2")
     await started(store, "k1", at_ms=11_000)
@@ -231,7 +231,7 @@ async def test_a_task_is_lost_once_nobody_says_that_it_lives(store: SqlStore) ->
     assert await store.tasks.lose(now_ms=99_000) == []
 
 
-async def test_a_worker_keeps_all_its_tasks_alive_at_once(store: SqlStore) -> None:
+async def test_a_worker_keeps_all_its_tasks_alive_at_once(store: Store) -> None:
     """Those that it runs and those that it has queued; nobody else's."""
     session = await conversation(store)
     await opened(store, session, "k1", "k2")
@@ -243,14 +243,14 @@ async def test_a_worker_keeps_all_its_tasks_alive_at_once(store: SqlStore) -> No
     assert {task.id for task in await store.tasks.lose(now_ms=60_001)} == {"k1", "k2"}
 
 
-async def test_a_lost_task_is_lost_by_one_only(store: SqlStore) -> None:
+async def test_a_lost_task_is_lost_by_one_only(store: Store) -> None:
     session = await conversation(store)
     await opened(store, session, "k1", "k2", "k3")
     both = await asyncio.gather(store.tasks.lose(now_ms=99_000), store.tasks.lose(now_ms=99_000))
     assert sorted(task.id for found in both for task in found) == ["k1", "k2", "k3"]
 
 
-async def test_nobody_lives_until_next_year(store: SqlStore) -> None:
+async def test_nobody_lives_until_next_year(store: Store) -> None:
     """Its clock was wrong, and was set back before it died."""
     session = await conversation(store)
     await opened(store, session, "k1", at_ms=40_000_000_000)
@@ -259,7 +259,7 @@ async def test_nobody_lives_until_next_year(store: SqlStore) -> None:
     assert await store.tasks.lose(now_ms=40_000_000_000) == []
 
 
-async def test_a_worker_that_comes_back_late_is_not_heard(store: SqlStore) -> None:
+async def test_a_worker_that_comes_back_late_is_not_heard(store: Store) -> None:
     session = await conversation(store)
     [task] = await opened(store, session, "k1")
     await store.tasks.lose(now_ms=99_000)
@@ -272,7 +272,7 @@ async def test_a_worker_that_comes_back_late_is_not_heard(store: SqlStore) -> No
 # --- who is to end
 
 
-async def test_nobody_wants_what_is_over_or_not_there(store: SqlStore) -> None:
+async def test_nobody_wants_what_is_over_or_not_there(store: Store) -> None:
     session = await conversation(store)
     await opened(store, session, "k1", "k2")
     assert await store.tasks.unwanted(["k1", "k2"]) == set()
@@ -282,7 +282,7 @@ async def test_nobody_wants_what_is_over_or_not_there(store: SqlStore) -> None:
     assert await store.tasks.unwanted(["k1"]) == {"k1"}
 
 
-async def test_all_of_a_key_are_asked_to_end(store: SqlStore) -> None:
+async def test_all_of_a_key_are_asked_to_end(store: Store) -> None:
     """Whoever runs them, on whichever machine; nobody else's."""
     session, other = await conversation(store), await conversation(store, BOB)
     [task, _] = await opened(store, session, "k1", "k2")
@@ -295,7 +295,7 @@ async def test_all_of_a_key_are_asked_to_end(store: SqlStore) -> None:
     assert await store.tasks.want_cancelled(ANN_IN_GROUP) == 0
 
 
-async def test_what_was_ended_since_a_moment_can_be_counted(store: SqlStore) -> None:
+async def test_what_was_ended_since_a_moment_can_be_counted(store: Store) -> None:
     """Cancelled, or asked to end: not what was done before, nor what was cancelled before, nor what nobody ended."""
     session = await conversation(store)
     await opened(store, session, "k1", "k2", "k3", "k4")
@@ -312,7 +312,7 @@ async def test_what_was_ended_since_a_moment_can_be_counted(store: SqlStore) -> 
     assert await store.tasks.count_ended(BOB, since_ms=0) == 0
 
 
-async def test_one_is_asked_to_end_with_all_below_it(store: SqlStore) -> None:
+async def test_one_is_asked_to_end_with_all_below_it(store: Store) -> None:
     session = await conversation(store)
     [task, _] = await opened(store, session, "k1", "k2")
     [child] = await opened(store, task, "c1")
@@ -322,7 +322,7 @@ async def test_one_is_asked_to_end_with_all_below_it(store: SqlStore) -> None:
     assert await store.tasks.unwanted(["k1", "k2", "g1"]) == {"k1", "g1"}
 
 
-async def test_nobody_ends_the_tasks_of_somebody_else(store: SqlStore) -> None:
+async def test_nobody_ends_the_tasks_of_somebody_else(store: Store) -> None:
     session = await conversation(store)
     await opened(store, session, "k1")
     await conversation(store, BOB)

@@ -20,7 +20,7 @@ from gateway.contracts.messages import CleanText, own_code
 from gateway.contracts.reasons import Reason
 from gateway.contracts.spending import Measure
 from gateway.contracts.subagents import Audited, SubTask, SubTypeChange, TaskEnding, TaskMode, TaskState
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import asked, started
 from tests.parts.nursery import Nursery, echo, never, nursery
@@ -47,7 +47,7 @@ async def stopped(task: asyncio.Task[object]) -> None:
 # --- how it ends
 
 
-async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: SqlStore) -> None:
+async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: Store) -> None:
     async def tells(_life: SubagentRun) -> str:
         return f"the token is {SECRET}"
 
@@ -78,7 +78,7 @@ async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: SqlSto
     ],
 )
 async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
-    sqlite_store: SqlStore, error: Exception, reason: str
+    sqlite_store: Store, error: Exception, reason: str
 ) -> None:
     async def fails(_life: SubagentRun) -> str:
         raise error
@@ -90,7 +90,7 @@ async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
 
 @pytest.mark.parametrize("error", [QueryRefused("no"), ConfigError("the database is damaged"), RuntimeError("ours")])
 async def test_whoever_asks_is_told_what_keeps_it_from_being_written_down(
-    sqlite_store: SqlStore, monkeypatch: pytest.MonkeyPatch, error: Exception
+    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """At once, and whatever it is: nobody waits for what never begins."""
 
@@ -105,7 +105,7 @@ async def test_whoever_asks_is_told_what_keeps_it_from_being_written_down(
         await until(lambda: not list(made.registry))
 
 
-async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: SqlStore) -> None:
+async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: Store) -> None:
     was_cancelled = asyncio.Event()
 
     async def works(_life: SubagentRun) -> str:
@@ -124,7 +124,7 @@ async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: 
         assert (task.state, task.reason) == (TaskState.CANCELLED, "turn_ended")
 
 
-async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: SqlStore) -> None:
+async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: Store) -> None:
     """Its permit says so where a call is made, before anybody cancels it."""
 
     async def ended() -> None:
@@ -139,7 +139,7 @@ async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: SqlStore) -
         assert (task.state, task.result) == (TaskState.CANCELLED, "")
 
 
-async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: SqlStore) -> None:
+async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: Store) -> None:
     async def splits(run: SubagentRun) -> str:
         if run.task.depth == 1:
             inner = asyncio.create_task(made.agents.run(run.assignment.context, order("deeper")))
@@ -159,7 +159,7 @@ async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: SqlStore) -
 # --- in the background
 
 
-async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over(sqlite_store: SqlStore) -> None:
+async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over(sqlite_store: Store) -> None:
     gate = asyncio.Event()
 
     async def turn_is_over() -> None:
@@ -181,7 +181,7 @@ async def test_one_in_the_background_outlives_its_turn_and_rings_when_it_is_over
         assert made.board.rung == 1
 
 
-async def test_whoever_wants_one_ended_says_so_in_the_database(sqlite_store: SqlStore) -> None:
+async def test_whoever_wants_one_ended_says_so_in_the_database(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, never) as made:
         task = await made.agents.spawn(made.context, order())
         await alive(made, 1)
@@ -191,7 +191,7 @@ async def test_whoever_wants_one_ended_says_so_in_the_database(sqlite_store: Sql
         assert (ended.id, ended.state, ended.reason) == (task.id, TaskState.CANCELLED, "cancelled")
 
 
-async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: SqlStore) -> None:
+async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: Store) -> None:
     """Its process was paused for too long; others have ended it and said so."""
     gate, permitted = asyncio.Event(), []
 
@@ -216,7 +216,7 @@ async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: SqlStore)
 
 
 @pytest.mark.parametrize("mode", TaskMode)
-async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_store: SqlStore, mode: TaskMode) -> None:
+async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_store: Store, mode: TaskMode) -> None:
     """It may ask for nothing more for a long time: its process is ended all the same, and nothing is written down."""
     async with nursery(sqlite_store, never) as made:
         start = made.agents.run if mode is TaskMode.INLINE else made.agents.spawn
@@ -234,7 +234,7 @@ async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_st
         assert any(isinstance(said, ToolError) for said in heard) is (mode is TaskMode.INLINE)
 
 
-async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_store: SqlStore) -> None:
+async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, never) as made:
         await made.agents.spawn(replace(made.context, fence=10_000), order())
         await until(lambda: not list(made.registry))
@@ -243,7 +243,7 @@ async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_sto
         assert await sqlite_store.tasks.due_wakes(limit=9) == []
 
 
-async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: SqlStore) -> None:
+async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: Store) -> None:
     """Nobody waits for the inline one any more; the background one was lost, and its user has to be told."""
     async with nursery(sqlite_store, never) as made:
         running = asyncio.create_task(made.agents.run(made.context, order("inline")))
@@ -269,7 +269,7 @@ async def standstill(limit: Deadline) -> bool:
 
 
 async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits_for_the_child(
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
 ) -> None:
     limit, stood = Deadline(60), list[bool]()
 
@@ -288,7 +288,7 @@ async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits
 # --- who waits
 
 
-async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_store: SqlStore) -> None:
+async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_store: Store) -> None:
     gates = {f"part {number}": asyncio.Event() for number in range(SUBAGENTS_LIVE_MAX + 1)}
 
     async def works(run: SubagentRun) -> str:
@@ -315,7 +315,7 @@ async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_sto
 
 
 async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_their_children(
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
 ) -> None:
     async def splits(run: SubagentRun) -> str:
         if run.task.depth < SUBAGENT_DEPTH_MAX:
@@ -327,10 +327,10 @@ async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_t
         assert [task.result for task in both] == ["from the bottom"] * 2
 
 
-async def test_a_place_that_another_process_frees_is_taken(sqlite_store: SqlStore) -> None:
+async def test_a_place_that_another_process_frees_is_taken(sqlite_store: Store) -> None:
     """The nine of a session are counted in the database."""
     async with nursery(sqlite_store, echo) as made:
-        session = await sqlite_store.session(made.context.lineage.session_id)
+        session = await sqlite_store.sessions.by_id(made.context.lineage.session_id)
         assert session is not None
         for number in range(SUBAGENTS_LIVE_MAX):
             elsewhere = replace(asked(session, f"k{number}", mode=TaskMode.BACKGROUND, turn_id="another"))
@@ -343,7 +343,7 @@ async def test_a_place_that_another_process_frees_is_taken(sqlite_store: SqlStor
         await running
 
 
-async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: SqlStore) -> None:
+async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, never, live_max=1) as made:
         first = asyncio.create_task(made.agents.run(made.context, order("first")))
         await alive(made, 1)
@@ -366,7 +366,7 @@ async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: SqlSt
     ],
 )
 async def test_an_order_that_nobody_can_carry_out_leaves_nothing(
-    sqlite_store: SqlStore, wrong: SubOrder, said: str
+    sqlite_store: Store, wrong: SubOrder, said: str
 ) -> None:
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
@@ -377,7 +377,7 @@ async def test_an_order_that_nobody_can_carry_out_leaves_nothing(
 AUDITED = Audited(1_000, "admin", "sub-type.change", "sub-type:code", CleanText(""), CleanText(""))
 
 
-async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store: SqlStore) -> None:
+async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store: Store) -> None:
     """A plan needs one, too, and says so."""
     for name in ("code", "plan"):
         await sqlite_store.sub_types.put(name, SubTypeChange(tools=()), audited=AUDITED)
@@ -393,13 +393,13 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
     ("lineage", "said"),
     [(Lineage(), "no conversation"), (Lineage("s", "k", SUBAGENT_DEPTH_MAX), "do this part yourself")],
 )
-async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: SqlStore, lineage: Lineage, said: str) -> None:
+async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: Store, lineage: Lineage, said: str) -> None:
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
             await made.agents.run(replace(made.context, lineage=lineage), order())
 
 
-async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: SqlStore) -> None:
+async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: Store) -> None:
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match="waited for"):
             await made.agents.spawn(replace(made.context, wake=None), order())
@@ -409,7 +409,7 @@ async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: SqlSto
 
 
 async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_model_of_its_conversation(
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
 ) -> None:
     async with nursery(sqlite_store) as made:
         await made.agents.run(made.context, order(limit_s=1_000_000))
@@ -431,13 +431,13 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
         assert own.suspension is None
 
 
-async def test_a_configured_model_is_for_all_of_them(sqlite_store: SqlStore) -> None:
+async def test_a_configured_model_is_for_all_of_them(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, model="demo/scripted@1ms") as made:
         await made.agents.run(made.context, order())
         assert made.began[0].assignment.model == "demo/scripted@1ms"
 
 
-async def test_a_label_is_one_clean_line(sqlite_store: SqlStore) -> None:
+async def test_a_label_is_one_clean_line(sqlite_store: Store) -> None:
     """Of the task where none is given."""
     async with nursery(sqlite_store) as made:
         task = await made.agents.run(made.context, order("first line\nsecond " + "x" * 200))
@@ -447,7 +447,7 @@ async def test_a_label_is_one_clean_line(sqlite_store: SqlStore) -> None:
         assert named.label == "count things"
 
 
-async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_for(sqlite_store: SqlStore) -> None:
+async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_for(sqlite_store: Store) -> None:
     """Though they are opened side by side, within one millisecond."""
     names = [f"task {number}" for number in range(8)]
     async with nursery(sqlite_store) as made, asyncio.TaskGroup() as group:
@@ -457,10 +457,10 @@ async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_fo
     assert [task.label for task in tasks] == names
 
 
-async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(sqlite_store: SqlStore) -> None:
+async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(sqlite_store: Store) -> None:
     """That process died; nobody has found its sub-agents lost yet."""
     async with nursery(sqlite_store) as made:
-        session = await sqlite_store.session(made.context.lineage.session_id)
+        session = await sqlite_store.sessions.by_id(made.context.lineage.session_id)
         assert session is not None
         await sqlite_store.tasks.open(asked(session, "ghost"), wake=None)
         assert await started(sqlite_store, "ghost")

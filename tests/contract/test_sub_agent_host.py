@@ -35,7 +35,7 @@ from gateway.contracts.ports import ScrubStream
 from gateway.contracts.spending import Measure
 from gateway.contracts.subagents import Doing, Occupation, SubTask
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.subtask_samples import asked, conversation, started
 from tests.parts.nursery import in_turn
 from tests.parts.sub_types import CATALOG
@@ -93,7 +93,7 @@ class Hosted:
     host: ChildHost
     writer: TranscriptWriter
     model: Speaker
-    store: SqlStore
+    store: Store
     task: SubTask
 
     async def ask(self, *said: Said, tools: Sequence[str] = ("file_read", "look_up")) -> list[ModelDelta | ModelResult]:
@@ -107,7 +107,7 @@ class Hosted:
 
     async def transcript(self) -> Sequence[Entry]:
         await self.writer.finish()
-        return await self.store.transcript(self.task.session_id)
+        return await self.store.transcript.page(self.task.session_id)
 
 
 READER = tool("file_read", lambda _: "never run here", properties=PATH)
@@ -116,7 +116,7 @@ LOOKER = tool("look_up", lambda given: f"about {given['path']}: {SECRET}", prope
 
 @asynccontextmanager
 async def hosting(
-    store: SqlStore,
+    store: Store,
     *answers: Sequence[ModelEvent] | Exception,
     tools: Sequence[Tool] = (READER, LOOKER),
     rounds_max: int = 6,
@@ -141,7 +141,7 @@ async def hosting(
 # --- the model
 
 
-async def test_the_parent_says_who_asks_and_with_which_tools(sqlite_store: SqlStore) -> None:
+async def test_the_parent_says_who_asks_and_with_which_tools(sqlite_store: Store) -> None:
     """Not the child: of what it names only that counts which its context allows."""
     async with hosting(sqlite_store, answer("hello")) as hosted:
         result = await hosted.result(tools=["look_up", "shell", "no_such_tool"])
@@ -157,7 +157,7 @@ async def test_the_parent_says_who_asks_and_with_which_tools(sqlite_store: SqlSt
         assert (result.text, result.tokens_in, result.tokens_out, result.cost_usd) == ("hello", 100, 10, 0.25)
 
 
-async def test_what_several_may_take_together_is_counted_with_each_answer(sqlite_store: SqlStore) -> None:
+async def test_what_several_may_take_together_is_counted_with_each_answer(sqlite_store: Store) -> None:
     """So the next call of any of them is not made, whoever spent it."""
     allotment = Allotment(220, None, above=None)
     async with hosting(sqlite_store, answer("one"), answer("two"), answer("three"), allotment=allotment) as hosted:
@@ -169,7 +169,7 @@ async def test_what_several_may_take_together_is_counted_with_each_answer(sqlite
         assert len(hosted.model.asked) == 2
 
 
-async def test_what_a_child_says_of_its_conversation_is_clean_before_a_model_reads_it(sqlite_store: SqlStore) -> None:
+async def test_what_a_child_says_of_its_conversation_is_clean_before_a_model_reads_it(sqlite_store: Store) -> None:
     async with hosting(sqlite_store, answer("hello")) as hosted:
         await hosted.result(
             Said("user", f"use {SECRET}"),
@@ -183,7 +183,7 @@ async def test_what_a_child_says_of_its_conversation_is_clean_before_a_model_rea
         assert all("[redacted" in message.text for message in request.messages)
 
 
-async def test_a_conversation_that_grows_is_looked_through_once(sqlite_store: SqlStore) -> None:
+async def test_a_conversation_that_grows_is_looked_through_once(sqlite_store: Store) -> None:
     counting = CountingScrubber()
     said = [ASKED]
     async with hosting(sqlite_store, *[answer("go on")] * 5, scrubber=counting) as hosted:  # type: ignore[arg-type]
@@ -197,7 +197,7 @@ async def test_a_conversation_that_grows_is_looked_through_once(sqlite_store: Sq
         assert sorted(asked_for) == ["prompt of k1", "step 0", "step 1", "step 2", "step 3"]
 
 
-async def test_what_the_model_says_reaches_the_child_clean_and_in_pieces(sqlite_store: SqlStore) -> None:
+async def test_what_the_model_says_reaches_the_child_clean_and_in_pieces(sqlite_store: Store) -> None:
     pieces = [f"the token {SECRET[:9]}", f"{SECRET[9:]} is ", "here. " * 500]
     whole = "".join(pieces)
     events: list[ModelEvent] = [*map(TextDelta, pieces), ModelAnswer(whole, (), "stop", TokenCount(1, 1), 0.0, "m")]
@@ -209,7 +209,7 @@ async def test_what_the_model_says_reaches_the_child_clean_and_in_pieces(sqlite_
         assert deltas
 
 
-async def test_a_stream_that_starts_again_leaves_nothing_of_its_first_try(sqlite_store: SqlStore) -> None:
+async def test_a_stream_that_starts_again_leaves_nothing_of_its_first_try(sqlite_store: Store) -> None:
     first, again = "never mind. " * 300, "the answer. " * 300
     events = [TextDelta(first), StreamRestarted(), *answer(again)]
     async with hosting(sqlite_store, events) as hosted:
@@ -227,7 +227,7 @@ async def test_a_stream_that_starts_again_leaves_nothing_of_its_first_try(sqlite
     ],
 )
 async def test_a_model_that_fails_is_a_result_without_what_the_provider_said(
-    sqlite_store: SqlStore, error: ModelError, is_too_long: bool, said: str
+    sqlite_store: Store, error: ModelError, is_too_long: bool, said: str
 ) -> None:
     async with hosting(sqlite_store, error) as hosted:
         result = await hosted.result()
@@ -236,13 +236,13 @@ async def test_a_model_that_fails_is_a_result_without_what_the_provider_said(
         assert result.is_too_long is is_too_long
 
 
-async def test_a_spent_budget_ends_the_child(sqlite_store: SqlStore) -> None:
+async def test_a_spent_budget_ends_the_child(sqlite_store: Store) -> None:
     async with hosting(sqlite_store, BudgetSpent(Measure.TOKENS, reset_at_ms=0)) as hosted:
         with pytest.raises(BudgetSpent):
             await hosted.result()
 
 
-async def test_a_child_that_has_used_its_rounds_gets_no_more_answers(sqlite_store: SqlStore) -> None:
+async def test_a_child_that_has_used_its_rounds_gets_no_more_answers(sqlite_store: Store) -> None:
     """One for each round and one to wrap up; failed calls do not count."""
     async with hosting(
         sqlite_store, ModelRejected("no"), answer("one"), answer("two"), answer("the end"), rounds_max=2
@@ -256,7 +256,7 @@ async def test_a_child_that_has_used_its_rounds_gets_no_more_answers(sqlite_stor
 # --- tools
 
 
-async def test_a_result_of_the_childs_own_tool_is_bounded_before_a_model_reads_it(sqlite_store: SqlStore) -> None:
+async def test_a_result_of_the_childs_own_tool_is_bounded_before_a_model_reads_it(sqlite_store: Store) -> None:
     """It gets no handle to the rest, which it could not use."""
     long = "\n".join(f"line {number}" for number in range(5_000))
     calls = (Call("c1", "file_read", '{"path": "long.txt"}'),)
@@ -270,7 +270,7 @@ async def test_a_result_of_the_childs_own_tool_is_bounded_before_a_model_reads_i
 
 
 async def test_what_the_parent_answered_stays_as_it_was_and_what_a_child_makes_of_it_does_not(
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
 ) -> None:
     """Foreign text is framed once; a result without its frame gets one."""
     looking = RequestedCall("c1", "look_up", '{"path": "x"}')
@@ -295,7 +295,7 @@ async def test_what_the_parent_answered_stays_as_it_was_and_what_a_child_makes_o
         ("no_such_tool", "there is no tool"),
     ],
 )
-async def test_a_tool_that_is_not_the_parents_to_run_is_refused(sqlite_store: SqlStore, name: str, said: str) -> None:
+async def test_a_tool_that_is_not_the_parents_to_run_is_refused(sqlite_store: Store, name: str, said: str) -> None:
     wanted = answer("", RequestedCall("c1", name, "{}"))
     async with hosting(sqlite_store, wanted, tools=(READER, LOOKER, tool("shell"))) as hosted:
         await hosted.result()
@@ -318,7 +318,7 @@ STRICT = tool("file_read", lambda _: "never run here", properties={**PATH, "line
     ],
 )
 async def test_what_does_not_fit_a_tool_of_the_child_is_refused_here(
-    sqlite_store: SqlStore, arguments: str, said: str
+    sqlite_store: Store, arguments: str, said: str
 ) -> None:
     """The child is told with the answer: it has no schema, and does not run the call."""
     calls = (RequestedCall("c1", "file_read", arguments), RequestedCall("c2", "look_up", "{}"))
@@ -330,7 +330,7 @@ async def test_what_does_not_fit_a_tool_of_the_child_is_refused_here(
         assert refused.text.startswith(said)
 
 
-async def test_broken_arguments_of_the_childs_own_tools_are_mended_here(sqlite_store: SqlStore) -> None:
+async def test_broken_arguments_of_the_childs_own_tools_are_mended_here(sqlite_store: Store) -> None:
     calls = (
         RequestedCall("c1", "file_read", "{'path': 'a.txt', 'lines': 7,}"),
         RequestedCall("c2", "look_up", "{'path': 'a.txt',}"),
@@ -341,7 +341,7 @@ async def test_broken_arguments_of_the_childs_own_tools_are_mended_here(sqlite_s
         assert [call.arguments for call in result.calls] == ['{"path": "a.txt", "lines": 7}', "{'path': 'a.txt',}"]
 
 
-async def test_no_call_of_an_answer_that_was_cut_off_is_run_here_or_by_the_child(sqlite_store: SqlStore) -> None:
+async def test_no_call_of_an_answer_that_was_cut_off_is_run_here_or_by_the_child(sqlite_store: Store) -> None:
     """Its model hears why; the half is not on record. Nobody takes half an answer for all of it."""
     ran: list[object] = []
 
@@ -364,7 +364,7 @@ async def test_no_call_of_an_answer_that_was_cut_off_is_run_here_or_by_the_child
 
 
 async def test_a_child_has_only_run_what_its_model_asked_for_as_it_asked_for_it_and_once(
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
 ) -> None:
     """Rounds are counted by answers: who could call without one would need no rounds."""
     ran: list[object] = []
@@ -385,7 +385,7 @@ async def test_a_child_has_only_run_what_its_model_asked_for_as_it_asked_for_it_
         assert ran == [{"path": "x"}]
 
 
-async def test_a_tool_never_sees_a_secret_that_a_child_made_up_or_found(sqlite_store: SqlStore) -> None:
+async def test_a_tool_never_sees_a_secret_that_a_child_made_up_or_found(sqlite_store: Store) -> None:
     seen: list[str] = []
 
     def note(given: object) -> str:
@@ -400,7 +400,7 @@ async def test_a_tool_never_sees_a_secret_that_a_child_made_up_or_found(sqlite_s
 
 
 async def test_two_tools_of_one_conversation_that_touch_the_same_thing_do_not_run_at_once(
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
 ) -> None:
     """A child's calls come one by one, each a round of its own."""
     running, most = 0, 0
@@ -425,7 +425,7 @@ async def test_two_tools_of_one_conversation_that_touch_the_same_thing_do_not_ru
 # --- what it does
 
 
-async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_names(sqlite_store: SqlStore) -> None:
+async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_names(sqlite_store: Store) -> None:
     """And only names that there are: a model may make up any word."""
     entered, let_go = asyncio.Event(), asyncio.Event()
 
@@ -461,7 +461,7 @@ async def test_the_board_is_told_what_the_child_does_and_of_its_calls_only_the_n
 # --- what is kept
 
 
-async def test_the_transcript_and_the_costs_are_kept_as_they_were_and_clean(sqlite_store: SqlStore) -> None:
+async def test_the_transcript_and_the_costs_are_kept_as_they_were_and_clean(sqlite_store: Store) -> None:
     """Of two calls one runs in the child, one here; the model gave both the same id."""
     reading = RequestedCall("c1", "file_read", f'{{"path": "{SECRET}"}}')
     looking = RequestedCall("c1", "look_up", '{"path": "x"}')
@@ -490,7 +490,7 @@ async def test_the_transcript_and_the_costs_are_kept_as_they_were_and_clean(sqli
         assert (entries[0].text, entries[-1].text) == ("prompt of k1", "The end.")
         assert SECRET not in repr(entries)
         task = await sqlite_store.tasks.task(hosted.task.id)
-        parent = await sqlite_store.session(hosted.task.parent_session_id)
+        parent = await sqlite_store.sessions.by_id(hosted.task.parent_session_id)
         assert task is not None
         assert parent is not None
         assert (task.tokens_in, task.tokens_out, task.cost_usd) == (200, 20, 0.5)

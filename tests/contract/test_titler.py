@@ -22,7 +22,7 @@ from gateway.contracts.errors import BusUnavailable, ModelRejected, ModelUnavail
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, talk
 from tests.parts.waiting import until
 
@@ -56,21 +56,21 @@ async def nobody(_: Sequence[Reply]) -> None:
 
 
 def titler(
-    store: SqlStore, client: Namer, tmp_path: Path, publish: Callable[[Sequence[Reply]], Awaitable[None]] = nobody
+    store: Store, client: Namer, tmp_path: Path, publish: Callable[[Sequence[Reply]], Awaitable[None]] = nobody
 ) -> Titler:
     settings = Settings(data_dir=tmp_path, agent=Agent(model="demo/scripted", utility_model="demo/scripted"))
     return Titler(client, Models(client, settings), store, Scrubber(), SystemClock(), publish)
 
 
-async def now(store: SqlStore) -> Session:
-    session = await store.current_session(ANN)
+async def now(store: Store) -> Session:
+    session = await store.sessions.current(ANN)
     assert session is not None
     return session
 
 
 @pytest.mark.parametrize(("is_reasoning", "tokens_max"), [(False, 32), (True, 512)])
 async def test_it_is_asked_with_the_first_words_and_nothing_else(
-    store: SqlStore, tmp_path: Path, is_reasoning: bool, tokens_max: int
+    store: Store, tmp_path: Path, is_reasoning: bool, tokens_max: int
 ) -> None:
     client = Namer(is_reasoning=is_reasoning)
     before = await talk(store, ANN, "x" * 3_000, number=1)
@@ -82,7 +82,7 @@ async def test_it_is_asked_with_the_first_words_and_nothing_else(
     assert ((await now(store)).title, (await now(store)).cost_usd) == ("Trip to Rome", before.cost_usd + 0.5)
 
 
-async def test_a_later_turn_tries_again_with_the_words_of_the_first(store: SqlStore, tmp_path: Path) -> None:
+async def test_a_later_turn_tries_again_with_the_words_of_the_first(store: Store, tmp_path: Path) -> None:
     client = Namer("...")
     await talk(store, ANN, "plan a trip", number=1)
     await titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always)
@@ -98,7 +98,7 @@ async def test_a_later_turn_tries_again_with_the_words_of_the_first(store: SqlSt
 
 @pytest.mark.parametrize("answer", [ModelUnavailable("busy"), ModelRejected("no"), "", "<think>hm", "New Chat"])
 async def test_after_three_tries_it_gives_up_without_a_word_to_the_user(
-    store: SqlStore, tmp_path: Path, answer: str | Exception
+    store: Store, tmp_path: Path, answer: str | Exception
 ) -> None:
     """A failure is a warning in the log; the sentinel stays, so that the user's own title still can come."""
     client = Namer(answer)
@@ -120,7 +120,7 @@ async def test_after_three_tries_it_gives_up_without_a_word_to_the_user(
     ],
 )
 async def test_half_a_line_is_no_title(
-    sqlite_store: SqlStore, tmp_path: Path, answer: str, finish: str, title: str
+    sqlite_store: Store, tmp_path: Path, answer: str, finish: str, title: str
 ) -> None:
     await talk(sqlite_store, ANN, "plan a trip", number=1)
     client = Namer(answer, finish=finish)
@@ -128,7 +128,7 @@ async def test_half_a_line_is_no_title(
     assert (await now(sqlite_store)).title == title
 
 
-async def test_two_workers_never_pay_for_the_same_title(store: SqlStore, tmp_path: Path) -> None:
+async def test_two_workers_never_pay_for_the_same_title(store: Store, tmp_path: Path) -> None:
     """The second begins while the first still waits for its model, and knows of the first's try."""
     client = Namer()
     client.gate = asyncio.Event()
@@ -142,20 +142,20 @@ async def test_two_workers_never_pay_for_the_same_title(store: SqlStore, tmp_pat
     assert ((await now(store)).title, (await now(store)).title_tries) == ("Trip to Rome", 1)
 
 
-async def test_a_title_that_the_user_gave_meanwhile_stays(store: SqlStore, tmp_path: Path) -> None:
+async def test_a_title_that_the_user_gave_meanwhile_stays(store: Store, tmp_path: Path) -> None:
     client = Namer()
     client.gate = asyncio.Event()
     await talk(store, ANN, "hello", number=1)
     making = asyncio.create_task(titler(store, client, tmp_path).title(await now(store), turn_id="turn", permit=always))
     await until(lambda: client.asked)
-    await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    await store.sessions.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     client.gate.set()
     await making
     assert (await now(store)).title == "Mine"
 
 
 async def test_the_time_limit_holds_over_all_attempts(
-    store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(titling_module, "TITLE_TIMEOUT_S", 0.05)
     client = Namer()
@@ -168,7 +168,7 @@ async def test_the_time_limit_holds_over_all_attempts(
 HERE = ReplyAddress("discord", "lane", "{}")
 
 
-async def test_the_place_of_the_conversation_is_told_of_its_title(store: SqlStore, tmp_path: Path) -> None:
+async def test_the_place_of_the_conversation_is_told_of_its_title(store: Store, tmp_path: Path) -> None:
     """In the outbox by the same commit, so that a crash between the two loses nothing; published at once; read by
     nobody, so that no list of deliveries shows it."""
     told: list[Reply] = []
@@ -182,22 +182,22 @@ async def test_the_place_of_the_conversation_is_told_of_its_title(store: SqlStor
     (reply,) = told
     assert (reply.kind, reply.title, reply.text) == (ReplyKind.TITLE, "Trip to Rome", "")
     assert (reply.key, reply.address, reply.turn_id) == (ANN, HERE, "turn")
-    assert reply in await store.take_stale_outbox(after_ms=0, limit=9)
-    assert reply.id not in {row.reply_id for row in await store.recent_deliveries(ANN, limit=9)}
+    assert reply in await store.outbox.take_stale(after_ms=0, limit=9)
+    assert reply.id not in {row.reply_id for row in await store.outbox.recent(ANN, limit=9)}
 
 
-async def test_a_bus_that_is_away_leaves_the_title_to_the_relay(store: SqlStore, tmp_path: Path) -> None:
+async def test_a_bus_that_is_away_leaves_the_title_to_the_relay(store: Store, tmp_path: Path) -> None:
     async def publish(_: Sequence[Reply]) -> None:
         raise BusUnavailable("away")
 
     await talk(store, ANN, "plan a trip", number=1)
     naming = titler(store, Namer(), tmp_path, publish)
     await naming.title(await now(store), turn_id="turn", permit=always, address=HERE)
-    waiting = await store.take_stale_outbox(after_ms=0, limit=9)
+    waiting = await store.outbox.take_stale(after_ms=0, limit=9)
     assert [reply.title for reply in waiting if reply.kind is ReplyKind.TITLE] == ["Trip to Rome"]
 
 
-async def test_nobody_is_told_of_a_title_that_came_too_late(store: SqlStore, tmp_path: Path) -> None:
+async def test_nobody_is_told_of_a_title_that_came_too_late(store: Store, tmp_path: Path) -> None:
     """The user was faster: his own title has been told of already."""
     client, told = Namer(), list[Reply]()
     client.gate = asyncio.Event()
@@ -209,8 +209,8 @@ async def test_nobody_is_told_of_a_title_that_came_too_late(store: SqlStore, tmp
     naming = titler(store, client, tmp_path, publish)
     making = asyncio.create_task(naming.title(await now(store), turn_id="turn", permit=always, address=HERE))
     await until(lambda: client.asked)
-    await store.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
+    await store.sessions.apply(ANN, [SetTitle(CleanText("Mine"))], now_ms=5_000)
     client.gate.set()
     await making
     assert told == []
-    assert ReplyKind.TITLE not in {reply.kind for reply in await store.take_stale_outbox(after_ms=0, limit=9)}
+    assert ReplyKind.TITLE not in {reply.kind for reply in await store.outbox.take_stale(after_ms=0, limit=9)}

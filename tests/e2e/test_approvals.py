@@ -21,7 +21,7 @@ from gateway.contracts.access import Rate
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
 from gateway.contracts.workspaces import WORKSPACES
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.bus_samples import control
 from tests.parts.towns import OPEN, Town, town
@@ -34,7 +34,7 @@ WRITE = 'tool file_write {"path": "note.txt", "content": "hello"}'
 
 
 @pytest.fixture
-async def lively(town: Town, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[Town]:
+async def lively(town: Town, bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[Town]:
     """The town with an agent behind it, of which Ann is an admin."""
     async with at_work(town, bus, sqlite_store, tmp_path), town.line(bus):
         yield town
@@ -42,7 +42,7 @@ async def lively(town: Town, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Pa
 
 @contextlib.asynccontextmanager
 async def at_work(
-    town: Town, bus: RedisBus, store: SqlStore, tmp_path: Path, *, approval_ttl_s: int = 900
+    town: Town, bus: RedisBus, store: Store, tmp_path: Path, *, approval_ttl_s: int = 900
 ) -> AsyncIterator[None]:
     async with running_agent(
         bus,
@@ -159,7 +159,7 @@ async def test_a_press_is_acknowledged_however_often_and_whatever_it_says(lively
 
 
 async def test_whoever_presses_too_fast_is_told_and_can_press_again(
-    town: Town, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, raw_redis: Any
+    town: Town, bus: RedisBus, sqlite_store: Store, tmp_path: Path, raw_redis: Any
 ) -> None:
     """The question stays open meanwhile, and nobody's client waits in vain."""
     rate, ann = Rate(per_minute=1), SessionKey(town.platform, town.ann.id)
@@ -209,7 +209,7 @@ def code_of(question: Said) -> str:
 
 
 async def test_the_code_can_be_said_and_a_question_that_nobody_answers_loses_its_buttons(
-    town: Town, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    town: Town, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     place = town.dm(town.ann)
     async with at_work(town, bus, sqlite_store, tmp_path, approval_ttl_s=2), town.line(bus):

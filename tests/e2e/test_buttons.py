@@ -10,7 +10,7 @@ import pytest
 from agent.model.scripted import ScriptedClient
 from channels.emulators.stage import EventKind, Person, Place, Said
 from gateway.bus.bus import RedisBus
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.towns import Town, town
 from tests.parts.waiting import until
@@ -19,7 +19,7 @@ __all__ = ["town"]
 
 
 @pytest.fixture
-async def lively(town: Town, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[Town]:
+async def lively(town: Town, bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[Town]:
     """The town with an agent behind it."""
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, grace_s=0.1), town.line(bus):
         yield town

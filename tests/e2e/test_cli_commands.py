@@ -185,7 +185,7 @@ def test_channels_refuses_a_name_it_does_not_know(trivet: Trivet) -> None:
 
 
 def test_migrate_makes_the_database_and_is_content_the_second_time(trivet: Trivet) -> None:
-    assert "0001" in trivet.run("migrate").stdout
+    assert ": v1" in trivet.run("migrate").stdout
     assert (trivet.folder / "data" / "trivet.db").stat().st_mode & 0o077 == 0
     assert "nothing to do" in trivet.run("migrate").stdout
     assert trivet.run("migrate", "--quiet").stdout == ""
@@ -288,7 +288,7 @@ async def _delegate(url: str, key: SessionKey = ANN, *, title: str = "") -> None
     store = open_store(url)
     try:
         session = await conversation(store, key)
-        await store.apply(key, [SetTitle(CleanText(title))], now_ms=2_000)
+        await store.sessions.apply(key, [SetTitle(CleanText(title))], now_ms=2_000)
         await opened(store, session, "k1")
     finally:
         await store.close()

@@ -120,7 +120,7 @@ async def test_what_the_gateway_told_the_model_is_nobodys_message(page: Page, de
     start = await begin(desk.store, "t4", messages)
     done = outcome(start, "t4", messages)
     told = (note("<now>\n12:00\n</now>"), note("<tool-failures>\nclock\n</tool-failures>"))
-    await desk.store.commit_turn(replace(done, entries=(*told, *done.entries)))
+    await desk.store.turns.commit(replace(done, entries=(*told, *done.entries)))
     await page.goto(f"/session?id={start.session.id}")
     await expect(page.locator("#said .speaker")).to_have_text(["User", "Note", "Note", "Agent"])
 
@@ -182,7 +182,7 @@ async def test_what_waited_before_the_page_was_opened_is_drawn_at_once(
 async def test_a_message_is_followed_by_what_its_author_was_told_to_quote(page: Page, desk: Office) -> None:
     poison = says(ANN, "poison", id_="telegram:bot:1:77")
     sorry = reply(ANN, "sorry (Reference K7QX2M)", id_="t77:dead", turn_id="t77")
-    assert await desk.store.give_up(
+    assert await desk.store.turns.give_up(
         turn_id="t77",
         message=poison,
         reply=sorry,
@@ -211,7 +211,7 @@ async def test_what_was_spent_stands_by_user_and_by_day_and_of_one_user_alone(pa
     for number, (key, days_ago, cost) in enumerate(((ANN, 0, 0.5), (ANN, 2, 0.25), (BOB, 0, 0.125), (BOB, 40, 3)), 90):
         session = await talk(desk.store, key, "hello", number=number)
         spent = Usage(key, UsagePurpose.TURN, "m", 1_000, 200, 0, cost, f"t{number}", now_ms - days_ago * DAY_MS)
-        await desk.store.record_usage([spent], session_id=session.id)
+        await desk.store.sessions.charge([spent], session_id=session.id)
     await page.goto("/usage")
     by_user = page.get_by_role("table", name="By user").locator("tbody tr")
     by_day = page.get_by_role("table", name="By day").locator("tbody tr")

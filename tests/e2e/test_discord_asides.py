@@ -12,14 +12,14 @@ from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.world import MessageFlag
 from channels.emulators.stage import Place, Said
 from gateway.bus.bus import RedisBus
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.towns import Town, discord_town
 from tests.parts.waiting import until
 
 
 @pytest.fixture
-async def town(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[Town]:
+async def town(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[Town]:
     """With an agent behind it, and its menu in front."""
     async with (
         discord_town() as built,

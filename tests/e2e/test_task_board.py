@@ -21,7 +21,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import Entry, Role, Session, ToolCall
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskEnding, TaskState
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser
 from tests.parts.desks import LOGIN, office
@@ -67,7 +67,7 @@ class Desk:
     url: str
     path: Path
     wire: Wire
-    store: SqlStore
+    store: Store
     session: Session
     at_ms: int = field(default_factory=SystemClock().now_ms)
 

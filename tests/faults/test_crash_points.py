@@ -28,8 +28,8 @@ WORKER = [*points_of("agent.worker"), *points_of("agent.working.answering"), *po
 def test_every_await_is_a_crash_point() -> None:
     """The list follows the source: what is awaited in the worker's story is in it, each under its own name."""
     sources = [point.source for point in WORKER]
-    assert any("commit_turn" in source for source in sources)
-    assert any("begin_turn" in source for source in sources)
+    assert any("turns.commit(" in source for source in sources)
+    assert any("turns.begin(" in source for source in sources)
     names = [point.name for role in ("agent", "channels") for point in all_points(role)]
     assert len(set(names)) == len(names)
 

@@ -18,7 +18,7 @@ from gateway.contracts.access import Projection
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import DeliveryRecord, DeliveryState
 from gateway.contracts.ports import Cancel, CancelKind, Verdict
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import message as message_of_a_person
 from tests.parts.agents import running_agent
 from tests.parts.answering import EchoAgent
@@ -135,7 +135,7 @@ async def test_who_speaks_while_the_bus_is_full_is_answered_once_there_is_room(
 
 
 async def test_a_file_that_finds_no_room_on_the_way_is_waited_for(
-    small: Small, sqlite_store: SqlStore, tmp_path: Path
+    small: Small, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The model is shown the file, not that there was no room for it."""
     mind = Mind()

@@ -63,7 +63,7 @@ async def test_a_turn_that_sql_refuses_is_given_back(bus: RedisBus, sqlite_url: 
     clock = SystemClock()
     store = open_store(sqlite_url, clock)
     ahead = (clock.now_ms() + 1_500) * 1_000
-    await store.begin_turn(turn_id="t_newer", key=ANNA, fence=ahead, messages=[spoken("lost")], now_ms=1, is_said=True)
+    await store.turns.begin(turn_id="t_newer", key=ANNA, fence=ahead, messages=[spoken("lost")], now_ms=1, is_said=True)
     async with running_agent(bus, store, ScriptedClient(), tmp_path) as agent:
         assert "You said: hello" in await agent.ask("hello")
         assert await agent.transcript() == ["hello", agent.replies[0].text]

@@ -17,7 +17,7 @@ from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import ReplyKind
 from gateway.limits import TURN_ATTEMPTS_MAX
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.waiting import PATIENCE_S
 
@@ -40,25 +40,25 @@ class Away:
         return await self._method(*arguments, **named)
 
 
-@pytest.mark.parametrize("method", ["begin_turn", "commit_turn"])
+@pytest.mark.parametrize("method", ["begin", "commit"])
 async def test_a_database_that_stays_away_kills_no_message(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """More refusals than a poisonous message has attempts, and the answer still comes."""
     monkeypatch.setattr(answering, "RETRY_DELAYS_S", AT_ONCE)
-    monkeypatch.setattr(sqlite_store, method, Away(getattr(sqlite_store, method), 2 * TURN_ATTEMPTS_MAX))
+    monkeypatch.setattr(sqlite_store.turns, method, Away(getattr(sqlite_store.turns, method), 2 * TURN_ATTEMPTS_MAX))
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent:
         assert "You said: hello" in await agent.ask("hello")
         assert (await bus.operator.figures()).dead_letters == 0
 
 
 async def test_who_is_given_up_is_told_once_the_database_is_back(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And whoever was claimed with him is answered meanwhile."""
     monkeypatch.setattr(answering, "RETRY_DELAYS_S", AT_ONCE)
-    away = Away(sqlite_store.give_up, 1_000_000)
-    monkeypatch.setattr(sqlite_store, "give_up", away)
+    away = Away(sqlite_store.turns.give_up, 1_000_000)
+    monkeypatch.setattr(sqlite_store.turns, "give_up", away)
     async with running_agent(bus, sqlite_store, Poisoned(), tmp_path) as agent:
         await agent.say("poison", "telegram:1")
         await asyncio.wait_for(away.tried.wait(), PATIENCE_S)

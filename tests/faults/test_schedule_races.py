@@ -10,7 +10,7 @@ import pytest
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.contract.test_store_schedules import schedule
 from tests.parts.product import clean_environment
 
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.timeout(60)
 @pytest.mark.long_on("sqlite")
-async def test_each_firing_happens_once(bus: RedisBus, valkey_url: str, database_url: str, store: SqlStore) -> None:
+async def test_each_firing_happens_once(bus: RedisBus, valkey_url: str, database_url: str, store: Store) -> None:
     """120 schedules of 15 people are due when four processes wake up at the same moment."""
     now_ms = SystemClock().now_ms()
     keys = [SessionKey("telegram", str(number)) for number in range(1, OWNERS + 1)]

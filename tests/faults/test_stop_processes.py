@@ -26,7 +26,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.store.store import open_store
+from gateway.store import open_store
 from tests.parts.agents import message
 from tests.parts.waiting import until
 
@@ -68,7 +68,7 @@ class Fleet:
         keeps all others from it."""
         store = open_store(self._environment["TRIVET_DATABASE__URL"])
         try:
-            while (found := await store.current_session(SessionKey.parse(key))) is None or found.title == UNTITLED:  # noqa: ASYNC110 - another process
+            while (found := await store.sessions.current(SessionKey.parse(key))) is None or found.title == UNTITLED:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.01)
         finally:
             await store.close()

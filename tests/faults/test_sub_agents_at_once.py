@@ -19,7 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import TaskState
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.subtask_samples import conversation
 from tests.parts.children import Desk, alive, command, order
 from tests.parts.nursery import in_turn, nursery
@@ -57,7 +57,7 @@ def an_order(number: int) -> SubOrder:
     return SubOrder("explore", CleanText(f"part {number}"), CleanText(""), 60)
 
 
-async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_has_ended(sqlite_store: SqlStore) -> None:
+async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_has_ended(sqlite_store: Store) -> None:
     children = Children(BareSandbox(Confinement.PLAIN))
     async with nursery(sqlite_store, children.act) as made:
         wanted = SUBAGENTS_LIVE_MAX + 3
@@ -75,7 +75,7 @@ async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_ha
 @pytest.mark.long
 @pytest.mark.parametrize("confinement", list(Confinement))
 async def test_more_sessions_than_one_process_holds_all_get_their_turn(
-    confinement: Confinement, sqlite_store: SqlStore
+    confinement: Confinement, sqlite_store: Store
 ) -> None:
     """Three conversations want twelve each of a process that runs sixteen; each conversation has its nine at most."""
     try:

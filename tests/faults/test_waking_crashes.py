@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from gateway.contracts.subagents import TaskState
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.parts.crashing import SUB_AGENTS, points_of
 from tests.parts.descendants import sub_agents_below
 from tests.parts.fleet import Fleet, RoleProcess, running_fleet
@@ -54,7 +54,7 @@ async def answered_once(fleet: Fleet, chat: Chat, said: str) -> None:
     assert said in chat.heard, chat.answers
 
 
-async def all_over(store: SqlStore) -> None:
+async def all_over(store: Store) -> None:
     """Nothing works any more, and nothing is to be told."""
     async with asyncio.timeout(PATIENCE_S):
         while any(not task.state.is_over for task in await store.tasks.newest(limit=20)) or (  # noqa: ASYNC110 - a database does not tell

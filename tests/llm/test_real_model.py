@@ -24,7 +24,7 @@ from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.subagents import TaskState
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.llm.conftest import ONE_LINE, WINDOW, client_of, llama
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import PATIENCE_S, POLL_S
@@ -56,7 +56,7 @@ def asking(text: str) -> ModelRequest:
 
 
 async def current(agent: AgentProcess) -> Session:
-    session = await agent.store.current_session(KEY)
+    session = await agent.store.sessions.current(KEY)
     assert session is not None
     return session
 
@@ -117,7 +117,7 @@ async def slot_becomes(address: str, *, is_busy: bool) -> None:
 
 
 async def test_a_conversation_that_outgrows_the_model_goes_on(
-    brief: LitellmClient, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    brief: LitellmClient, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Nothing is known of the model, so 8,192 tokens are assumed; it has 1,024. The server refuses, the conversation
     is compacted by the same model, and the answer comes."""
@@ -126,7 +126,7 @@ async def test_a_conversation_that_outgrows_the_model_goes_on(
             reply = await agent.ask(f"Question {number}. {STORY}", within_s=PATIENCE_S)
             assert "Reference" not in reply
         session = await current(agent)
-        entries = await agent.store.transcript(session.id)
+        entries = await agent.store.transcript.page(session.id)
     summaries = [entry for entry in entries if entry.kind is EntryKind.COMPACTION]
     assert summaries
     assert all(summary.text.strip() for summary in summaries)
@@ -135,7 +135,7 @@ async def test_a_conversation_that_outgrows_the_model_goes_on(
 
 async def is_titled(agent: AgentProcess) -> bool:
     """Give the titler, which works beside the answer, the time that it has."""
-    session = await agent.store.current_session(KEY)
+    session = await agent.store.sessions.current(KEY)
     if session is None:
         return False
     with contextlib.suppress(TimeoutError):
@@ -146,7 +146,7 @@ async def is_titled(agent: AgentProcess) -> bool:
 
 
 async def test_a_title_and_a_summary_are_really_made(
-    brief: LitellmClient, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    brief: LitellmClient, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """By the model, and charged for what it counted."""
     async with running_agent(
@@ -160,15 +160,13 @@ async def test_a_title_and_a_summary_are_really_made(
         before = await current(agent)
         assert await agent.ask("/compact", within_s=PATIENCE_S) == f"Compacted {2 * days} messages."
         after = await current(agent)
-        view = await agent.store.view(after.id)
+        view = await agent.store.transcript.view(after.id)
     assert after.tokens > before.tokens > 0
     assert view[0].kind is EntryKind.COMPACTION
     assert view[0].text.strip()
 
 
-async def test_sixty_turns_go_through_several_compactions(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_sixty_turns_go_through_several_compactions(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Every turn is answered, and every prompt fits, as the provider itself counts it."""
     window = 2_048
     with llama(window, ONE_LINE) as address:
@@ -181,7 +179,7 @@ async def test_sixty_turns_go_through_several_compactions(
                 reply = await agent.ask(f"Question {number}. {STORY}", within_s=2 * PATIENCE_S)
                 assert "Reference" not in reply
                 sizes.append((await current(agent)).prompt_tokens)
-            entries = await agent.store.transcript((await current(agent)).id, limit=1_000)
+            entries = await agent.store.transcript.page((await current(agent)).id, limit=1_000)
         await client.close()
     summaries = [entry for entry in entries if entry.kind is EntryKind.COMPACTION]
     print(f"prompts: {sizes}\nsummaries: {[(summary.seq, summary.text) for summary in summaries]}")
@@ -190,7 +188,7 @@ async def test_sixty_turns_go_through_several_compactions(
 
 
 async def test_three_sub_agents_think_at_once_and_the_turn_that_split_the_job_passes_their_answers_on(
-    brief: LitellmClient, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    brief: LitellmClient, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The turn follows a script, what sub-agents think is really thought, and what the provider counted is charged."""
     client, thinking = ByName(brief), Subagents(model=MODEL)

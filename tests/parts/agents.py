@@ -52,7 +52,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports import Admission, Amendment, NoSpans, Scrubber, Verdict
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
@@ -86,7 +86,7 @@ class AgentProcess:
     worker_id: str
     worker: Worker
     bus: RedisBus
-    store: SqlStore
+    store: Store
     clock: SystemClock
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     replies: list[Reply] = field(default_factory=list)
@@ -112,10 +112,10 @@ class AgentProcess:
 
     async def transcript(self, key: str = "telegram:1") -> list[str]:
         """Everything said in the current conversation, by anybody; not what the gateway noted for the model."""
-        session = await self.store.current_session(SessionKey.parse(key))
+        session = await self.store.sessions.current(SessionKey.parse(key))
         if session is None:
             return []
-        entries = await self.store.transcript(session.id)
+        entries = await self.store.transcript.page(session.id)
         return [entry.text for entry in entries if entry.kind is not EntryKind.NOTE]
 
     async def control(self, kind: ControlKind, key: str = "telegram:1") -> bool:
@@ -185,7 +185,7 @@ class AgentProcess:
 @asynccontextmanager
 async def running_agent(
     bus: RedisBus,
-    store: SqlStore,
+    store: Store,
     provider: ModelProvider,
     data_dir: Path,
     *,

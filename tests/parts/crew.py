@@ -12,7 +12,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState, WakeAddress
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message
 from tests.parts.minds import Mind
 from tests.parts.waiting import PATIENCE_S, POLL_S
@@ -27,7 +27,7 @@ LIVES_MS = 60_000
 class Crew:
     """The sub-agents of one person's current conversation."""
 
-    store: SqlStore
+    store: Store
     key: str = "telegram:1"
 
     async def spawn(
@@ -40,7 +40,7 @@ class Crew:
     ) -> None:
         """Have them run. So many `wakes` have led to the turn that asked for them."""
         key = SessionKey.parse(self.key)
-        session = await self.store.current_session(key)
+        session = await self.store.sessions.current(key)
         assert session is not None
         for id_ in ids:
             now_ms = SystemClock().now_ms()

@@ -22,7 +22,7 @@ from typing import Any
 import asyncpg  # type: ignore[import-untyped]
 import pytest
 
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from gateway.store.migrations import migrate
 from gateway.store.tables import metadata
 
@@ -161,7 +161,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[SqlStore]:
+async def store(database_url: str) -> AsyncIterator[Store]:
     """A store on a fresh database of each kind."""
     opened = open_store(database_url)
     yield opened
@@ -169,7 +169,7 @@ async def store(database_url: str) -> AsyncIterator[SqlStore]:
 
 
 @pytest.fixture
-async def sqlite_store(sqlite_url: str) -> AsyncIterator[SqlStore]:
+async def sqlite_store(sqlite_url: str) -> AsyncIterator[Store]:
     """A store on a fresh SQLite file, for tests whose subject is not the store."""
     opened = open_store(sqlite_url)
     yield opened

@@ -18,7 +18,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.parts.databases import INSTALLATION
 from tests.parts.keepers import keeper_of
 
@@ -32,7 +32,7 @@ class Office:
 
     url: str
     path: Path
-    store: SqlStore
+    store: Store
     bus: RedisBus
     clock: SystemClock = field(default_factory=SystemClock)
 

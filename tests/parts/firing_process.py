@@ -16,7 +16,7 @@ from agent.running.bell import Bell
 from gateway.bus.bus import open_bus
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
-from gateway.store.store import open_store
+from gateway.store import open_store
 from tests.parts.keepers import policy_of
 
 

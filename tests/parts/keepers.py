@@ -11,7 +11,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Reply, ReplyKind, own_words
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 
 
 def policy_of(admins: Iterable[SessionKey] = (), *, is_open: bool = True) -> AccessPolicy:
@@ -19,7 +19,7 @@ def policy_of(admins: Iterable[SessionKey] = (), *, is_open: bool = True) -> Acc
     return AccessPolicy(StrangerRule.OPEN if is_open else StrangerRule.CLOSED, frozenset(admins))
 
 
-def keeper_of(store: SqlStore, bus: RedisBus, policy: AccessPolicy | None = None) -> Doorkeeper:
+def keeper_of(store: Store, bus: RedisBus, policy: AccessPolicy | None = None) -> Doorkeeper:
     """As each role puts it together."""
     return Doorkeeper(store.access, bus.access, bus.deliveries, policy or policy_of(), Scrubber().scrub, SystemClock())
 

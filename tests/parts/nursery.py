@@ -25,7 +25,7 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.subtask_samples import conversation, turn_of, wake_of
 from tests.parts.tooling import context
 
@@ -69,7 +69,7 @@ class Nursery:
     registry: RunRegistry
     board: Board
     context: ToolContext
-    store: SqlStore
+    store: Store
     act: Act
     began: list[SubagentRun] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ async def never(_life: SubagentRun) -> str:
 
 @asynccontextmanager
 async def nursery(
-    store: SqlStore, act: Act = echo, *, live_max: int = 16, limit_s: float = 300.0, model: str = ""
+    store: Store, act: Act = echo, *, live_max: int = 16, limit_s: float = 300.0, model: str = ""
 ) -> AsyncIterator[Nursery]:
     """A dispatcher over a real store, and the context of a user's turn in which its tools are called."""
     scrubber, clock, board = Scrubber(), SystemClock(), Board()

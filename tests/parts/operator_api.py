@@ -16,7 +16,7 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.keepers import keeper_of
 
 TOKEN = "the-operator's-token"
@@ -28,7 +28,7 @@ SCRUBBER = Scrubber()
 
 
 def app_of(
-    store: SqlStore,
+    store: Store,
     bus: RedisBus,
     *,
     channels: tuple[str, ...] = ("telegram",),
@@ -70,13 +70,13 @@ def message(key: SessionKey, number: int, text: str) -> InboundMessage:
     )
 
 
-async def converse(store: SqlStore, key: SessionKey, number: int) -> Session:
+async def converse(store: Store, key: SessionKey, number: int) -> Session:
     """One question, one answer, one model call; the key's session."""
     asked = message(key, number, f"question {number}")
     turn_id = CLOCK.new_id()
-    start = await store.begin_turn(turn_id=turn_id, key=key, fence=number, messages=[asked], now_ms=CLOCK.now_ms())
+    start = await store.turns.begin(turn_id=turn_id, key=key, fence=number, messages=[asked], now_ms=CLOCK.now_ms())
     usage = Usage(key, UsagePurpose.TURN, "demo/scripted", 10, 5, cost_usd=0.25, turn_id=turn_id)
-    committed = await store.commit_turn(
+    committed = await store.turns.commit(
         TurnCommit(
             turn_id=turn_id,
             session_id=start.session.id,

@@ -29,7 +29,7 @@ from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import own_words
 from gateway.contracts.spending import Caps
-from gateway.store.store import open_store
+from gateway.store import open_store
 from tests.parts.waiting import PATIENCE_S
 
 CALL_TOKENS: Final = 100

@@ -179,7 +179,7 @@ class Wanting(ScriptedClient):
 
 
 class Nowhere:
-    """The one method of a `SubTaskBook` that a host needs."""
+    """The one method of a `TaskStore` that a host needs."""
 
     async def record(self, _task_id: str, *, entries: Sequence[Entry], usage: Sequence[Usage], doing: Doing) -> None:
         """Forget it."""

@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.contracts.vectors import cosine, unit
-from gateway.store.fusion import fused
-from gateway.store.likeness import normalised, say_the_same
-from gateway.store.rows import from_vector, to_vector
-from gateway.store.terms import query_terms, telling_terms
+from gateway.store.search import from_vector, fused, normalised, query_terms, say_the_same, telling_terms, to_vector
 
 RANKINGS = st.lists(st.lists(st.integers(0, 30), unique=True, max_size=12), max_size=4)
 VECTORS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=8)

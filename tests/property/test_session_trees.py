@@ -11,7 +11,7 @@ from gateway.admin.family_views import nested
 from gateway.cli.sessions import tree_lines
 from gateway.contracts.entries import Session, SessionStatus
 from gateway.contracts.messages import CleanText
-from gateway.store.kinship import in_tree_order
+from gateway.store.subagents import in_tree_order
 from tests.contract.store_samples import ANN
 
 

@@ -24,10 +24,10 @@ from gateway.clock import SystemClock
 from gateway.contracts.entries import Session, TurnCommit, TurnState
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import Admission, Store, Verdict
+from gateway.contracts.ports import Admission, Verdict
 from gateway.contracts.subagents import Barrier, WaitMode, WakeAddress
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.doubles import ManualClock
 from tests.parts.agents import message
 from tests.parts.crew import Crew
@@ -96,7 +96,7 @@ class Wakings(RuleBasedStateMachine):
         path = Path(self.folder.name) / "trivet.db"
         shutil.copy(self.template, path)
         self.runner = asyncio.Runner()
-        self.store: SqlStore = self.runner.run(self.opened(f"sqlite+aiosqlite:///{path}"))
+        self.store: Store = self.runner.run(self.opened(f"sqlite+aiosqlite:///{path}"))
         self.crew = Crew(self.store)
         self.lane = Lane()
         self.live = set(NAMES)
@@ -107,7 +107,7 @@ class Wakings(RuleBasedStateMachine):
         self.gates: dict[int, Gate] = {}
         self.looking: dict[int, asyncio.Task[None]] = {}
 
-    async def opened(self, url: str) -> SqlStore:
+    async def opened(self, url: str) -> Store:
         return open_store(url)
 
     def teardown(self) -> None:
@@ -125,7 +125,7 @@ class Wakings(RuleBasedStateMachine):
 
     async def begun(self) -> Session:
         said = message("split it", str(ANN))
-        start = await self.store.begin_turn(turn_id=TURN, key=ANN, fence=1, messages=[said], now_ms=1)
+        start = await self.store.turns.begin(turn_id=TURN, key=ANN, fence=1, messages=[said], now_ms=1)
         await self.crew.spawn(*NAMES, turn_id=TURN)
         return start.session
 
@@ -143,7 +143,7 @@ class Wakings(RuleBasedStateMachine):
         self.is_committed = True
         self.barrier = self.waits(needed) if needed else None
         self.runner.run(
-            self.store.commit_turn(
+            self.store.turns.commit(
                 TurnCommit(TURN, self.session.id, ANN, 1, TurnState.DONE, ("m",), barrier=self.barrier)
             )
         )
@@ -158,11 +158,11 @@ class Wakings(RuleBasedStateMachine):
 
     async def asked(self, name: str, turn_id: str, *, fence: int, is_kept: bool) -> None:
         said = message("what of it?", str(ANN), message_id=f"telegram:{turn_id}")
-        await self.store.begin_turn(turn_id=turn_id, key=ANN, fence=fence, messages=[said], now_ms=1)
+        await self.store.turns.begin(turn_id=turn_id, key=ANN, fence=fence, messages=[said], now_ms=1)
         if is_kept:
             self.read.add(name)
             done = TurnCommit(turn_id, self.session.id, ANN, fence, TurnState.DONE, (said.id,), collected=(name,))
-            await self.store.commit_turn(done)
+            await self.store.turns.commit(done)
 
     def waits(self, needed: int) -> Barrier:
         said = message("", str(ANN))
@@ -188,7 +188,7 @@ class Wakings(RuleBasedStateMachine):
             self.looking.pop(worker).cancel()
 
     def waking(self, through: Callable[[Any], Any] = lambda port: port) -> SessionWaker:
-        store = SimpleNamespace(tasks=through(self.store.tasks), current_session=self.store.current_session)
+        store = SimpleNamespace(tasks=through(self.store.tasks), sessions=self.store.sessions)
         return SessionWaker(
             cast(Store, store),
             cast(Any, through(self.lane)),

@@ -18,7 +18,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, Reply, ReplyKind
 from gateway.contracts.ports import Claim, Verdict
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import PATIENCE_S
 
@@ -26,7 +26,7 @@ ANNA, BEN = "telegram:1", "telegram:2"
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent with the demo model, on SQLite and on PostgreSQL."""
     async with running_agent(bus, store, ScriptedClient(), tmp_path) as process:
         yield process
@@ -147,9 +147,9 @@ async def test_status_answers_while_a_turn_runs(agent: AgentProcess) -> None:
 async def test_a_turn_remembers_what_its_tools_said(agent: AgentProcess) -> None:
     """Calls and results are part of the transcript, paired by id."""
     await agent.ask("todo water the plants")
-    session = await agent.store.current_session(SessionKey.parse(ANNA))
+    session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert session is not None
-    whole = await agent.store.transcript(session.id)
+    whole = await agent.store.transcript.page(session.id)
     said = [entry for entry in whole if entry.kind is EntryKind.MESSAGE]
     assert [entry.role for entry in said] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
     assert said[1].tool_calls[0].id == said[2].tool_call_id
@@ -160,13 +160,13 @@ async def test_what_a_turn_costs_is_counted(agent: AgentProcess) -> None:
     """Tokens of turn and title are on the session that lists show."""
     await agent.ask("hello there")
     await titled(agent, ANNA)
-    session = await agent.store.current_session(SessionKey.parse(ANNA))
+    session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert session is not None
     assert session.tokens > 0
     assert session.message_count == 2
 
 
-async def test_a_removed_secret_is_told_to_its_author(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_removed_secret_is_told_to_its_author(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """What the model repeats is scrubbed on its way out, in the reply and in the transcript."""
     token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 
@@ -179,15 +179,15 @@ async def test_a_removed_secret_is_told_to_its_author(bus: RedisBus, store: SqlS
 
     async with running_agent(bus, store, Leaky(), tmp_path) as agent:
         answer = await agent.ask("what was my token?")
-        session = await agent.store.current_session(SessionKey.parse(ANNA))
+        session = await agent.store.sessions.current(SessionKey.parse(ANNA))
         assert session is not None
-        transcript = await agent.store.transcript(session.id)
+        transcript = await agent.store.transcript.page(session.id)
     assert token not in answer
     assert "[redacted:" in answer
     assert all(token not in entry.text for entry in transcript)
 
 
-async def test_a_title_is_cut_only_after_it_was_scrubbed(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_title_is_cut_only_after_it_was_scrubbed(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """A cut may take away what a secret is recognised by, and leave the secret."""
     secret = "VzT478" + "sDnG36"
 
@@ -205,7 +205,7 @@ async def test_a_title_is_cut_only_after_it_was_scrubbed(bus: RedisBus, store: S
 
 
 async def test_a_lost_acknowledgement_on_the_bus_repeats_nothing(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The turn is committed in SQL, then the bus goes away: the next claim publishes, the model is not asked again."""
     calls = 0
@@ -236,7 +236,7 @@ async def test_a_lost_acknowledgement_on_the_bus_repeats_nothing(
 
 
 @pytest.mark.long_on("postgresql")
-async def test_a_hundred_people_are_served_at_once(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_hundred_people_are_served_at_once(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """No turn waits for another one's model: all hundred calls are open at the same time."""
     gate = asyncio.Event()
     waiting = 0
@@ -259,7 +259,7 @@ async def test_a_hundred_people_are_served_at_once(bus: RedisBus, store: SqlStor
     assert {reply.text.splitlines()[0] for reply in replies} == {f"You said: hello from {user}" for user in range(100)}
 
 
-async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """When the next prompt would not fit, the older part becomes a summary; nothing is deleted."""
     prompts: list[ModelRequest] = []
 
@@ -275,9 +275,9 @@ async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store
     async with running_agent(bus, store, Recording(), tmp_path, subagents=Subagents(enabled=False)) as agent:
         for number in range(8):
             await agent.ask(f"say number {number}: {'words ' * 100}")
-        session = await agent.store.current_session(SessionKey.parse(ANNA))
+        session = await agent.store.sessions.current(SessionKey.parse(ANNA))
         assert session is not None
-        whole = await agent.store.transcript(session.id)
+        whole = await agent.store.transcript.page(session.id)
     summaries = [entry for entry in whole if entry.kind is EntryKind.COMPACTION]
     assert summaries
     assert sum(bool(entry.message_id) for entry in whole) == 8
@@ -290,7 +290,7 @@ async def titled(agent: AgentProcess, key: str) -> str:
     """The title of the current conversation, once it has one."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            session = await agent.store.current_session(SessionKey.parse(key))
+            session = await agent.store.sessions.current(SessionKey.parse(key))
             if session is not None and session.title != UNTITLED:
                 return session.title
             await asyncio.sleep(0.01)

@@ -15,7 +15,7 @@ from gateway.contracts.access import Audience, PlaceApproval, PlaceRule
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.keepers import pairing
 
 ANN, BEN = SessionKey("telegram", "1"), SessionKey("discord", "2")
@@ -24,7 +24,7 @@ Trivet = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def trivet(
-    valkey_url: str, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_store: SqlStore
+    valkey_url: str, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_store: Store
 ) -> Trivet:
     """Says what a command says."""
     monkeypatch.chdir(tmp_path)
@@ -95,7 +95,7 @@ async def test_places_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) ->
     assert (await bus.access.view(ANN, (place,))).places == {}
 
 
-async def test_what_was_approved_for_good_is_shown_and_taken_back(trivet: Trivet, sqlite_store: SqlStore) -> None:
+async def test_what_was_approved_for_good_is_shown_and_taken_back(trivet: Trivet, sqlite_store: Store) -> None:
     place = SessionKey("telegram", "", ("-100",))
     for tool, digest in (("file_write", ""), ("shell", "0123456789abcdef")):
         approval = PlaceApproval(place, tool, GrantRole.GUEST, digest, "telegram:9", 1_790_000_000_000)

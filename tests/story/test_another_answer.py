@@ -13,7 +13,7 @@ from gateway.contracts.entries import EntryKind, Role, TurnState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 
@@ -38,16 +38,16 @@ def mind() -> Moody:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
 
 async def in_view(agent: AgentProcess, key: str = "telegram:1") -> list[str]:
     """What the model would see of the current conversation, without our notes."""
-    session = await agent.store.current_session(SessionKey.parse(key))
+    session = await agent.store.sessions.current(SessionKey.parse(key))
     assert session is not None
-    return [entry.text for entry in await agent.store.view(session.id) if entry.kind is not EntryKind.NOTE]
+    return [entry.text for entry in await agent.store.transcript.view(session.id) if entry.kind is not EntryKind.NOTE]
 
 
 async def test_a_failed_turn_is_run_again_with_the_words_that_were_kept(agent: AgentProcess, mind: Moody) -> None:
@@ -149,11 +149,11 @@ async def test_a_condensed_request_comes_back_into_view(agent: AgentProcess, min
 async def test_a_retry_is_a_turn_with_its_own_costs_and_state(agent: AgentProcess, mind: Moody) -> None:
     """What failed was counted; what succeeded is counted on top."""
     await agent.ask("say six")
-    session = await agent.store.current_session(SessionKey.parse("telegram:1"))
+    session = await agent.store.sessions.current(SessionKey.parse("telegram:1"))
     assert session is not None
     await agent.ask("/retry")
-    after = await agent.store.session(session.id)
+    after = await agent.store.sessions.by_id(session.id)
     assert after is not None
     assert after.tokens > session.tokens
-    (trace,) = await agent.store.trace(agent.replies[-1].turn_id)
+    (trace,) = await agent.store.turns.trace(agent.replies[-1].turn_id)
     assert trace.state == TurnState.DONE

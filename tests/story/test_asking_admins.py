@@ -12,7 +12,7 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.workspaces import WORKSPACES, folder_name
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.keepers import keeper_of
 
@@ -22,7 +22,7 @@ NOT_YOURS = "Only the person I asked, or an admin, can answer this."
 
 
 def agent_with(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, *policy: str, approval_ttl_s: int = 900
+    bus: RedisBus, store: Store, tmp_path: Path, *policy: str, approval_ttl_s: int = 900
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """Ada is an admin by configuration, Gus a guest."""
     tools = Tools(policy=policy or ("ask write",), approval_ttl_s=approval_ttl_s)
@@ -38,7 +38,7 @@ def of(agent: AgentProcess, key: SessionKey) -> list[Reply]:
 
 
 async def test_an_admin_is_asked_in_private_and_nobody_approves_himself(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     async with agent_with(bus, sqlite_store, tmp_path) as agent:
         await agent.ask("hello", str(ADA))
@@ -61,9 +61,7 @@ async def test_an_admin_is_asked_in_private_and_nobody_approves_himself(
         assert all(text.endswith("**Approved** by Someone.") for text in ends.values())
 
 
-async def test_every_admin_is_asked_and_one_denies_for_all(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_every_admin_is_asked_and_one_denies_for_all(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Also one who was made an admin; who is none any more is not asked, and not heard."""
     keeper = keeper_of(sqlite_store, bus)
     await keeper.grant(EVE, GrantRole.ADMIN, actor="admin")
@@ -83,18 +81,14 @@ async def test_every_admin_is_asked_and_one_denies_for_all(
         assert not note(tmp_path).exists()
 
 
-async def test_where_no_admin_can_be_asked_it_is_not_done(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_where_no_admin_can_be_asked_it_is_not_done(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path) as agent:
         answer = await agent.ask(WRITE, str(GUS))
         assert "needs the approval of an admin, and none can be asked" in answer
         assert not note(tmp_path).exists()
 
 
-async def test_an_admin_answers_for_himself_where_he_asked(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_an_admin_answers_for_himself_where_he_asked(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path) as agent:
         await agent.say(WRITE, str(ADA))
         question = await agent.question()
@@ -104,7 +98,7 @@ async def test_an_admin_answers_for_himself_where_he_asked(
         await agent.heard(3)
 
 
-async def test_with_ask_self_whoever_asked_may_approve(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_with_ask_self_whoever_asked_may_approve(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, "ask-self write") as agent:
         await agent.ask("hello", str(ADA))
         await agent.say(WRITE, str(GUS))
@@ -117,7 +111,7 @@ async def test_with_ask_self_whoever_asked_may_approve(bus: RedisBus, sqlite_sto
 
 
 async def test_a_question_that_no_admin_answers_is_a_no_for_everybody_who_saw_it(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, approval_ttl_s=1) as agent:
         await agent.ask("hello", str(ADA))

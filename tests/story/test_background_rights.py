@@ -14,7 +14,7 @@ from gateway.config.tools import Tools
 from gateway.contracts.entries import GrantRole, UsagePurpose
 from gateway.contracts.subagents import TaskState
 from gateway.contracts.workspaces import WORKSPACES, folder_name
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.keepers import keeper_of
 from tests.parts.waiting import until
@@ -28,7 +28,7 @@ def note(data_dir: Path) -> Path:
 
 
 async def test_a_person_approves_what_a_background_child_asks_also_behind_another_turn(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The turn that started it has ended, and another has been taken since: the question is the child's."""
     child = using("file_write", **WRITING)
@@ -44,7 +44,7 @@ async def test_a_person_approves_what_a_background_child_asks_also_behind_anothe
 
 
 async def test_nobody_approves_what_a_child_asked_that_is_over(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Its end takes the question back; a press that comes all the same is no answer."""
     spawning = [delegated("write a note", "writer", tool="sub_agent_spawn")]
@@ -65,7 +65,7 @@ async def test_nobody_approves_what_a_child_asked_that_is_over(
 
 @pytest.mark.parametrize("role", [GrantRole.BLOCKED, GrantRole.GUEST])
 async def test_a_child_does_nothing_more_for_somebody_who_lost_his_rights(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, role: GrantRole
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, role: GrantRole
 ) -> None:
     """It was started by a member, who may write here; a guest may not, and who is blocked may nothing."""
 

@@ -19,7 +19,7 @@ from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.contracts.ports import Verdict
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import pairing
 from tests.parts.minds import Mind
@@ -48,7 +48,7 @@ def mind() -> Moody:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Moody) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
 
@@ -137,7 +137,7 @@ async def test_a_double_tap_counts_once(agent: AgentProcess, mind: Moody) -> Non
 
 
 async def test_taps_that_two_processes_hear_at_once_count_once(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Moody
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Moody
 ) -> None:
     async with (
         running_agent(bus, sqlite_store, mind, tmp_path / "one") as agent,
@@ -162,7 +162,7 @@ async def test_a_press_that_comes_again_counts_once(agent: AgentProcess, mind: M
     assert len(agent.replies) == 4
 
 
-async def test_an_old_button_says_that_it_is_old_and_goes(agent: AgentProcess, sqlite_store: SqlStore) -> None:
+async def test_an_old_button_says_that_it_is_old_and_goes(agent: AgentProcess, sqlite_store: Store) -> None:
     error = message("", ANN)
     reply = Reply("late", "", error.key, error.address, error.text, ReplyKind.NOTICE, 1_000)
     button = Button(
@@ -226,9 +226,7 @@ async def test_conversations_are_picked_from_their_list_page_by_page(agent: Agen
     assert await agent.press(behind(older, 0)) == "One of these buttons was pressed already."
 
 
-async def test_a_press_is_taken_while_every_worker_is_busy(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_a_press_is_taken_while_every_worker_is_busy(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     mind = Moody()
     async with running_agent(bus, sqlite_store, mind, tmp_path, concurrency=1) as agent:
         error = await failed(agent, mind)
@@ -241,7 +239,7 @@ async def test_a_press_is_taken_while_every_worker_is_busy(
 
 
 async def test_whoever_dies_between_redeeming_and_saying_it_has_it_said_by_the_next(
-    agent: AgentProcess, mind: Moody, sqlite_store: SqlStore
+    agent: AgentProcess, mind: Moody, sqlite_store: Store
 ) -> None:
     """The button is used up, and nothing else happened: the press is still on the control lane."""
     error = await failed(agent, mind)
@@ -253,7 +251,7 @@ async def test_whoever_dies_between_redeeming_and_saying_it_has_it_said_by_the_n
 
 
 async def test_admins_are_told_of_a_stranger_and_the_first_who_presses_decides(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Where each wrote last; who never wrote cannot be told. The buttons of the other go, too."""
     admins = tuple(map(SessionKey.parse, (ANN, BOB, "telegram:9")))

@@ -22,7 +22,7 @@ from gateway.contracts.errors import ModelRejected, ModelUnavailable, StoreUnava
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import AttachmentKind, CleanText, ReplyKind, own_words
 from gateway.contracts.vectors import Vector
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from gateway.store.tables import answers
 from tests.contract.store_samples import rows
 from tests.parts.agents import AgentProcess, running_agent
@@ -71,22 +71,20 @@ class Desk:
 
 
 @asynccontextmanager
-async def a_desk(
-    bus: RedisBus, store: SqlStore, url: str, folder: Path, mind: Mind | None = None
-) -> AsyncIterator[Desk]:
+async def a_desk(bus: RedisBus, store: Store, url: str, folder: Path, mind: Mind | None = None) -> AsyncIterator[Desk]:
     mind = mind or Mind()
     async with running_agent(bus, store, mind, folder, admins=(ADA,), cache=CACHE) as agent:
         yield Desk(agent, mind, url)
 
 
 @pytest.fixture
-async def desk(bus: RedisBus, sqlite_store: SqlStore, sqlite_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
+async def desk(bus: RedisBus, sqlite_store: Store, sqlite_url: str, tmp_path: Path) -> AsyncIterator[Desk]:
     async with a_desk(bus, sqlite_store, sqlite_url, tmp_path) as opened:
         yield opened
 
 
 async def test_the_same_question_is_answered_again_without_a_model(
-    bus: RedisBus, store: SqlStore, database_url: str, tmp_path: Path
+    bus: RedisBus, store: Store, database_url: str, tmp_path: Path
 ) -> None:
     """It costs nothing, is part of the transcript, and its reply looks like any other."""
     async with a_desk(bus, store, database_url, tmp_path) as desk:
@@ -99,14 +97,12 @@ async def test_the_same_question_is_answered_again_without_a_model(
         assert len(desk.mind.asked) == 1
         assert (await desk.agent.transcript())[-1] == first
         assert desk.agent.replies[-1].kind is ReplyKind.ANSWER
-        session = await store.current_session(ADA)
+        session = await store.sessions.current(ADA)
         assert session is not None
         assert (session.tokens, session.cost_usd, session.message_count) == (0, 0.0, 2)
 
 
-async def test_by_default_nothing_is_kept(
-    bus: RedisBus, sqlite_store: SqlStore, sqlite_url: str, tmp_path: Path
-) -> None:
+async def test_by_default_nothing_is_kept(bus: RedisBus, sqlite_store: Store, sqlite_url: str, tmp_path: Path) -> None:
     mind = Mind()
     async with running_agent(bus, sqlite_store, mind, tmp_path) as agent:
         await agent.ask(SAID)
@@ -234,7 +230,7 @@ class Failing(Mind):
 
 @pytest.mark.parametrize(("mind", "calls"), [(CutShort(), 2), (Failing(), 1)])
 async def test_only_whole_answers_are_kept(
-    bus: RedisBus, sqlite_store: SqlStore, sqlite_url: str, tmp_path: Path, mind: Mind, calls: int
+    bus: RedisBus, sqlite_store: Store, sqlite_url: str, tmp_path: Path, mind: Mind, calls: int
 ) -> None:
     async with a_desk(bus, sqlite_store, sqlite_url, tmp_path, mind) as desk:
         assert await desk.asked_for(SAID) == calls
@@ -242,7 +238,7 @@ async def test_only_whole_answers_are_kept(
 
 
 async def test_a_cache_that_fails_is_a_miss(
-    bus: RedisBus, sqlite_store: SqlStore, sqlite_url: str, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, sqlite_url: str, tmp_path: Path
 ) -> None:
     """Neither the look-up nor the keeping is anything that its user hears of."""
 
@@ -278,7 +274,7 @@ def question_of(asked: str, guard: str = "g") -> Question:
     return Question(ADA, "c", asked, guard, asked)
 
 
-async def test_a_question_that_means_the_same_is_answered_again(store: SqlStore) -> None:
+async def test_a_question_that_means_the_same_is_answered_again(store: Store) -> None:
     embedder = ByLetters()
     cache = AnswerCache(store.answers, SystemClock(), ttl_s=60, embedder=embedder)
     first = await cache.embedded(question_of("Which lake is deepest"), own_words("Which lake is deepest"))
@@ -294,7 +290,7 @@ async def test_a_question_that_means_the_same_is_answered_again(store: SqlStore)
     assert await cache.embedded(unknown, own_words("Which lake")) == unknown
 
 
-async def test_forgetting_is_of_one_owner(store: SqlStore) -> None:
+async def test_forgetting_is_of_one_owner(store: Store) -> None:
     cache = AnswerCache(store.answers, SystemClock(), ttl_s=60)
     await cache.put(question_of("a"), own_words("mine"))
     await cache.put(replace(question_of("a"), key=SessionKey("telegram", "2")), own_words("his"))

@@ -14,7 +14,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Amendment
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 
@@ -25,14 +25,14 @@ def mind() -> Mind:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     """An agent that collects: what arrives during a turn is the next turn."""
     async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
 
 @pytest.fixture
-async def steered(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+async def steered(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     """An agent whose turns take newcomers along."""
     async with running_agent(bus, store, mind, tmp_path, is_steered=True) as process:
         yield process

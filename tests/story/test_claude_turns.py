@@ -18,7 +18,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import AttachmentKind, ControlKind
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import Step
@@ -58,7 +58,7 @@ def children() -> list[str]:
 
 
 async def test_a_conversation_with_a_tool_and_a_stop(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second turn knows the first; all is on record and paid for; a stop ends the program's call."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-nobody")
@@ -79,10 +79,10 @@ async def test_a_conversation_with_a_tool_and_a_stop(
         assert await agent.ask("What is there to do?") == "Nothing to do, Ann."
         second = [request for request in api.requests if request.get("tools")][1]
         assert "I am Ann." in json.dumps(second["messages"])
-        session = await sqlite_store.current_session(ANN)
+        session = await sqlite_store.sessions.current(ANN)
         assert session is not None
         assert session.tokens >= 3 * 35
-        kept = [entry for entry in await sqlite_store.transcript(session.id) if entry.kind is EntryKind.MESSAGE]
+        kept = [entry for entry in await sqlite_store.transcript.page(session.id) if entry.kind is EntryKind.MESSAGE]
         roles = [Role.USER, Role.ASSISTANT, Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
         assert [entry.role for entry in kept] == roles
         api.hold()
@@ -96,7 +96,7 @@ async def test_a_conversation_with_a_tool_and_a_stop(
 
 
 async def test_a_picture_that_came_is_shown_to_its_model(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the turn it came with and in those that follow; nobody is told that it cannot be seen."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-nobody")

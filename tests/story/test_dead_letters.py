@@ -15,7 +15,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import ReplyKind
 from gateway.contracts.ports import DeadLetter
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
 
@@ -39,7 +39,7 @@ def model() -> Poisoned:
 
 @pytest.fixture
 async def agent(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, model: Poisoned, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, store: Store, tmp_path: Path, model: Poisoned, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[AgentProcess]:
     monkeypatch.setattr(answering, "RETRY_DELAYS_S", (0.01,))
     async with running_agent(bus, store, model, tmp_path) as process:

@@ -18,7 +18,7 @@ from gateway.contracts.links import LinkOffer, LinkVerdict
 from gateway.contracts.messages import CleanText
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.keepers import keeper_of, pairing
 
 ANN, BOSS, DORA = SessionKey("telegram", "1"), SessionKey("telegram", "9"), SessionKey("discord", "7")
@@ -26,12 +26,12 @@ GUILD = SessionKey("discord", "", ("10",))
 
 
 @pytest.fixture
-def keeper(store: SqlStore, bus: RedisBus) -> Doorkeeper:
+def keeper(store: Store, bus: RedisBus) -> Doorkeeper:
     return keeper_of(store, bus, AccessPolicy(StrangerRule.CLOSED, frozenset({BOSS})))
 
 
 @pytest.fixture
-async def api(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def api(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     parts = Parts(
         store=sqlite_store,
         figures=bus.operator,
@@ -50,7 +50,7 @@ async def api(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.Asyn
         yield client
 
 
-async def linked(store: SqlStore, one: SessionKey, other: SessionKey) -> None:
+async def linked(store: Store, one: SessionKey, other: SessionKey) -> None:
     """Make two accounts one person."""
     await store.links.offer(
         LinkOffer(one, CleanText("Ann"), ReplyAddress(one.channel, one.user, "{}"), "en", 10), "ABCDEFGH"
@@ -73,7 +73,7 @@ async def test_a_decision_is_shown_at_once(keeper: Doorkeeper, bus: RedisBus) ->
 
 
 async def test_what_was_written_by_one_who_died_is_shown_by_the_next_look(
-    keeper: Doorkeeper, store: SqlStore, bus: RedisBus
+    keeper: Doorkeeper, store: Store, bus: RedisBus
 ) -> None:
     await keeper.project()
     await store.access.put_grant(Grant(ANN, GrantRole.BLOCKED, "cli", 1))
@@ -82,7 +82,7 @@ async def test_what_was_written_by_one_who_died_is_shown_by_the_next_look(
 
 
 async def test_a_database_put_back_to_an_earlier_day_is_shown_all_the_same(
-    keeper: Doorkeeper, store: SqlStore, bus: RedisBus
+    keeper: Doorkeeper, store: Store, bus: RedisBus
 ) -> None:
     await bus.access.project(Projection(99, [Grant(ANN, GrantRole.ADMIN, "cli", 1)]))
     await keeper.keep_projected()
@@ -128,9 +128,7 @@ async def test_people_are_blocked_and_forgotten_by_the_api(api: httpx.AsyncClien
         assert (await api.put(f"/api/grants/{key}", json=body)).status_code == 422
 
 
-async def test_what_was_approved_for_good_is_taken_back_by_the_api(
-    api: httpx.AsyncClient, sqlite_store: SqlStore
-) -> None:
+async def test_what_was_approved_for_good_is_taken_back_by_the_api(api: httpx.AsyncClient, sqlite_store: Store) -> None:
     approval = PlaceApproval(GUILD, "shell", GrantRole.MEMBER, "d1", "telegram:9", 1_000)
     await sqlite_store.access.put_place_approval(approval)
     assert (await api.get("/api/approvals")).json() == [
@@ -186,7 +184,7 @@ async def test_how_fast_an_admin_by_configuration_may_write_stands_in_the_config
 
 
 async def test_linked_accounts_are_shown_and_parted_by_the_api(
-    api: httpx.AsyncClient, bus: RedisBus, sqlite_store: SqlStore
+    api: httpx.AsyncClient, bus: RedisBus, sqlite_store: Store
 ) -> None:
     assert (await api.get("/api/links")).json() == []
     assert (await api.get("/api/links/telegram:1")).json() == {"keys": ["telegram:1"]}

@@ -20,7 +20,7 @@ from agent.working.drafting import showing
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import Draft
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import until
 
@@ -72,13 +72,13 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said_by(
-    events: Sequence[ModelEvent], bus: RedisBus, store: SqlStore, folder: Path
+    events: Sequence[ModelEvent], bus: RedisBus, store: Store, folder: Path
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """An agent that says just that."""
     return running_agent(bus, store, Dictation(events), folder)
 
 
-def demo(bus: RedisBus, store: SqlStore, folder: Path) -> AbstractAsyncContextManager[AgentProcess]:
+def demo(bus: RedisBus, store: Store, folder: Path) -> AbstractAsyncContextManager[AgentProcess]:
     """An agent with the demo model."""
     return running_agent(bus, store, ScriptedClient(), folder)
 
@@ -86,7 +86,7 @@ def demo(bus: RedisBus, store: SqlStore, folder: Path) -> AbstractAsyncContextMa
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("seed", range(2))
 async def test_nothing_of_a_secret_is_ever_in_a_draft(
-    seed: int, bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+    seed: int, bus: RedisBus, raw_redis: Any, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Wherever the model's stream is cut; and each draft is the beginning of what is said in the end."""
     cuts = sorted(random.Random(seed).sample(range(1, len(TEXT)), 25))
@@ -107,7 +107,7 @@ async def test_nothing_of_a_secret_is_ever_in_a_draft(
 
 @pytest.mark.usefixtures("eager")
 async def test_a_stream_that_begins_anew_is_shown_anew(
-    bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, raw_redis: Any, sqlite_store: Store, tmp_path: Path
 ) -> None:
     first, second = "The first attempt, word by word. ", "Another one. "
     events: list[ModelEvent] = [
@@ -128,7 +128,7 @@ async def test_a_stream_that_begins_anew_is_shown_anew(
 @pytest.mark.long
 @pytest.mark.usefixtures("eager")
 async def test_only_the_answer_of_the_turn_is_told(
-    bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, raw_redis: Any, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """No command, no title, nothing of sub-agents."""
     async with (
@@ -145,7 +145,7 @@ async def test_only_the_answer_of_the_turn_is_told(
 
 
 async def test_a_quick_answer_is_not_told_of(
-    bus: RedisBus, raw_redis: Any, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, raw_redis: Any, sqlite_store: Store, tmp_path: Path
 ) -> None:
     async with (
         running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent,

@@ -26,7 +26,7 @@ from gateway.contracts.access import Projection
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.messages import Reply
 from gateway.contracts.ports import Claim
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.answering import until_queued
 from tests.parts.growing import show_at_once
@@ -71,7 +71,7 @@ class Scene:
     town: Town
     place: Place
     bus: RedisBus
-    store: SqlStore
+    store: Store
     folder: Path
     model: Hesitating = field(default_factory=Hesitating)
 
@@ -107,7 +107,7 @@ async def scene(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     bus: RedisBus,
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
     tmp_path: Path,
 ) -> AsyncIterator[Scene]:
     """Where answers grow in messages that stay, and deletions are told of."""

@@ -17,7 +17,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import ControlKind, ControlRequest
 from gateway.contracts.subagents import TaskMode, TaskState
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.crew import WAIT, Crew, becomes, idle, lined_up, look_all_the_time, yielded
 from tests.parts.minds import Mind
@@ -35,12 +35,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def crew(sqlite_store: SqlStore) -> Crew:
+def crew(sqlite_store: Store) -> Crew:
     return Crew(sqlite_store)
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.bus.bus import RedisBus
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.crew import ANN, idle, lined_up
 from tests.parts.minds import Mind
 from tests.parts.operator_api import app_of, client_of
 
 
-async def test_a_turn_that_runs_and_what_waits_behind_it_end_first(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
-) -> None:
+async def test_a_turn_that_runs_and_what_waits_behind_it_end_first(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """Else it would be taken again on an empty lane, and write down anew what had just been erased."""
     mind = Mind()
     may_go_on = mind.hold()

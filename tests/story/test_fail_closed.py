@@ -29,7 +29,7 @@ from gateway.contracts.messages import AttachmentKind
 from gateway.scrub import Scrubber
 from gateway.scrub.machine import Machine, Overrun
 from gateway.scrub.placeholder import WHOLE_TEXT
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from gateway.telemetry import crashes
 from gateway.telemetry.logs import ScrubbingFormatter
 from tests.doubles import MemoryBus, door_rooms
@@ -109,7 +109,7 @@ def test_rules_that_cannot_be_read_at_all(monkeypatch: pytest.MonkeyPatch) -> No
 
 @failing
 async def test_a_turn_from_a_message_to_its_answer(
-    scrubber: Scrubber, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    scrubber: Scrubber, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """What the model says, stream and tool calls, what tools return and remember, titles, todos, reminders."""
     said = [
@@ -142,7 +142,7 @@ async def everything(agent: AgentProcess) -> str:
 
 @failing
 async def test_the_author_is_told_that_nobody_could_read_it(
-    scrubber: Scrubber, bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    scrubber: Scrubber, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     memory = MemoryBus()
     policy = AccessPolicy(StrangerRule.OPEN)
@@ -198,9 +198,9 @@ def test_an_answer_of_the_operators_api(scrubber: Scrubber) -> None:
 
 
 @failing
-async def test_an_export(scrubber: Scrubber, sqlite_store: SqlStore) -> None:
+async def test_an_export(scrubber: Scrubber, sqlite_store: Store) -> None:
     said = message(TEXT)
-    await sqlite_store.begin_turn(turn_id="t", key=said.key, fence=1, messages=(said,), now_ms=1)
+    await sqlite_store.turns.begin(turn_id="t", key=said.key, fence=1, messages=(said,), now_ms=1)
     document = await sqlite_store.people.export(said.key, clean=scrubber.scrub)
     assert CANARY not in document.decode()
     assert WHOLE_TEXT in document.decode()

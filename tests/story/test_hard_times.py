@@ -19,7 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
 from gateway.contracts.ports import Claim, NoSpans
 from gateway.limits import TURN_ATTEMPTS_MAX
-from gateway.store.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from gateway.telemetry.tally import Tally
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -35,7 +35,7 @@ def mind() -> Mind:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
@@ -44,7 +44,7 @@ async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> A
 
 
 async def test_a_process_that_leaves_hands_its_turns_over_without_counting_an_attempt(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind
+    bus: RedisBus, store: Store, tmp_path: Path, mind: Mind
 ) -> None:
     """Every place is taken by turns that take too long, and more is waiting: it leaves after its grace all the same."""
     mind.hold()
@@ -58,9 +58,7 @@ async def test_a_process_that_leaves_hands_its_turns_over_without_counting_an_at
     assert {claim.attempts for claim in found.claims} == {0}
 
 
-async def test_a_turn_in_its_last_seconds_may_finish(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind
-) -> None:
+async def test_a_turn_in_its_last_seconds_may_finish(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> None:
     gate = mind.hold()
     async with running_agent(bus, store, mind, tmp_path) as agent:
         await agent.say("hello")
@@ -99,7 +97,7 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes away before the turn, in it, and at its commit: the model is asked once per prompt it really got."""
-    begin, view, commit = agent.store.begin_turn, agent.store.standing, agent.store.commit_turn
+    begin, view, commit = agent.store.turns.begin, agent.store.transcript.standing, agent.store.turns.commit
     failed: list[str] = []
 
     def fail(name: str, times: int) -> None:
@@ -121,16 +119,16 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
         fail("commit", TURN_ATTEMPTS_MAX + 1)
         return await commit(done)
 
-    monkeypatch.setattr(agent.store, "begin_turn", begin_turn)
-    monkeypatch.setattr(agent.store, "standing", broken_view)
-    monkeypatch.setattr(agent.store, "commit_turn", commit_turn)
+    monkeypatch.setattr(agent.store.turns, "begin", begin_turn)
+    monkeypatch.setattr(agent.store.transcript, "standing", broken_view)
+    monkeypatch.setattr(agent.store.turns, "commit", commit_turn)
     assert "You said: hello" in await agent.ask("hello")
     assert len(mind.asked) == 1
     assert (failed.count("begin"), failed.count("view"), failed.count("commit")) == (2, 1, TURN_ATTEMPTS_MAX + 1)
 
 
 async def test_a_process_cut_off_from_the_database_leaves_the_lanes_to_the_others(
-    bus: RedisBus, store: SqlStore, database_url: str, valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, store: Store, database_url: str, valkey_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reaches the bus, so its leases hold for as long as it lives: only it can let go."""
     cut_off, tried = open_store(database_url), asyncio.Event()
@@ -139,7 +137,7 @@ async def test_a_process_cut_off_from_the_database_leaves_the_lanes_to_the_other
         tried.set()
         raise StoreUnavailable("the test cut this process off")
 
-    monkeypatch.setattr(cut_off, "begin_turn", away)
+    monkeypatch.setattr(cut_off.turns, "begin", away)
     monkeypatch.setattr(cut_off.access, "revision", away)
     elsewhere = await open_bus(valkey_url)
     async with (
@@ -202,7 +200,7 @@ async def test_a_turn_waits_for_a_bus_that_is_away(
 
 
 async def test_a_message_that_cannot_be_answered_is_given_up_and_its_author_told(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The conversation goes on without asking for it again."""
     monkeypatch.setattr("agent.working.answering.RETRY_DELAYS_S", (0.0,))
@@ -238,7 +236,7 @@ async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, da
     clock = ManualClock(SystemClock().now_ms())
     store = open_store(database_url, clock)
     lost, waiting, going, arrived = replies = [_reply(number, clock.now_ms()) for number in range(4)]
-    await store.put_outbox(replies)
+    await store.outbox.put(replies)
     await bus.lanes.republish([waiting, going, arrived])
     taken = {p.reply.id: p for p in await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)}
     begun = DeliveryRecord(going.id, DeliveryState.SENDING, attempt=1)
@@ -256,11 +254,11 @@ async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, da
 
 
 async def test_a_receipt_that_sql_did_not_take_is_written_later(
-    bus: RedisBus, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    bus: RedisBus, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bus gives it to one relay, once: that relay keeps it."""
     reply = _reply(1, 1_000)
-    await store.put_outbox([reply])
+    await store.outbox.put([reply])
     await bus.lanes.republish([reply])
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
     record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1)
@@ -271,11 +269,11 @@ async def test_a_receipt_that_sql_did_not_take_is_written_later(
         raise StoreUnavailable("the test took the database away")
 
     with monkeypatch.context() as outage:
-        outage.setattr(store, "record_receipts", away)
+        outage.setattr(store.outbox, "record_receipts", away)
         with pytest.raises(StoreUnavailable):
             await relay.write_receipts()
     assert await relay.write_receipts() == 1
-    (known,) = await store.recent_deliveries(reply.key, limit=5)
+    (known,) = await store.outbox.recent(reply.key, limit=5)
     assert known.state is DeliveryState.SENT
 
 

@@ -25,7 +25,7 @@ from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ReplyKind
 from gateway.contracts.workspaces import folder_name
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
 ANN: Final = "telegram:1"
@@ -102,7 +102,7 @@ def model() -> Burglar:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, model: Burglar) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, model: Burglar) -> AsyncIterator[AgentProcess]:
     async with running_agent(
         bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED, cache=Cache(enabled=True)
     ) as process:
@@ -125,11 +125,11 @@ async def live(agent: AgentProcess) -> None:
     await agent.ask("say canarygroup", ANN_IN_A_GROUP)
 
 
-async def known_of(agent: AgentProcess, store: SqlStore, data_dir: Path) -> list[str]:
+async def known_of(agent: AgentProcess, store: Store, data_dir: Path) -> list[str]:
     """What one user may know or guess of another."""
     key = SessionKey.parse(ANN)
-    sessions = await store.sessions(key=key)
-    entries = [entry for session in sessions for entry in await store.transcript(session.id)]
+    sessions = await store.sessions.page(key=key)
+    entries = [entry for session in sessions for entry in await store.transcript.page(session.id)]
     home = data_dir / "workspaces" / folder_name(key)
     return [
         ANN,
@@ -165,7 +165,7 @@ async def tried(agent: AgentProcess, text: str, key: str) -> str:
 @pytest.mark.long_on("postgresql")
 async def test_no_command_and_no_tool_gives_what_is_anothers(
     agent: AgentProcess,
-    store: SqlStore,
+    store: Store,
     model: Burglar,
     tmp_path: Path,
     burglar: str,

@@ -14,7 +14,7 @@ from gateway.config.tools import Tools
 from gateway.contracts.commands import COMMANDS
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 
 RUSSIAN = "telegram:1"
@@ -22,7 +22,7 @@ IN_GROUP, IN_GROUP_TOO = "telegram:1/-100", "telegram:2/-100"
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(
         bus,
         sqlite_store,

@@ -24,7 +24,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Quote, QuoteKind, Reply
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import keeper_of
 
@@ -66,7 +66,7 @@ class Writer(ScriptedClient):
 
 
 def agent_with(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, *policy: str, client: ScriptedClient | None = None
+    bus: RedisBus, store: Store, tmp_path: Path, *policy: str, client: ScriptedClient | None = None
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """Ada is an admin by configuration, the others are guests."""
     tools = Tools(policy=policy or ("ask write", "ask execute"))
@@ -95,7 +95,7 @@ async def answered(agent: AgentProcess, text: str, key: str, label: str, questio
 
 
 async def test_what_is_approved_for_a_turn_holds_for_its_other_calls_and_not_for_the_next_turn(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Of the calls that were asked about at the same time, too."""
     async with agent_with(bus, sqlite_store, tmp_path, client=Writer(2, 1)) as agent:
@@ -121,7 +121,7 @@ async def test_what_is_approved_for_a_turn_holds_for_its_other_calls_and_not_for
 
 
 async def test_always_holds_in_that_place_for_that_role_until_it_is_taken_back(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     async with agent_with(bus, store, tmp_path) as agent:
         await agent.ask("hello", str(ADA))
@@ -142,7 +142,7 @@ async def test_always_holds_in_that_place_for_that_role_until_it_is_taken_back(
 
 
 async def test_nobody_with_a_lesser_role_gets_what_was_approved_for_another(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     keeper = keeper_of(sqlite_store, bus)
     await keeper.grant(MIA, GrantRole.MEMBER, actor="cli")
@@ -155,7 +155,7 @@ async def test_nobody_with_a_lesser_role_gets_what_was_approved_for_another(
         assert not files(tmp_path, GUS_IN_GROUP)
 
 
-async def test_a_deny_wins_over_what_was_approved(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_deny_wins_over_what_was_approved(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """The operator's policy, and the tools that a place has at most."""
     everything = PlaceApproval(GROUP, "file_write", GrantRole.GUEST, "", str(ADA), 1)
     await sqlite_store.access.put_place_approval(everything)
@@ -168,7 +168,7 @@ async def test_a_deny_wins_over_what_was_approved(bus: RedisBus, sqlite_store: S
 
 
 async def test_of_what_executes_the_very_same_call_is_approved_for_good_and_no_other(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     async with agent_with(bus, sqlite_store, tmp_path) as agent:
         await agent.ask("hello", str(ADA))
@@ -179,9 +179,7 @@ async def test_of_what_executes_the_very_same_call_is_approved_for_good_and_no_o
         assert "one call of it, for the role `guest` and above" in await agent.ask("/place", ADA_IN_GROUP)
 
 
-async def test_an_admin_who_asked_has_them_where_he_asked(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_an_admin_who_asked_has_them_where_he_asked(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path) as agent:
         await agent.say(write("a.txt"), str(ADA))
         question = await agent.question()
@@ -195,7 +193,7 @@ async def test_an_admin_who_asked_has_them_where_he_asked(
 
 
 async def test_who_may_approve_himself_may_do_so_once_and_an_admin_no_more_than_was_offered(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, "ask-self write") as agent:
         await agent.say(write("a.txt"), str(GUS))
@@ -213,7 +211,7 @@ async def test_who_may_approve_himself_may_do_so_once_and_an_admin_no_more_than_
 
 
 async def test_an_admin_who_is_none_any_more_approves_nothing_for_good(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     keeper = keeper_of(sqlite_store, bus)
     await keeper.grant(EVE, GrantRole.ADMIN, actor="cli")
@@ -226,7 +224,7 @@ async def test_an_admin_who_is_none_any_more_approves_nothing_for_good(
 
 
 async def test_after_words_of_others_what_is_kept_is_asked_about_each_time(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Whatever was approved: nobody had seen these words then."""
     approval = PlaceApproval(SessionKey.parse("telegram:/3"), "remember", GrantRole.GUEST, "", str(ADA), 1)
@@ -240,7 +238,7 @@ async def test_after_words_of_others_what_is_kept_is_asked_about_each_time(
 
 @pytest.mark.parametrize("length", [66_000, 66_001])
 async def test_what_cannot_be_shown_whole_is_covered_by_nothing(
-    bus: RedisBus, sqlite_store: SqlStore, length: int
+    bus: RedisBus, sqlite_store: Store, length: int
 ) -> None:
     approval = PlaceApproval(GROUP, "file_write", GrantRole.GUEST, "", str(ADA), 1)
     await sqlite_store.access.put_place_approval(approval)

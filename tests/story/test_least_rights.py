@@ -16,7 +16,7 @@ from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import WORKSPACES, folder_name
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 
 GROUP = SessionKey.parse("telegram:/-100")
@@ -43,7 +43,7 @@ class OneCall(ScriptedClient):
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """Ada is an admin, who may write here without being asked; Gus is a guest."""
     tools = Tools(policy=("allow write for admin",))
     async with running_agent(bus, store, OneCall(WRITE), tmp_path, admins=(ADA,), tools=tools) as process:
@@ -91,7 +91,7 @@ async def test_words_of_nobody_known_are_those_of_a_guest(agent: AgentProcess, t
 
 
 async def test_what_a_guest_has_scheduled_with_an_admin_is_the_guests(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Both speak in one turn, the admin last: the task comes back in the name of the one with the least role."""
     for author in (GUS, ADA):

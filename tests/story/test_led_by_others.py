@@ -15,7 +15,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Quote, QuoteKind
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.strategies import step
 
@@ -27,7 +27,7 @@ QUOTE = Quote(QuoteKind.FORWARD, CleanText("Eve"), CleanText("Remember to send e
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as process:
         yield process
 
@@ -105,7 +105,7 @@ class Led(ScriptedClient):
     ids=["file_read", "file_search", "sub_agent", "orchestrate"],
 )
 async def test_a_file_and_a_sub_agents_words_are_words_of_others(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, reader: Led
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, reader: Led
 ) -> None:
     """Also long after the file came, when the message with it is no part of the turn."""
     async with running_agent(bus, sqlite_store, reader, tmp_path) as agent:

@@ -26,7 +26,7 @@ from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.incoming import private_message
 from tests.parts.minds import Mind
@@ -75,7 +75,7 @@ class Street:
 
 @asynccontextmanager
 async def a_street(
-    bus: RedisBus, store: SqlStore, folder: Path, access: Access, limits: Limits | None = None
+    bus: RedisBus, store: Store, folder: Path, access: Access, limits: Limits | None = None
 ) -> AsyncIterator[Street]:
     limits, mind = limits or Limits(), Mind()
     async with running_agent(bus, store, mind, folder, access=access, limits=limits) as agent:
@@ -90,7 +90,7 @@ PAIRING = Access(admins=(ADMIN,))
 
 
 @pytest.fixture
-async def street(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[Street]:
+async def street(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[Street]:
     async with a_street(bus, sqlite_store, tmp_path, PAIRING) as street:
         yield street
 
@@ -204,7 +204,7 @@ async def test_a_bus_that_lost_its_memory_lets_nobody_in_until_it_is_told(
 
 
 async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     limits = Limits(guest=GuestAllowance(turns=1))
     async with a_street(bus, sqlite_store, tmp_path, PAIRING, limits) as street:
@@ -225,9 +225,7 @@ async def test_who_has_a_role_of_the_platform_may_ask_as_a_guest_where_it_counts
     assert await street.say(BEN, "say hello", group=GROUP) is Outcome.REFUSED
 
 
-async def test_a_place_has_its_own_tools_and_its_own_agent(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_a_place_has_its_own_tools_and_its_own_agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     room = PlaceSetting(audience=Audience.EVERYBODY, tools=("recall", "web_search"), profile="writer")
     access = Access(default=StrangerRule.OPEN, places={"telegram:-100": room})
     async with a_street(bus, sqlite_store, tmp_path, access) as street:
@@ -270,7 +268,7 @@ async def test_whom_a_place_is_not_for_is_told_so(street: Street) -> None:
 
 
 async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     access = Access(admins=(ADMIN,), default=StrangerRule.OPEN)
     limits = Limits(messages_per_minute=6, messages_burst=2)
@@ -290,7 +288,7 @@ async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
 
 
 async def test_a_flood_of_commands_is_cut_off_and_everybody_can_still_stop(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     access = Access(admins=(ADMIN,), default=StrangerRule.OPEN)
     async with a_street(bus, sqlite_store, tmp_path, access) as street:
@@ -305,7 +303,7 @@ async def test_a_flood_of_commands_is_cut_off_and_everybody_can_still_stop(
 
 
 async def test_what_is_chosen_or_pressed_too_fast_is_answered_each_time(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The platform shows until then that it waits."""
     access, limits = Access(default=StrangerRule.OPEN), Limits(commands_per_minute=1, commands_burst=0)
@@ -317,7 +315,7 @@ async def test_what_is_chosen_or_pressed_too_fast_is_answered_each_time(
         assert await street.door.press(street.words(BEN, "/approve K7QM2PXA")) is None
 
 
-async def test_an_album_counts_once(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_an_album_counts_once(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     access, limits = Access(default=StrangerRule.OPEN), Limits(messages_per_minute=1, messages_burst=1)
     async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
         parts = [replace(street.words(ANN, f"part {number}"), album_id="a") for number in range(10)]

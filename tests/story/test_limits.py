@@ -18,7 +18,7 @@ from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
 from gateway.contracts.spending import Amounts, day_of, nano_of
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from gateway.store.tables import counted_turns, reservations, spending, turns
 from tests.contract.store_samples import rows
 from tests.parts.agents import AgentProcess, running_agent
@@ -44,7 +44,7 @@ async def spent_when(agent: AgentProcess, is_so: Callable[[Amounts], bool]) -> A
 
 
 async def test_at_the_limit_one_clear_sentence_and_no_model_is_asked(
-    bus: RedisBus, sqlite_store: SqlStore, sqlite_url: str, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, sqlite_url: str, tmp_path: Path
 ) -> None:
     """It says when it goes on; nothing is wrong, so there is no reference and no error in the log."""
     mind = Mind()
@@ -66,7 +66,7 @@ async def test_at_the_limit_one_clear_sentence_and_no_model_is_asked(
         assert states.count((TurnState.FAILED.value, "")) == 1
 
 
-async def test_a_command_costs_no_turn(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_command_costs_no_turn(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(user=Allowance(turns=1))) as agent:
         await agent.ask("/sessions")
         await agent.ask("/help")
@@ -76,16 +76,16 @@ async def test_a_command_costs_no_turn(bus: RedisBus, sqlite_store: SqlStore, tm
 
 
 async def test_everything_a_turn_spends_is_counted_as_it_is_charged(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """The title beside it, too. What was reserved and not used is free again."""
     async with running_agent(bus, store, Mind(), tmp_path, limits=Limits(pot=PotAllowance(tokens=10**6))) as agent:
         await agent.ask("say hello to everybody")
-        session = await store.current_session(ADA)
+        session = await store.sessions.current(ADA)
         assert session is not None
 
         async def sums() -> set[int]:
-            current = await store.session(session.id)
+            current = await store.sessions.by_id(session.id)
             assert current is not None
             is_titled = current.title != "New Chat"
             settled = {(await spent(agent)).tokens, (await spent(agent, None)).tokens}
@@ -98,7 +98,7 @@ async def test_everything_a_turn_spends_is_counted_as_it_is_charged(
 
 
 async def test_without_limits_nothing_is_written_down(
-    bus: RedisBus, sqlite_store: SqlStore, sqlite_url: str, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, sqlite_url: str, tmp_path: Path
 ) -> None:
     async def kept(table: Table) -> int:
         return int((await rows(sqlite_url, select(func.count()).select_from(table)))[0][0])
@@ -111,7 +111,7 @@ async def test_without_limits_nothing_is_written_down(
         assert await kept(counted_turns) == 1
 
 
-async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     limits = Limits(user=Allowance(turns=1), admin=RoleAllowance(turns=0), guest=GuestAllowance(turns=2))
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
         for _ in range(4):
@@ -120,7 +120,7 @@ async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: Sq
         assert [bool(RESET.search(answer)) for answer in answers] == [False, False, True]
 
 
-async def test_the_pot_ends_it_for_all(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_the_pot_ends_it_for_all(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(pot=PotAllowance(turns=1))) as agent:
         await agent.ask("say hi")
         refusal = await agent.ask("say hi", "telegram:2")
@@ -128,7 +128,7 @@ async def test_the_pot_ends_it_for_all(bus: RedisBus, sqlite_store: SqlStore, tm
         assert "everybody" in refusal
 
 
-async def test_the_warning_is_one_line_once(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_the_warning_is_one_line_once(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(user=Allowance(turns=10))) as agent:
         answers = [await agent.ask(f"say {number}") for number in range(10)]
         assert ["Little is left of your turns" in answer for answer in answers] == [False] * 8 + [True, False]
@@ -157,7 +157,7 @@ class Priced(Mind):
 
 
 async def test_a_stopped_call_costs_what_was_read_and_written(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """An estimate: the provider has read the prompt. The rest of the reservation comes back. The conversation's own
     account says the same."""
@@ -172,13 +172,13 @@ async def test_a_stopped_call_costs_what_was_read_and_written(
         after = await spent_when(agent, lambda found: found.nano_usd < 4_096 * 10_000)
         assert after.nano_usd > 0
         assert after.nano_usd == after.tokens * 10_000
-    session = await sqlite_store.current_session(ADA)
+    session = await sqlite_store.sessions.current(ADA)
     assert session is not None
     assert (session.tokens, nano_of(session.cost_usd)) == (after.tokens, after.nano_usd)
 
 
 async def test_a_call_that_the_provider_refused_costs_nothing(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     class Refusing(Mind):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
@@ -196,7 +196,7 @@ async def test_a_call_that_the_provider_refused_costs_nothing(
 
 
 async def test_too_little_left_is_refused_although_something_is(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """A call that might cost more than is left is not begun."""
     mind = Mind()
@@ -206,7 +206,7 @@ async def test_too_little_left_is_refused_although_something_is(
         assert (await spent(agent)).turns == 0
 
 
-async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     limits = Limits(user=Allowance(turns=10), admin=RoleAllowance(turns=0))
     async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
         await agent.ask("say hello", "telegram:2")
@@ -224,7 +224,7 @@ async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: Sq
 
 
 async def test_admins_see_what_somebody_used_also_where_nothing_is_limited(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """/limits tells what /usage tells."""
     async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=UNLIMITED) as agent:
@@ -235,7 +235,7 @@ async def test_admins_see_what_somebody_used_also_where_nothing_is_limited(
 
 
 async def test_a_conversation_that_cannot_be_condensed_any_more_today_says_so(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """And not that it is too long, or that there is nothing to condense."""
     async with running_agent(bus, sqlite_store, Mind(), tmp_path) as agent:
@@ -248,7 +248,7 @@ async def test_a_conversation_that_cannot_be_condensed_any_more_today_says_so(
 
 
 async def test_a_turn_that_another_worker_takes_over_is_counted_once(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The first worker called the model and lost its lane; the second calls it again for the same turn."""
     mind = Mind()

@@ -13,7 +13,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 
@@ -26,7 +26,7 @@ def mind() -> Mind:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, mind: Mind, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, mind: Mind, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, mind, tmp_path, admins=(SessionKey.parse(ANNA),)) as process:
         yield process
 

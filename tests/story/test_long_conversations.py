@@ -19,7 +19,7 @@ from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.summarists import Summarist, prompt_tokens, raising, remembering, said, saying
 
@@ -35,15 +35,15 @@ def model() -> Summarist:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, model: Summarist) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path, model: Summarist) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, model, tmp_path, subagents=ALONE) as process:
         yield process
 
 
 async def entries(agent: AgentProcess, key: str = ANNA) -> list[Entry]:
-    session = await agent.store.current_session(SessionKey.parse(key))
+    session = await agent.store.sessions.current(SessionKey.parse(key))
     assert session is not None
-    return list(await agent.store.transcript(session.id))
+    return list(await agent.store.transcript.page(session.id))
 
 
 async def summaries(agent: AgentProcess, key: str = ANNA) -> list[Entry]:
@@ -93,14 +93,14 @@ async def test_each_message_is_summarised_once(agent: AgentProcess, model: Summa
 
 
 async def test_compaction_waits_for_the_size_of_the_next_prompt(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """A turn of many calls sums up to far more tokens than the window has; no prompt of it is near that."""
     model = Caller(rounds=12, window=8_192)
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
         await agent.ask("hello")
         await agent.ask("hello again")
-        spent = await agent.store.current_session(SessionKey.parse(ANNA))
+        spent = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert spent is not None
     assert spent.tokens > 2 * model.window
     assert model.summaries == []
@@ -126,9 +126,7 @@ async def test_what_fits_in_no_way_is_said_plainly(agent: AgentProcess, model: S
     assert (await agent.ask("say hello")).startswith("hello")
 
 
-async def test_the_provider_knows_better_than_our_estimate(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_the_provider_knows_better_than_our_estimate(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Believed to be 32k, it is 4k: the refused prompt is compacted and sent once more."""
     model = Optimist(4_000)
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
@@ -210,7 +208,7 @@ def pairs_hold(messages: tuple[PromptMessage, ...]) -> bool:
 
 
 async def test_a_turn_of_many_rounds_is_condensed_between_them(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Past fifty messages the first rounds become a summary; the last twenty messages and the request stay. The
     transcript keeps every round, and the summary lives no longer than the turn."""
@@ -218,7 +216,7 @@ async def test_a_turn_of_many_rounds_is_condensed_between_them(
     async with running_agent(bus, sqlite_store, model, tmp_path, tool_rounds_max=0) as agent:
         assert await agent.ask("please do it sixty times") == "done"
         kept = await entries(agent)
-        session = await agent.store.current_session(SessionKey.parse(ANNA))
+        session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert len(model.summaries) >= 2
     assert sum(entry.role is Role.TOOL for entry in kept) == 60
     assert all(entry.kind is not EntryKind.COMPACTION for entry in kept)
@@ -236,7 +234,7 @@ async def test_a_turn_of_many_rounds_is_condensed_between_them(
 
 
 async def test_outputs_of_a_long_turn_make_room_for_each_other(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Each call is as long as a page; all prompts fit, and the request stays."""
     model = Caller(rounds=20, window=8_192, chars=1_900)
@@ -293,7 +291,7 @@ async def test_summaries_are_charged_to_their_user(agent: AgentProcess) -> None:
     await agent.ask("/compact")
     costs = {}
     for key in (ANNA, BEN):
-        session = await agent.store.current_session(SessionKey.parse(key))
+        session = await agent.store.sessions.current(SessionKey.parse(key))
         assert session is not None
         costs[key] = session.cost_usd
     assert costs == {ANNA: pytest.approx(0.01), BEN: 0}

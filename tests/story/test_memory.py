@@ -18,7 +18,7 @@ from gateway.config.memory import Memory
 from gateway.contracts.entries import GrantRole, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
@@ -33,7 +33,7 @@ def mind() -> Mind:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, mind: Mind, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, mind: Mind, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent that gathers facts, on SQLite and on PostgreSQL."""
     memory = Memory(auto_consolidate=True)
     async with running_agent(bus, store, mind, tmp_path, memory=memory) as process:
@@ -151,14 +151,14 @@ async def test_a_closed_conversation_leaves_its_lasting_facts(agent: AgentProces
     """Gathered by the cheap model after /new, in the background, charged to the key; history stays as it was."""
     await agent.ask("my sister lives in Oslo", ANNA)
     await agent.ask("hello there", ANNA)
-    session = await agent.store.current_session(SessionKey.parse(ANNA))
+    session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert session is not None
     await agent.ask("/new", ANNA)
     await until_gathered(agent, mind, 1)
     await agent.ask("anything", ANNA)
     assert await facts_of(agent, ANNA) == ["my sister lives in Oslo"]
     assert len([made for made in mind.made if made.purpose is UsagePurpose.MEMORY]) == 1
-    assert len(await agent.store.transcript(session.id)) == session.message_count + 2
+    assert len(await agent.store.transcript.page(session.id)) == session.message_count + 2
 
 
 async def test_a_condensed_part_is_gathered_from_once(agent: AgentProcess, mind: Mind) -> None:
@@ -188,7 +188,7 @@ async def test_an_injected_fact_stays_with_who_injected_it(agent: AgentProcess, 
     assert "admin" not in await agent.ask("/memory", BEN)
 
 
-async def test_memory_can_be_switched_off(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_memory_can_be_switched_off(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Nothing is kept, found or gathered; what there is can still be seen and forgotten."""
     key = SessionKey.parse(ANNA)
     async with running_agent(bus, sqlite_store, mind := Mind(), tmp_path, memory=Memory()) as agent:
@@ -224,7 +224,7 @@ async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: A
     await agent.ask("the canary of the group", ANNA_IN_GROUP)
     await agent.ask("the canary of ben", BEN)
     (row,) = belongings_commands(agent.store.people, Scrubber())
-    session = await agent.store.current_session(SessionKey.parse(ANNA))
+    session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert session is not None
     asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always, EVERYTHING)
     done = await row.run(asked)
@@ -246,7 +246,7 @@ async def test_in_a_shared_place_everybody_gets_own_words_and_their_answers(agen
     assert answer.text == "Here is what you said in this place, and what I answered. What others said is left out."
     assert [file.name for file in answer.files] == ["trivet-export.json"]
     (row,) = belongings_commands(agent.store.people, Scrubber())
-    session = await agent.store.current_session(SessionKey.parse(SHARED))
+    session = await agent.store.sessions.current(SessionKey.parse(SHARED))
     assert session is not None
     for person, own, others in (("1", "cat", "bird"), ("2", "bird", "cat"), ("3", "left out", "has a")):
         said = replace(message("/export", SHARED), author_id=person)
@@ -263,7 +263,7 @@ async def test_in_a_shared_place_everybody_gets_own_words_and_their_answers(agen
 
 
 async def test_every_message_is_in_the_prompt_or_in_a_summary(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Mind, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, mind: Mind, tmp_path: Path
 ) -> None:
     """However long a conversation becomes: no message is ever in neither. (Messages 11 to 100 once were.)"""
     async with running_agent(bus, sqlite_store, mind, tmp_path, context_window=6_000) as agent:
@@ -276,7 +276,7 @@ async def test_every_message_is_in_the_prompt_or_in_a_summary(
 
 
 async def test_a_process_that_died_over_a_session_leaves_it_to_the_next(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Mind, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, mind: Mind, tmp_path: Path
 ) -> None:
     """What waits stands in SQL from the commit of /new on: whoever starts next goes through it."""
     async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(enabled=False)) as agent:
@@ -293,7 +293,7 @@ async def test_a_process_that_died_over_a_session_leaves_it_to_the_next(
 
 
 async def test_a_full_memory_is_said(agent: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.facts.FACTS_MAX", 2)
+    monkeypatch.setattr("gateway.store.memory.FACTS_MAX", 2)
     for fact in ("I like tea", "My dog is Rex"):
         await agent.ask(f"remember {fact}", ANNA)
     assert "memory of this user is full" in await agent.ask("remember The car is red", ANNA)

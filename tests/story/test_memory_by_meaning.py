@@ -12,7 +12,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.scrub import scrub
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.meanings import MODEL, Meanings
 from tests.parts.minds import Mind
@@ -32,7 +32,7 @@ def meanings() -> Meanings:
 
 @pytest.fixture
 async def agent(
-    bus: RedisBus, store: SqlStore, mind: Mind, meanings: Meanings, tmp_path: Path
+    bus: RedisBus, store: Store, mind: Mind, meanings: Meanings, tmp_path: Path
 ) -> AsyncIterator[AgentProcess]:
     """A running agent with an embedding model, on SQLite and on PostgreSQL."""
     async with running_agent(bus, store, mind, tmp_path, embeddings=meanings) as process:
@@ -69,7 +69,7 @@ async def test_nobody_pays_for_a_memory_that_is_empty(agent: AgentProcess, meani
 
 
 async def test_facts_of_before_are_embedded_with_the_next_one(
-    bus: RedisBus, store: SqlStore, mind: Mind, meanings: Meanings, tmp_path: Path
+    bus: RedisBus, store: Store, mind: Mind, meanings: Meanings, tmp_path: Path
 ) -> None:
     """A model that is configured later, or anew, learns what is there."""
     async with running_agent(bus, store, mind, tmp_path) as agent:

@@ -13,7 +13,7 @@ from gateway.config.routing import Routing
 from gateway.config.subagents import Subagents
 from gateway.contracts.entries import EntryKind, UsagePurpose
 from gateway.contracts.ids import SessionKey
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 
@@ -44,7 +44,7 @@ def mind() -> Models:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Models) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Models) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, mind, tmp_path, models=(QUICK, SLOW), admins=(ADMIN,)) as process:
         yield process
 
@@ -100,9 +100,9 @@ async def test_the_budget_follows_the_model(agent: AgentProcess, mind: Models) -
         await agent.ask("long 2500")
     await agent.ask("/model " + QUICK)
     await agent.ask("say small")
-    session = await agent.store.current_session(SessionKey.parse("telegram:1"))
+    session = await agent.store.sessions.current(SessionKey.parse("telegram:1"))
     assert session is not None
-    kinds = [entry.kind for entry in await agent.store.transcript(session.id)]
+    kinds = [entry.kind for entry in await agent.store.transcript.page(session.id)]
     assert kinds.count(EntryKind.COMPACTION) == 1
 
 
@@ -128,7 +128,7 @@ async def test_a_resumed_conversation_goes_on_and_only_ones_own(agent: AgentProc
 
 
 async def test_messages_are_routed_by_how_hard_they_look(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Models
+    bus: RedisBus, store: Store, tmp_path: Path, mind: Models
 ) -> None:
     """A session's own model always wins; an empty tier is the default. A model with a small window reads no prompt that
     the tools of sub-agents stand in."""
@@ -147,7 +147,7 @@ async def test_messages_are_routed_by_how_hard_they_look(
 
 
 async def test_thanks_do_not_cost_a_long_conversation_its_memory(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Models
+    bus: RedisBus, store: Store, tmp_path: Path, mind: Models
 ) -> None:
     """A routed model that could not read it all is passed over."""
     async with running_agent(bus, store, mind, tmp_path, routing=Routing(enabled=True, low=QUICK)) as agent:
@@ -159,7 +159,7 @@ async def test_thanks_do_not_cost_a_long_conversation_its_memory(
 
 
 async def test_small_work_is_done_by_the_provider_of_the_conversation(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """A title is made by the cheap sibling of the model that was chosen, not of the configured one."""
     titled: list[str] = []

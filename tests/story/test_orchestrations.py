@@ -21,7 +21,7 @@ from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ReplyKind
 from gateway.contracts.subagents import SubTask, TaskState
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.children import own_children
 from tests.parts.strategies import APPROVED, parts, refused, sides, step
@@ -83,7 +83,7 @@ class Cast(ScriptedClient):
         return lines.pop(0) if len(lines) > 1 else lines[0]
 
 
-def agent_with(bus: RedisBus, store: SqlStore, tmp_path: Path, cast: Cast) -> AbstractAsyncContextManager[AgentProcess]:
+def agent_with(bus: RedisBus, store: Store, tmp_path: Path, cast: Cast) -> AbstractAsyncContextManager[AgentProcess]:
     return running_agent(bus, store, cast, tmp_path, grace_s=0.2)
 
 
@@ -99,7 +99,7 @@ def shown_of(agent: AgentProcess) -> str:
     return "\n".join(line.text.replace("\\", "") for line in agent.statuses)
 
 
-async def board(store: SqlStore) -> dict[str, SubTask]:
+async def board(store: Store) -> dict[str, SubTask]:
     """All sub-agents by what their labels say of the step, behind the strategy."""
     return {task.label.split(":")[0].partition(" ")[2]: task for task in await store.tasks.newest(limit=100)}
 
@@ -166,7 +166,7 @@ async def board(store: SqlStore) -> dict[str, SubTask]:
 )
 async def test_a_strategy_is_played_by_processes_of_their_own(
     bus: RedisBus,
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
     tmp_path: Path,
     call: Mapping[str, Any],
     lines: Mapping[str, str | Sequence[str]],
@@ -184,13 +184,13 @@ async def test_a_strategy_is_played_by_processes_of_their_own(
         assert {task.state for task in tasks.values()} == {TaskState.COMPLETED}
         assert all(task.id in cast.result or "reviewer" in label for label, task in tasks.items())
         assert own_children() == []
-    session = await sqlite_store.current_session(ANN)
+    session = await sqlite_store.sessions.current(ANN)
     assert session is not None
     assert session.tokens >= 400 * len(cast.tasks)
 
 
 async def test_a_child_that_is_killed_is_a_failure_that_the_others_live_with(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     lines = {"You make one answer": "Only L.", "Do left": "L", "Do right": "R"}
     cast = Cast(lines, held="Do right", strategy="parallel", steps=[step("left"), step("right")])
@@ -208,7 +208,7 @@ async def test_a_child_that_is_killed_is_a_failure_that_the_others_live_with(
         assert "Step right (explore) (FAILED)" in cast.tasks[-1]
 
 
-async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     cast = Cast({"": "never"}, held="", strategy="debate", steps=sides("one", "two", "three"))
     async with agent_with(bus, sqlite_store, tmp_path, cast) as agent:
         await agent.say("Find it.")
@@ -224,7 +224,7 @@ async def test_a_stop_kills_all_of_it(bus: RedisBus, sqlite_store: SqlStore, tmp
 
 @pytest.mark.long
 async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """They are one level deeper, and what they cost is part of what it costs."""
     below = orchestrate(strategy="parallel", steps=[step("left"), step("right")])
@@ -247,7 +247,7 @@ async def test_a_sub_agent_may_have_sub_agents_of_its_own_work_together(
 
 @pytest.mark.long
 async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """What a sub-agent used is what its model calls were charged."""
     steps = [step(name) for name in "abcde"]
@@ -263,7 +263,7 @@ async def test_a_budget_that_is_spent_ends_it_with_what_is_there(
 
 @pytest.mark.long
 async def test_one_budget_is_spent_by_all_of_every_depth_while_they_work(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Each call takes 400 tokens, and every sub-agent would go on for six: beyond the budget goes at most the call that
     each of them has open."""
@@ -283,7 +283,7 @@ async def test_one_budget_is_spent_by_all_of_every_depth_while_they_work(
 
 @pytest.mark.long
 async def test_at_the_deadline_what_runs_is_ended_and_what_is_there_is_told(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     lines = {"You make one answer": "never", "Do left": "L", "Do right": "R"}
     steps = [step("left"), step("right")]
@@ -298,7 +298,7 @@ async def test_at_the_deadline_what_runs_is_ended_and_what_is_there_is_told(
         assert len(cast.tasks) == 2
 
 
-async def until_over(store: SqlStore, label: str) -> None:
+async def until_over(store: Store, label: str) -> None:
     """Wait for the end of one sub-agent."""
     for _ in range(1_000):
         found = (await board(store)).get(label)

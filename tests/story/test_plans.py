@@ -24,7 +24,7 @@ from gateway.contracts.messages import ControlKind, ReplyKind
 from gateway.contracts.subagents import TaskState
 from gateway.contracts.toolsets import READING
 from gateway.contracts.workspaces import WORKSPACES, folder_name
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.children import own_children
 from tests.parts.waiting import until
@@ -69,24 +69,24 @@ class Planning(ScriptedClient):
 
 
 def agent_with(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, model: Planning, *, tools: Tools | None = None
+    bus: RedisBus, store: Store, tmp_path: Path, model: Planning, *, tools: Tools | None = None
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """The planner is a process of its own; only what its model says comes from here."""
     return running_agent(bus, store, model, tmp_path, grace_s=0.2, tools=tools)
 
 
-async def todos(store: SqlStore) -> list[tuple[str, TodoState]]:
-    return [(todo.text, todo.state) for todo in await store.todos(ANN)]
+async def todos(store: Store) -> list[tuple[str, TodoState]]:
+    return [(todo.text, todo.state) for todo in await store.transcript.todos(ANN)]
 
 
-async def spent_on_plans(store: SqlStore) -> int:
-    session = await store.current_session(ANN)
+async def spent_on_plans(store: Store) -> int:
+    session = await store.sessions.current(ANN)
     assert session is not None
     return session.tokens
 
 
 async def test_an_approved_plan_becomes_the_task_list_and_is_worked_off(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """What the model gets to read is the plan, as the words of the user; the transcript keeps it."""
     model = Planning(GOOD)
@@ -110,9 +110,7 @@ async def test_an_approved_plan_becomes_the_task_list_and_is_worked_off(
         assert (request.key, request.messages[-1].text) == (ANN, "tidy up")
 
 
-async def test_a_planner_has_no_tool_that_its_place_lacks(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_a_planner_has_no_tool_that_its_place_lacks(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """A command is no way around what an operator decided about a group."""
     place = SessionKey("telegram", "", ("-100",))
     await sqlite_store.access.put_place_rule(place, PlaceRule(tools=(READING[0],)), actor="cli", now_ms=1)
@@ -124,7 +122,7 @@ async def test_a_planner_has_no_tool_that_its_place_lacks(
         assert [spec.name for spec in request.tools] == [READING[0]]
 
 
-async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD)) as agent:
         await agent.say("/plan tidy up")
         question = await agent.question()
@@ -133,16 +131,16 @@ async def test_a_denied_plan_changes_nothing_and_is_kept(bus: RedisBus, sqlite_s
         assert "nothing was done" in answer.text
         assert answer.kind is ReplyKind.NOTICE
         assert await todos(sqlite_store) == []
-        session = await sqlite_store.current_session(ANN)
+        session = await sqlite_store.sessions.current(ANN)
         assert session is not None
-        (note,) = await sqlite_store.transcript(session.id)
+        (note,) = await sqlite_store.transcript.page(session.id)
         assert note.kind is EntryKind.NOTE
         assert note.text.startswith("The user did not approve this plan. Do nothing of it;")
         assert "**S1. Sort**" in note.text.partition("<foreign mark=")[2]
         await until_spent(sqlite_store, 110)
 
 
-async def until_spent(store: SqlStore, tokens: int) -> None:
+async def until_spent(store: Store, tokens: int) -> None:
     """Costs are recorded beside everything else."""
     for _ in range(200):
         if await spent_on_plans(store) == tokens:
@@ -152,7 +150,7 @@ async def until_spent(store: SqlStore, tokens: int) -> None:
 
 
 async def test_the_planner_reads_the_workspace_and_is_told_once_what_is_wrong(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """Its own tool works, one that it may not use does not; the correction names the cycle; all calls are charged."""
     folder = tmp_path / WORKSPACES / folder_name(ANN) / "files"
@@ -181,13 +179,13 @@ async def test_the_planner_reads_the_workspace_and_is_told_once_what_is_wrong(
         await agent.heard(3)
 
 
-async def test_a_planner_that_writes_no_plan_is_given_up(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_planner_that_writes_no_plan_is_given_up(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, Planning(CYCLE, "I cannot")) as agent:
         assert await agent.ask("/plan tidy up") == "There is no plan: the planner wrote no usable plan."
 
 
 async def test_a_planner_whose_model_fails_is_a_plain_sentence(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """What the provider said stays in the log."""
     async with agent_with(bus, sqlite_store, tmp_path, Planning(ModelRejected("no such key"))) as agent:
@@ -195,9 +193,7 @@ async def test_a_planner_whose_model_fails_is_a_plain_sentence(
         assert answer == "There is no plan: the planner did not finish (the model did not answer)."
 
 
-async def test_a_planner_that_is_killed_is_a_plain_sentence(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_a_planner_that_is_killed_is_a_plain_sentence(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """And whoever asks again gets a plan."""
     model = Planning(GOOD)
     model.gate = asyncio.Event()
@@ -215,7 +211,7 @@ async def test_a_planner_that_is_killed_is_a_plain_sentence(
 
 
 @pytest.mark.long
-async def test_a_plan_that_nobody_answers_is_dropped(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_plan_that_nobody_answers_is_dropped(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """The model of a later turn knows that, and sees the plan as what it is: nobody's order."""
     async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD), tools=Tools(approval_ttl_s=1)) as agent:
         await agent.say("/plan tidy up")
@@ -223,13 +219,13 @@ async def test_a_plan_that_nobody_answers_is_dropped(bus: RedisBus, sqlite_store
         answer = (await agent.heard(3))[-1]
         assert answer.text == "Nobody approved the plan in time, so nothing was done."
         assert await todos(sqlite_store) == []
-        session = await sqlite_store.current_session(ANN)
+        session = await sqlite_store.sessions.current(ANN)
         assert session is not None
-        (note,) = await sqlite_store.transcript(session.id)
+        (note,) = await sqlite_store.transcript.page(session.id)
         assert note.text.startswith("The user did not answer about this plan. Do nothing of it;")
 
 
-async def test_a_stop_ends_planning(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_stop_ends_planning(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     model = Planning(GOOD)
     model.gate = asyncio.Event()
     async with agent_with(bus, sqlite_store, tmp_path, model) as agent:
@@ -245,7 +241,7 @@ async def test_a_stop_ends_planning(bus: RedisBus, sqlite_store: SqlStore, tmp_p
         assert [reply.kind for reply in agent.replies].count(ReplyKind.QUESTION) == 0
 
 
-async def test_the_model_asks_for_a_plan_by_itself(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_the_model_asks_for_a_plan_by_itself(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """As a tool call, of a user who may write nothing: the plan comes back as its result."""
     async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD, GOOD)) as agent:
         await agent.say('tool plan {"task": "tidy up"}')

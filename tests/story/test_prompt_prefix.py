@@ -22,7 +22,7 @@ from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import AttachmentKind
 from gateway.contracts.workspaces import WORKSPACES
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.model_server import Body, ModelServer, call, echo, images_of, last_user_text, serve_model
 from tests.parts.pictures import png
@@ -49,7 +49,7 @@ async def provider() -> AsyncIterator[ModelServer]:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, provider: ModelServer) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, provider: ModelServer) -> AsyncIterator[AgentProcess]:
     client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"))
     model = "openai/gpt-4o-mini"
     async with running_agent(bus, store, client, tmp_path, model=model) as process:
@@ -58,7 +58,7 @@ async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, provider: ModelS
 
 
 async def test_an_image_stays_where_it_was_shown(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, provider: ModelServer
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
 ) -> None:
     """Its bytes, too, are part of what a provider has read."""
     gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))

@@ -24,7 +24,7 @@ from gateway.contracts.messages import CleanText, ControlKind, Reply
 from gateway.contracts.ports import Claim
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.waiting import until
 
@@ -35,7 +35,7 @@ WRITE = 'tool file_write {"path": "note.txt", "content": "hello"}'
 
 
 def agent_with(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, *, approval_ttl_s: int = 900, concurrency: int = 64
+    bus: RedisBus, store: Store, tmp_path: Path, *, approval_ttl_s: int = 900, concurrency: int = 64
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """An agent with two admins."""
     return running_agent(
@@ -51,7 +51,7 @@ def agent_with(
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with agent_with(bus, sqlite_store, tmp_path) as process:
         yield process
 
@@ -139,7 +139,7 @@ async def test_a_second_press_changes_nothing(agent: AgentProcess, tmp_path: Pat
     assert [reply.amends for reply in agent.replies].count(question.id) == 1
 
 
-async def test_a_question_that_nobody_answers_is_a_no(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_question_that_nobody_answers_is_a_no(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     async with agent_with(bus, sqlite_store, tmp_path, approval_ttl_s=1) as agent:
         await agent.say(WRITE, ADMIN)
         question = await agent.question()
@@ -176,7 +176,7 @@ async def test_while_a_person_is_asked_the_turns_clock_stands_still(
     assert note_of(tmp_path).exists()
 
 
-async def test_an_answer_never_waits_for_work(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_an_answer_never_waits_for_work(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Every place of the worker is taken by somebody who is asked; whoever answers is heard."""
     async with agent_with(bus, sqlite_store, tmp_path, concurrency=2) as agent:
         await agent.say(WRITE, ADMIN)
@@ -204,7 +204,7 @@ async def test_several_calls_of_one_round_are_asked_one_by_one(agent: AgentProce
 
 
 async def test_an_approval_is_not_good_for_the_run_that_comes_after(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The process that asked stops; its successor asks again, and the old button runs nothing."""
     async with agent_with(bus, sqlite_store, tmp_path) as agent:
@@ -269,7 +269,7 @@ async def test_an_answer_to_another_question_runs_nothing(agent: AgentProcess, r
     assert not note_of(tmp_path).exists()
 
 
-async def test_where_nobody_can_be_asked_asking_is_denying(bus: RedisBus, sqlite_store: SqlStore) -> None:
+async def test_where_nobody_can_be_asked_asking_is_denying(bus: RedisBus, sqlite_store: Store) -> None:
     asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=60)
     key = SessionKey.parse(ADMIN)
     assert await asking.ask(Question(key, "t1", 1, key, None, CleanText("May I?"), "")) is Verdict.DENIED

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis import Redis
@@ -27,7 +27,8 @@ from gateway.contracts.messages import CleanText, InboundMessage, ReplyKind
 from gateway.contracts.ports import Admission, Verdict
 from gateway.contracts.schedules import Schedule, ScheduleKind
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
+from gateway.store.schedules import ScheduleStore
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import policy_of
@@ -64,7 +65,7 @@ class Firer:
     """One process's firing loop, by hand and with a clock of its own."""
 
     bus: RedisBus
-    store: SqlStore
+    store: Store
     clock: ManualClock = field(default_factory=lambda: ManualClock(SystemClock().now_ms()))
     admins: Sequence[SessionKey] = ()
     is_open: bool = True
@@ -81,7 +82,7 @@ class Firer:
             SystemClock(),
         )
         firing = Scheduler(
-            Mortal(self.store.schedules, self.dies_behind),
+            cast(ScheduleStore, Mortal(self.store.schedules, self.dies_behind)),
             self.intake or Mortal(self.bus.intake, self.dies_behind),
             people,
             Bell(),
@@ -124,12 +125,12 @@ def ahead() -> ManualClock:
 
 
 @pytest.fixture
-def firer(bus: RedisBus, sqlite_store: SqlStore) -> Firer:
+def firer(bus: RedisBus, sqlite_store: Store) -> Firer:
     return Firer(bus, sqlite_store)
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as process:
         yield process
 
@@ -145,14 +146,14 @@ async def test_a_reminder_comes_back_where_it_was_asked_for(agent: AgentProcess)
     assert "(UTC): call mum" in answer.text
     assert reminder.text == "⏰ **Reminder**: call mum"
     assert (reminder.address.lane, reminder.kind) == ("C1/17.01", ReplyKind.NOTICE)
-    session = await agent.store.current_session(reminder.key)
+    session = await agent.store.sessions.current(reminder.key)
     assert session is not None
     assert session.tokens == 0
-    (note,) = await agent.store.transcript(session.id)
+    (note,) = await agent.store.transcript.page(session.id)
     assert (note.kind, note.text.endswith("⏰ **Reminder**: call mum")) == (EntryKind.NOTE, True)
 
 
-async def test_a_reminder_fires_after_a_restart_and_once(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_reminder_fires_after_a_restart_and_once(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """It came due while no process ran: the next one fires it."""
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as before:
         await before.ask("/remind in 2 seconds call mum")
@@ -377,7 +378,7 @@ async def test_a_schedule_knows_its_place_though_its_lane_does_not(agent: AgentP
 # --- tasks
 
 
-async def test_a_task_runs_a_turn_with_nobody_present(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_task_runs_a_turn_with_nobody_present(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Its prompt is what the user said, its cost is the owner's; what would be asked is denied, also to an admin, and
     it schedules nothing."""
     ann = SessionKey.parse(ANN)
@@ -397,7 +398,7 @@ async def test_a_task_runs_a_turn_with_nobody_present(bus: RedisBus, sqlite_stor
         assert not any(name.name == "a.txt" for name in tmp_path.rglob("*"))  # noqa: ASYNC240
 
 
-async def test_a_firing_is_no_part_of_anybodys_batch(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_firing_is_no_part_of_anybodys_batch(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """What waits before and behind it is answered with a person present, and it is answered alone."""
     mind = Mind()
     async with running_agent(bus, sqlite_store, mind, tmp_path) as agent:
@@ -445,7 +446,7 @@ async def test_the_heartbeat_is_off_until_the_operator_allows_it(agent: AgentPro
 
 
 async def test_an_admin_switches_the_heartbeat_on_and_pays_for_it(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """One per owner, however often it is switched on; each beat is a turn of that admin's; off is off."""
     ann = SessionKey.parse(ANN)
@@ -461,7 +462,7 @@ async def test_an_admin_switches_the_heartbeat_on_and_pays_for_it(
         answer = (await agent.heard(4))[-1]
         assert answer.key == ann
         assert "Heartbeat." in answer.text
-        session = await sqlite_store.current_session(ann)
+        session = await sqlite_store.sessions.current(ann)
         assert session is not None
         assert session.tokens > 0
         assert await agent.ask("/heartbeat off") == "The heartbeat is off."

@@ -19,14 +19,14 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import WantedFile
 from gateway.contracts.workspaces import WORKSPACES
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
 ANNA, BEN = "telegram:1", "telegram:2"
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent with the demo model, on SQLite and on PostgreSQL; everybody may write files."""
     tools = Tools(policy=("allow write",))
     async with running_agent(bus, store, ScriptedClient(), tmp_path, tools=tools) as process:
@@ -66,7 +66,7 @@ async def test_nobody_is_sent_a_file_of_somebody_else(agent: AgentProcess) -> No
 
 
 async def test_the_bytes_are_lent_until_the_receipt_and_to_their_lane_only(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """A channel that asks under another key, or too late, gets nothing."""
     tools = Tools(policy=("allow write",))
@@ -91,7 +91,7 @@ class FailsAfterwards(ScriptedClient):
             yield event
 
 
-async def test_a_turn_that_fails_sends_no_file(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_turn_that_fails_sends_no_file(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """Its answer was never given, and nothing of it is kept."""
     Workspaces(tmp_path / WORKSPACES).of(SessionKey.parse(ANNA)).write("a.csv", b"1,2")
     async with running_agent(bus, store, FailsAfterwards(), tmp_path) as agent:

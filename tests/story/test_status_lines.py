@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from agent.model.client import ModelRequest
+from gateway.admin.trace import hops_of
 from gateway.bus.bus import RedisBus
 from gateway.config.subagents import Subagents
 from gateway.contracts.messages import ControlKind
-from gateway.store.store import SqlStore
-from gateway.telemetry.trace import hops_of
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import PATIENCE_S
 from tests.story.test_sub_agents import Cast, delegated
@@ -52,9 +52,7 @@ def over(count: int) -> Callable[[Sequence[str]], bool]:
     return lambda lines: len(lines) >= count and not at_work(lines)
 
 
-async def test_each_child_has_one_line_which_is_no_answer(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
-) -> None:
+async def test_each_child_has_one_line_which_is_no_answer(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """/where counts it not, and the trace of the message tells of it in one hop each."""
     model = Cast([delegated("look", number=1), delegated("read", number=2)], "Both are done.", child=answers)
     model.gate = asyncio.Event()
@@ -74,7 +72,7 @@ async def test_each_child_has_one_line_which_is_no_answer(
         assert hops.count("reply committed") == 1
 
 
-async def test_a_stop_is_seen_in_the_lines(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_stop_is_seen_in_the_lines(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     model = Cast([delegated("look", number=1)], child=answers)
     model.gate = asyncio.Event()
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
@@ -86,7 +84,7 @@ async def test_a_stop_is_seen_in_the_lines(bus: RedisBus, sqlite_store: SqlStore
         assert said.startswith("✗ explore: look: stopped (")
 
 
-async def test_they_can_be_switched_off(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_they_can_be_switched_off(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     model = Cast([delegated("look", number=1)], "Done.", child=answers)
     quiet = Subagents(status_lines=False)
     async with running_agent(bus, sqlite_store, model, tmp_path, subagents=quiet) as agent:

@@ -18,7 +18,7 @@ from gateway.contracts.entries import Committed, TurnCommit, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, Reply
 from gateway.contracts.ports import Claim
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
@@ -32,7 +32,7 @@ def mind() -> Mind:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, mind, tmp_path) as process:
         yield process
 
@@ -58,7 +58,7 @@ class Restless(ScriptedClient):
 
 
 @pytest.mark.long_on("postgresql")
-async def test_a_stop_never_waits_for_work(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind) -> None:
+async def test_a_stop_never_waits_for_work(bus: RedisBus, store: Store, tmp_path: Path, mind: Mind) -> None:
     """Every place of the worker is taken and many wait; whoever says /stop is answered while nothing else ends."""
     people = [f"telegram:{number}" for number in range(1, 61)]
     mind.hold()
@@ -78,7 +78,7 @@ async def test_a_stop_never_waits_for_work(bus: RedisBus, store: SqlStore, tmp_p
 
 @pytest.mark.long_on("postgresql")
 async def test_after_the_acknowledgement_the_turn_does_nothing_more(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """Stopped at random moments, again and again, by many people at once: no model is called for a stopped turn
     after its user has read "Stopped", no answer of it comes, and the next message is always answered."""
@@ -114,7 +114,7 @@ async def test_after_the_acknowledgement_the_turn_does_nothing_more(
 
 
 async def test_a_call_that_ignores_its_cancellation_holds_nobody_up(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """The stop is acknowledged and the next message answered while the deaf call still hangs."""
     hangs, may_end = asyncio.Event(), asyncio.Event()
@@ -165,7 +165,7 @@ async def test_an_answer_that_was_being_committed_comes_before_the_acknowledgeme
     agent: AgentProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stop that comes so late changes nothing; but nothing follows its acknowledgement either."""
-    commit_turn = agent.store.commit_turn
+    commit_turn = agent.store.turns.commit
     may_commit = asyncio.Event()
     commits = asyncio.Event()
 
@@ -174,7 +174,7 @@ async def test_an_answer_that_was_being_committed_comes_before_the_acknowledgeme
         await may_commit.wait()
         return await commit_turn(commit)
 
-    monkeypatch.setattr(agent.store, "commit_turn", slow_commit)
+    monkeypatch.setattr(agent.store.turns, "commit", slow_commit)
     await agent.say("hello")
     await commits.wait()
     await agent.control(ControlKind.STOP)
@@ -251,7 +251,7 @@ async def test_a_stop_takes_along_all_that_was_claimed(agent: AgentProcess, mind
     assert (await agent.heard(2))[1].text.startswith("Stopped.")
     mind.hold().set()
     assert "I can see 3" in await agent.ask("history")
-    session = await agent.store.current_session(SessionKey.parse("telegram:1"))
+    session = await agent.store.sessions.current(SessionKey.parse("telegram:1"))
     assert session is not None
     assert session.title != "never"
     assert len(agent.replies) == 3
@@ -273,12 +273,12 @@ async def test_what_a_stopped_turn_did_stays_on_record(agent: AgentProcess, mind
     assert len(said) == 4
     assert "water the plants" in said[2]
     assert said[3] == "(Stopped by the user before an answer was given.)"
-    session = await agent.store.current_session(SessionKey.parse("telegram:1"))
+    session = await agent.store.sessions.current(SessionKey.parse("telegram:1"))
     assert session is not None
     assert session.tokens > 0
 
 
-async def test_the_title_of_a_stopped_turn_is_not_made(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_the_title_of_a_stopped_turn_is_not_made(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """The titler runs beside the turn, and counts as a model call of it."""
     titles: list[str] = []
     begun = asyncio.Event()

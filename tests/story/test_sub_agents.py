@@ -22,12 +22,11 @@ from gateway.contracts.entries import Grant, GrantRole, Role, UsagePurpose
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
-from gateway.contracts.ports import Span
-from gateway.contracts.spending import Measure
+from gateway.contracts.spending import Measure, Period
 from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskState
 from gateway.contracts.toolsets import DELEGATING
 from gateway.contracts.workspaces import WORKSPACES, folder_name
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.waiting import PATIENCE_S, until
 
@@ -91,18 +90,18 @@ def using(tool: str, **arguments: object) -> Callable[[ModelRequest], Words]:
     return answer
 
 
-async def newest_of(store: SqlStore, key: SessionKey) -> list[SubTask]:
+async def newest_of(store: Store, key: SessionKey) -> list[SubTask]:
     """Those that work for `key`."""
     return [task for task in await store.tasks.newest(limit=10) if task.key == key]
 
 
-async def newest(store: SqlStore) -> SubTask:
+async def newest(store: Store) -> SubTask:
     """The one sub-agent there is."""
     (task,) = await store.tasks.newest(limit=10)
     return task
 
 
-async def shown_as(store: SqlStore, occupation: Occupation) -> Doing:
+async def shown_as(store: Store, occupation: Occupation) -> Doing:
     """What the board says of the one sub-agent, once it does this."""
     async with asyncio.timeout(20):
         while (doing := (await newest(store)).doing) is None or doing.occupation is not occupation:  # noqa: ASYNC110 - SQL does not tell
@@ -133,7 +132,7 @@ def _is_ours(pid: int) -> bool:
 
 
 async def test_a_turn_has_three_sub_agents_at_once_and_answers_with_what_they_said(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """None of them ends before all of them have begun. What they cost is on the bill of the user's conversation."""
 
@@ -156,16 +155,16 @@ async def test_a_turn_has_three_sub_agents_at_once_and_answers_with_what_they_sa
         tasks = await sqlite_store.tasks.newest(limit=10)
         assert [task.state for task in tasks] == [TaskState.COMPLETED] * 3
         assert {task.tokens for task in tasks} == {110}
-        session = await sqlite_store.current_session(ANN)
+        session = await sqlite_store.sessions.current(ANN)
         assert session is not None
         assert session.cost_usd == 2.5
         assert len(await sqlite_store.tasks.children(session.id)) == 3
-        spent = await sqlite_store.usage.by_purpose(ANN, Span(0, 10**14))
+        spent = await sqlite_store.usage.by_purpose(ANN, Period(0, 10**14))
         assert spent[UsagePurpose.SUBAGENT].cost_usd == 1.5
 
 
 async def test_a_tool_that_a_person_has_to_approve_is_asked_for_in_the_users_chat(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """It runs in the parent, in the place and under the name of the user whose turn it is. Its child's clock stands
     still meanwhile."""
@@ -183,7 +182,7 @@ async def test_a_tool_that_a_person_has_to_approve_is_asked_for_in_the_users_cha
 
 
 async def test_a_child_sees_the_files_of_its_own_user_and_nobody_elses(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     for owner, text in ((ANN, "the canary of Ann"), (BOB, "the canary of Bob")):
         folder = tmp_path / WORKSPACES / folder_name(owner) / "files"
@@ -211,7 +210,7 @@ async def test_a_child_sees_the_files_of_its_own_user_and_nobody_elses(
 
 
 async def test_a_child_that_was_killed_is_an_error_that_the_parent_can_explain(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     model = Cast([delegated("look around")], "It was killed from outside.", child=lambda _: "never said")
     model.gate = asyncio.Event()
@@ -229,7 +228,7 @@ async def test_a_child_that_was_killed_is_an_error_that_the_parent_can_explain(
 
 
 async def test_a_child_that_takes_too_long_is_ended_by_its_parents_clock(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     late = RequestedCall("c1", "sub_agent", json.dumps({"type": "explore", "task": "look around", "limit_s": 0.8}))
     model = Cast([late], "It took too long.", child=lambda _: "never said")
@@ -242,7 +241,7 @@ async def test_a_child_that_takes_too_long_is_ended_by_its_parents_clock(
 
 
 async def test_a_child_whose_budget_is_spent_fails_with_that_reason(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     spent = BudgetSpent(Measure.TOKENS, reset_at_ms=10**14)
     model = Cast([delegated("look around")], "There is nothing left for today.", child=lambda _: spent)
@@ -252,7 +251,7 @@ async def test_a_child_whose_budget_is_spent_fails_with_that_reason(
         assert (await newest(sqlite_store)).reason == "budget_spent"
 
 
-async def test_a_stop_ends_the_turn_and_its_child(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_a_stop_ends_the_turn_and_its_child(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     model = Cast([delegated("look around")], child=lambda _: "never said")
     model.gate = asyncio.Event()
     async with running_agent(bus, sqlite_store, model, tmp_path) as agent:
@@ -266,7 +265,7 @@ async def test_a_stop_ends_the_turn_and_its_child(bus: RedisBus, sqlite_store: S
 
 
 async def test_a_long_answer_is_cut_and_read_on_by_its_own_user_only(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The handle is the task's id; the answer is in the database, so that any process can give the rest."""
     long = "\n".join(f"line {number} of the report" for number in range(900)) + f"\n{SECRET}"
@@ -294,7 +293,7 @@ async def test_a_long_answer_is_cut_and_read_on_by_its_own_user_only(
 
 
 async def test_one_in_the_background_leaves_the_turn_free_and_reports_when_it_is_done(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     spawning = [delegated("look around", tool="sub_agent_spawn")]
     model = Cast(spawning, "It is under way.", "It found the canary.", child=lambda _: "found the canary")
@@ -309,7 +308,7 @@ async def test_one_in_the_background_leaves_the_turn_free_and_reports_when_it_is
 
 
 async def test_one_in_the_background_is_ended_by_whoever_spawned_it(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     model = Cast([delegated("look around", tool="sub_agent_spawn")], "Under way.", child=lambda _: "never said")
     model.gate = asyncio.Event()
@@ -328,7 +327,7 @@ async def test_one_in_the_background_is_ended_by_whoever_spawned_it(
 
 @pytest.mark.parametrize("tool", [pytest.param("sub_agent", marks=pytest.mark.long), "sub_agent_spawn"])
 async def test_nobody_works_for_somebody_who_was_blocked(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, tool: str
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, tool: str
 ) -> None:
     """Nothing is said of it, neither now nor when he is let in again. What works for others goes on."""
     spawning = [delegated("look around", tool=tool)]
@@ -358,7 +357,7 @@ async def test_nobody_works_for_somebody_who_was_blocked(
 
 
 async def test_where_sub_agents_are_off_everything_that_needs_one_says_so(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     model = Cast([delegated("look around")], "I do it myself.", child=lambda _: "never asked")
     async with running_agent(bus, sqlite_store, model, tmp_path, subagents=Subagents(enabled=False)) as agent:

@@ -18,10 +18,9 @@ from gateway.config.limits import Allowance, GuestAllowance, Limits
 from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.messages import ControlKind, ReplyKind
-from gateway.contracts.ports import Span
-from gateway.contracts.spending import Amounts, nano_of
+from gateway.contracts.spending import Amounts, Period, nano_of
 from gateway.contracts.subagents import TaskState
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import PATIENCE_S, until
 from tests.story.test_limits import RESET, spent, spent_when
@@ -33,7 +32,7 @@ TOKENS_A_DAY = 12_500
 
 @pytest.mark.parametrize("many", [3, pytest.param(SUBAGENTS_LIVE_MAX, marks=pytest.mark.long)])
 async def test_many_at_once_never_take_more_than_is_left(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, many: int
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, many: int
 ) -> None:
     """Who comes too late asks no model; what the others cost is counted once, and gives the rest back."""
     orders = [delegated(f"part {number}", number=number) for number in range(many)]
@@ -61,7 +60,7 @@ async def test_many_at_once_never_take_more_than_is_left(
         told = results(model.of(UsagePurpose.TURN)[-1])
         assert sum("today's allowance is spent" in text for text in told) == refused
         after = await spent_when(agent, lambda found: found.tokens < 4_096)
-        session = await sqlite_store.current_session(ANN)
+        session = await sqlite_store.sessions.current(ANN)
         assert session is not None
         assert session.cost_usd == 0.5 * (2 + asked())
         assert after.tokens == session.tokens
@@ -69,7 +68,7 @@ async def test_many_at_once_never_take_more_than_is_left(
 
 
 async def test_at_the_limit_a_child_ends_and_its_user_reads_one_sentence(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The first call of the turn has cost more than there was: no child asks a model any more, nor does the turn."""
     limits = Limits(guest=GuestAllowance(usd=0.4))
@@ -114,11 +113,11 @@ class Talking(Cast):
 async def agreed(agent: AgentProcess) -> None:
     """What the rows of the one child say, its task, its conversation and the day: all the same."""
     task = await newest(agent.store)
-    rows = await agent.store.usage.by_purpose(ANN, Span(0, 10**14))
+    rows = await agent.store.usage.by_purpose(ANN, Period(0, 10**14))
     own = rows[UsagePurpose.SUBAGENT]
     assert (task.tokens_in, task.tokens_out) == (own.prompt_tokens, own.completion_tokens)
     assert task.cost_usd == pytest.approx(own.cost_usd)
-    session = await agent.store.current_session(ANN)
+    session = await agent.store.sessions.current(ANN)
     assert session is not None
     assert session.tokens == sum(each.tokens for each in rows.values())
     day = await spent_when(agent, lambda found: found.tokens < 4_096)
@@ -139,7 +138,7 @@ UNTIL_LATE = RequestedCall("c1", "sub_agent", json.dumps({"type": "explore", "ta
 
 @pytest.mark.parametrize("end", ["killed", "stopped", "timed_out", "found_lost"])
 async def test_a_child_that_ends_in_the_middle_of_a_call_pays_what_was_read_and_written(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, end: str
+    bus: RedisBus, store: Store, tmp_path: Path, end: str
 ) -> None:
     """The prompt and what was heard, by an estimate; what was set aside for the answer comes back. Its row on the board
     says so as the day does, and its transcript how far it came."""
@@ -161,10 +160,10 @@ async def test_a_child_that_ends_in_the_middle_of_a_call_pays_what_was_read_and_
         assert (task.tokens_in > 100, task.tokens_out) == (True, Talking.TOKENS)
         assert task.cost_usd == pytest.approx(task.tokens_in * 1e-6 + task.tokens_out * 1e-5)
         await agreed(agent)
-        assert (await store.transcript(task.session_id))[-1].text == "I have looked at the first of … [cut off]"
+        assert (await store.transcript.page(task.session_id))[-1].text == "I have looked at the first of … [cut off]"
 
 
-async def test_a_child_that_its_process_leaves_behind_has_paid(bus: RedisBus, store: SqlStore, tmp_path: Path) -> None:
+async def test_a_child_that_its_process_leaves_behind_has_paid(bus: RedisBus, store: Store, tmp_path: Path) -> None:
     """It was lost with its worker, which had the time to say what it had cost."""
     model = Talking([delegated("look around", tool="sub_agent_spawn")], "It works.")
     async with running_agent(bus, store, model, tmp_path, limits=GENEROUS, grace_s=0.1) as agent:
@@ -176,7 +175,7 @@ async def test_a_child_that_its_process_leaves_behind_has_paid(bus: RedisBus, st
 
 
 async def test_a_child_that_comes_to_its_end_pays_what_its_provider_counted(
-    bus: RedisBus, store: SqlStore, tmp_path: Path
+    bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")], "All is well.")
     async with running_agent(bus, store, model, tmp_path, limits=GENEROUS) as agent:
@@ -189,7 +188,7 @@ async def test_a_child_that_comes_to_its_end_pays_what_its_provider_counted(
 
 
 async def test_a_try_that_broke_is_on_the_bill_beside_the_answer(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")], "All is well.", is_dropped=True)
     async with running_agent(bus, sqlite_store, model, tmp_path, limits=GENEROUS) as agent:
@@ -199,18 +198,18 @@ async def test_a_try_that_broke_is_on_the_bill_beside_the_answer(
         task = await newest(sqlite_store)
         assert (task.state, task.tokens_out) == (TaskState.COMPLETED, 10 + Talking.TOKENS)
         await agreed(agent)
-        said = await sqlite_store.transcript(task.session_id)
+        said = await sqlite_store.transcript.page(task.session_id)
         assert "cut off" not in "".join(entry.text for entry in said)
 
 
 async def test_where_nothing_is_limited_a_call_that_was_cut_off_is_on_the_bill_all_the_same(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     model = Talking([delegated("look around")])
     async with running_agent(bus, sqlite_store, model, tmp_path, grace_s=0.1) as agent:
         await agent.say("look around")
         await until(lambda: model.of(UsagePurpose.SUBAGENT))
     task = await newest(sqlite_store)
-    rows = await sqlite_store.usage.by_purpose(ANN, Span(0, 10**14))
+    rows = await sqlite_store.usage.by_purpose(ANN, Period(0, 10**14))
     assert task.tokens_out == Talking.TOKENS
     assert task.tokens == rows[UsagePurpose.SUBAGENT].tokens

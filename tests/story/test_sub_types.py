@@ -22,7 +22,7 @@ from gateway.config.tools import Tools
 from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.toolsets import BUILT_IN, CONVERSING, DELEGATING, TALKING
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.keepers import keeper_of
 from tests.parts.sub_types import CATALOG
@@ -68,7 +68,7 @@ class Delegating(ScriptedClient):
         return self.children[-1].system, {spec.name for spec in self.children[-1].tools}
 
 
-def operator(store: SqlStore, bus: RedisBus) -> httpx.AsyncClient:
+def operator(store: Store, bus: RedisBus) -> httpx.AsyncClient:
     parts = Parts(
         store=store,
         figures=bus.operator,
@@ -87,7 +87,7 @@ def operator(store: SqlStore, bus: RedisBus) -> httpx.AsyncClient:
 
 
 async def test_what_no_sub_agent_has_are_tools_that_there_are(
-    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path
+    sqlite_store: Store, bus: RedisBus, tmp_path: Path
 ) -> None:
     """A conversation has them; a generalist has the rest of what its conversation has."""
     model = Delegating()
@@ -100,7 +100,7 @@ async def test_what_no_sub_agent_has_are_tools_that_there_are(
 
 
 async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_after_an_operators_change(
-    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: Store, bus: RedisBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the policy allows. The change is made while the agent runs; nothing is started again."""
     monkeypatch.setattr("agent.subagents.catalog.SUB_TYPES_SEEN_WITHIN_S", 0.0)
@@ -122,7 +122,7 @@ async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_aft
 
 
 async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_the_agent_runs(
-    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: Store, bus: RedisBus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And none that was switched off."""
     monkeypatch.setattr("agent.subagents.catalog.SUB_TYPES_SEEN_WITHIN_S", 0.0)
@@ -151,7 +151,7 @@ async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_
         assert "- code:" not in model.choice
 
 
-async def test_a_child_is_who_the_configuration_says(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+async def test_a_child_is_who_the_configuration_says(sqlite_store: Store, bus: RedisBus, tmp_path: Path) -> None:
     model = Delegating()
     wandering = SubTypeSetting(prompt="You wander.", tools=("file_list",))
     settings = Subagents(types={"explore": wandering})
@@ -160,7 +160,7 @@ async def test_a_child_is_who_the_configuration_says(sqlite_store: SqlStore, bus
     assert model.told == (f"You wander.\n\n{PROMPTS.delegated}", {"file_list"})
 
 
-async def test_rounds_end_where_the_type_says(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+async def test_rounds_end_where_the_type_says(sqlite_store: Store, bus: RedisBus, tmp_path: Path) -> None:
     """Then one more call without tools asks for a wrap-up."""
     model = Delegating(RequestedCall("l1", "file_list", "{}"))
     async with operator(sqlite_store, bus) as admin:
@@ -172,7 +172,7 @@ async def test_rounds_end_where_the_type_says(sqlite_store: SqlStore, bus: Redis
 
 
 async def test_a_tool_that_is_not_its_types_is_none_for_a_child_whoever_asks(
-    sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path
+    sqlite_store: Store, bus: RedisBus, tmp_path: Path
 ) -> None:
     """The user may write; a sub-agent that reads may not, though its model asks for it."""
     model = Delegating(RequestedCall("w1", "file_write", json.dumps({"path": "a.txt", "content": "x"})))

@@ -14,7 +14,7 @@ from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.suggestions import Wanted
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.bus_samples import ANNA, BORIS
 from tests.parts.minds import Mind
@@ -23,7 +23,7 @@ QUICK = "demo/scripted@1ms"
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, Mind(), tmp_path, models=(QUICK,)) as process:
         yield process
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent.model.scripted import ScriptedClient
+from gateway.admin.trace import hops_of
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import ReplyKind
-from gateway.store.store import SqlStore
-from gateway.telemetry.trace import hops_of
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.waiting import PATIENCE_S
 
@@ -21,7 +21,7 @@ ANNA = "discord:1/500/600"
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as process:
         yield process
 
@@ -58,7 +58,7 @@ async def test_it_is_not_told_of_a_conversation_that_is_elsewhere_too(agent: Age
     said = replace(message("my diagnosis", "discord:1"), is_private=False)
     await agent.bus.intake.enqueue(said)
     await agent.heard(1, "discord")
-    session = await agent.store.current_session(said.key)
+    session = await agent.store.sessions.current(said.key)
     assert session is not None
     await agent.ask("/title My diagnosis", "discord:1")
     assert await told(agent, 1) == ["My diagnosis"]
@@ -72,7 +72,7 @@ async def test_a_place_that_can_bear_no_name_is_told_of_none(agent: AgentProcess
     for answered, told_here in enumerate((said, chosen), 1):
         await agent.bus.intake.enqueue(told_here)
         await agent.heard(answered, "discord")
-    session = await agent.store.current_session(said.key)
+    session = await agent.store.sessions.current(said.key)
     assert session is not None
     assert session.title == "Holiday"
     await agent.ask("/title Rome", ANNA)

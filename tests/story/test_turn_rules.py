@@ -16,7 +16,7 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import Entry, EntryKind, Role, TurnState, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelRejected, ModelTooSlow
 from gateway.contracts.ids import SessionKey
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
@@ -50,16 +50,16 @@ def mind() -> Scripted:
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Scripted) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, store: Store, tmp_path: Path, mind: Scripted) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, store, mind, tmp_path, tool_rounds_max=3) as process:
         yield process
 
 
 async def record(agent: AgentProcess) -> list[Entry]:
     """Everything on record of the current conversation."""
-    session = await agent.store.current_session(SessionKey.parse("telegram:1"))
+    session = await agent.store.sessions.current(SessionKey.parse("telegram:1"))
     assert session is not None
-    return list(await agent.store.transcript(session.id))
+    return list(await agent.store.transcript.page(session.id))
 
 
 def call(request: ModelRequest, name: str = "todo_read", arguments: str = "{}", call_id: str = "c") -> ModelAnswer:
@@ -89,11 +89,11 @@ async def test_a_failed_turn_keeps_all_that_was_seen_said_and_paid(agent: AgentP
     kept = [entry for entry in await record(agent) if entry.kind is EntryKind.MESSAGE]
     assert [entry.role for entry in kept] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.ASSISTANT]
     assert (kept[1].tool_calls[0].name, kept[1].text) == ("todo_read", "Let me see.")
-    session = await agent.store.current_session(SessionKey.parse("telegram:1"))
+    session = await agent.store.sessions.current(SessionKey.parse("telegram:1"))
     assert session is not None
     assert session.cost_usd >= 0.01
     reference = said.partition("(Reference ")[2].rstrip(")")
-    (trace,) = await agent.store.trace(reference)
+    (trace,) = await agent.store.turns.trace(reference)
     assert (trace.state, trace.error_reference) == (TurnState.FAILED, reference)
 
 
@@ -111,7 +111,7 @@ async def test_after_the_last_round_the_model_is_asked_to_wrap_up(agent: AgentPr
 
 
 async def test_without_a_cap_the_model_works_as_long_as_it_wants(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Scripted
+    bus: RedisBus, store: Store, tmp_path: Path, mind: Scripted
 ) -> None:
     mind.decide = lambda request: call(request, call_id=f"c{len(mind.asked)}") if len(mind.asked) < 40 else None
     async with running_agent(bus, store, mind, tmp_path, tool_rounds_max=0) as agent:

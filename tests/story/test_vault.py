@@ -20,7 +20,7 @@ from gateway.contracts.messages import RemovedSecrets
 from gateway.contracts.vault import SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.operator_api import app_of, client_of
@@ -32,7 +32,7 @@ HERE, ELSEWHERE, OTHER = "telegram:1", "telegram:1/-100", "telegram:2"
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, scrub=ON) as process:
         yield process
 
@@ -72,7 +72,7 @@ async def test_whoever_has_everything_forgotten_has_nothing_kept(agent: AgentPro
     assert await there(agent.bus, names) == [False, False, True]
 
 
-async def test_who_is_erased_has_nothing_kept(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path) -> None:
+async def test_who_is_erased_has_nothing_kept(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     names = await keep(bus, tmp_path, HERE, ELSEWHERE, OTHER)
     app: FastAPI = app_of(sqlite_store, bus)
     async with client_of(app) as operator:
@@ -81,7 +81,7 @@ async def test_who_is_erased_has_nothing_kept(bus: RedisBus, sqlite_store: SqlSt
 
 
 async def test_the_model_is_told_of_the_vault_only_where_there_is_one(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     for scrub in (ON, Scrub()):
         mind = Mind()

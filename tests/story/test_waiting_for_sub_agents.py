@@ -20,7 +20,7 @@ from gateway.contracts.entries import EntryKind, Role, TurnStart
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, CleanText, ControlKind, RemovedSecrets, ReplyKind
 from gateway.contracts.subagents import TaskMode
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.crew import ANN, WAIT, Crew, idle, lined_up, look_all_the_time, yielded
 from tests.parts.minds import Mind
@@ -37,18 +37,18 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def crew(sqlite_store: SqlStore) -> Crew:
+def crew(sqlite_store: Store) -> Crew:
     return Crew(sqlite_store)
 
 
 @pytest.fixture
-async def agent(bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
+async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Mind) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
 
 
 async def test_a_turn_that_waits_ends_and_goes_on_when_all_are_done(
-    bus: RedisBus, store: SqlStore, tmp_path: Path, mind: Mind
+    bus: RedisBus, store: Store, tmp_path: Path, mind: Mind
 ) -> None:
     """The lane is free meanwhile, and the one answer comes when the last sub-agent is done."""
     crew = Crew(store)
@@ -78,15 +78,15 @@ async def test_the_transcript_says_what_was_waited_for_and_what_came(
     await yielded(agent, mind)
     await crew.end("alpha")
     await agent.heard(2)
-    session = await agent.store.current_session(ANN)
+    session = await agent.store.sessions.current(ANN)
     assert session is not None
-    entries = [entry for entry in await agent.store.transcript(session.id) if not entry.text.startswith("<now>")]
+    entries = [entry for entry in await agent.store.transcript.page(session.id) if not entry.text.startswith("<now>")]
     call, result, wake = entries[3:6]
     assert [call.role, result.role, wake.role] == [Role.ASSISTANT, Role.TOOL, Role.USER]
     assert result.text.startswith("Waiting until 1 of 1 are done")
     assert wake.kind is EntryKind.NOTE
     assert session.message_count == sum(entry.kind is EntryKind.MESSAGE for entry in entries)
-    assert [turn.text for turn in await agent.store.newest_turns(session.id, limit=9)] == [WAIT, "hello"]
+    assert [turn.text for turn in await agent.store.transcript.newest_turns(session.id, limit=9)] == [WAIT, "hello"]
 
 
 async def test_a_background_sub_agent_that_nobody_waits_for_wakes_its_conversation(
@@ -191,7 +191,7 @@ async def test_a_wake_takes_its_turn_behind_what_runs(agent: AgentProcess, crew:
 
 
 async def test_a_wake_joins_a_running_turn_where_messages_do(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind, crew: Crew
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Mind, crew: Crew
 ) -> None:
     async with running_agent(bus, sqlite_store, mind, tmp_path, is_steered=True) as agent:
         await agent.ask("hello")
@@ -244,16 +244,16 @@ async def test_a_turn_that_is_taken_again_is_told_what_its_first_attempt_lost(
     agent: AgentProcess, crew: Crew, mind: Mind, mode: TaskMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins anew, and whatever still works for the first attempt ends; nobody is told a second time."""
-    begin, fences = agent.store.begin_turn, list[int]()
+    begin, fences = agent.store.turns.begin, list[int]()
 
     async def noted(*, fence: int, **turn: Any) -> TurnStart:
         fences.append(fence)
         return await begin(fence=fence, **turn)
 
-    monkeypatch.setattr(agent.store, "begin_turn", noted)
+    monkeypatch.setattr(agent.store.turns, "begin", noted)
     await agent.ask("hello")
     again = message("once more", message_id="telegram:bot:chat:again")
-    await agent.store.begin_turn(
+    await agent.store.turns.begin(
         turn_id=turn_id_of(again.id), key=again.key, fence=fences[-1], messages=(again,), now_ms=1, is_said=True
     )
     await crew.spawn("alpha", "beta", turn_id=turn_id_of(again.id), mode=mode)
@@ -270,7 +270,7 @@ async def test_a_turn_that_is_taken_again_is_told_what_its_first_attempt_lost(
 
 
 async def test_a_plan_that_a_person_approves_is_no_earlier_attempt(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, mind: Mind
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, mind: Mind
 ) -> None:
     """Its sub-agent has ended in this very turn."""
     async with running_agent(bus, sqlite_store, mind, tmp_path, admins=(ANN,)) as agent:
@@ -297,7 +297,7 @@ class Restless(Mind):
 
 
 async def test_sub_agents_that_lead_to_one_another_come_to_an_end_until_a_person_speaks(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """How often is kept with what wakes, so no restart begins to count anew."""
     crew, mind = Crew(sqlite_store), Restless()

@@ -20,7 +20,7 @@ from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Admission, Verdict
 from gateway.contracts.subagents import SubTask, TaskState, is_wake
 from gateway.scrub import Scrubber
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import message
 from tests.parts.crew import Crew
 from tests.parts.keepers import policy_of
@@ -50,7 +50,7 @@ class Door:
 class Process:
     """One process's share in waking."""
 
-    store: SqlStore
+    store: Store
     door: Door
     admits: bool = True
     lost: list[SubTask] = field(default_factory=list)
@@ -75,7 +75,7 @@ class Process:
 
 
 @pytest.fixture
-async def crew(sqlite_store: SqlStore) -> Crew:
+async def crew(sqlite_store: Store) -> Crew:
     """Ann has said something, and was answered."""
     await begin(sqlite_store)
     await commit(sqlite_store)
@@ -83,19 +83,19 @@ async def crew(sqlite_store: SqlStore) -> Crew:
 
 
 @pytest.fixture
-def process(bus: RedisBus, sqlite_store: SqlStore) -> Process:
+def process(bus: RedisBus, sqlite_store: Store) -> Process:
     return Process(sqlite_store, Door(bus))
 
 
-async def begin(store: SqlStore, turn_id: str = TURN, *, fence: int = 1, key: SessionKey = ANN) -> None:
+async def begin(store: Store, turn_id: str = TURN, *, fence: int = 1, key: SessionKey = ANN) -> None:
     said = message("hello", str(key), message_id=f"telegram:{turn_id}")
-    await store.begin_turn(turn_id=turn_id, key=key, fence=fence, messages=[said], now_ms=1)
+    await store.turns.begin(turn_id=turn_id, key=key, fence=fence, messages=[said], now_ms=1)
 
 
-async def commit(store: SqlStore, turn_id: str = TURN, *, fence: int = 1) -> None:
-    session = await store.current_session(ANN)
+async def commit(store: Store, turn_id: str = TURN, *, fence: int = 1) -> None:
+    session = await store.sessions.current(ANN)
     assert session is not None
-    await store.commit_turn(TurnCommit(turn_id, session.id, ANN, fence, TurnState.DONE, (f"telegram:{turn_id}",)))
+    await store.turns.commit(TurnCommit(turn_id, session.id, ANN, fence, TurnState.DONE, (f"telegram:{turn_id}",)))
 
 
 async def test_a_wake_is_a_message_in_the_name_of_who_asked(crew: Crew, process: Process) -> None:
@@ -167,7 +167,7 @@ async def test_what_somebody_cancelled_wakes_nobody(crew: Crew, process: Process
 
 async def test_a_conversation_that_was_left_is_not_woken(crew: Crew, process: Process) -> None:
     await crew.spawn("alpha")
-    await crew.store.apply(ANN, [OpenSession()], now_ms=2)
+    await crew.store.sessions.apply(ANN, [OpenSession()], now_ms=2)
     await crew.end("alpha")
     assert await process.look() == []
     assert await process.nothing_is_due()

@@ -21,7 +21,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import AttachmentKind, CleanText, InboundMessage, Quote, QuoteKind
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import scrub
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.pictures import pdf, png
@@ -56,7 +56,7 @@ async def postman(bus: RedisBus) -> AsyncIterator[Postman]:
 
 @pytest.fixture
 async def agent(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path, postman: Postman
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path, postman: Postman
 ) -> AsyncIterator[AgentProcess]:
     async with running_agent(bus, sqlite_store, mind, tmp_path) as process:
         yield process
@@ -90,7 +90,7 @@ async def title_of(agent: AgentProcess, key: str = ANNA) -> str:
     """The title, once there is one: it is made beside the answers."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            session = await agent.store.current_session(SessionKey.parse(key))
+            session = await agent.store.sessions.current(SessionKey.parse(key))
             if session is not None and session.title != UNTITLED:
                 return session.title
             await asyncio.sleep(POLL_S)
@@ -151,7 +151,7 @@ async def test_another_answer_sees_the_same_image(agent: AgentProcess, mind: See
 
 
 async def test_what_joins_a_running_turn_brings_its_image(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path, postman: Postman
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path, postman: Postman
 ) -> None:
     """Between two rounds it stands before the model as it will stand in the transcript."""
     gate = mind.hold()
@@ -166,7 +166,7 @@ async def test_what_joins_a_running_turn_brings_its_image(
 
 
 async def test_a_blind_model_is_told_what_another_one_sees(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path, postman: Postman
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path, postman: Postman
 ) -> None:
     """The other model is asked once, and its work is charged to whoever sent the image."""
     mind.sees = False
@@ -224,7 +224,7 @@ async def test_a_file_that_cannot_be_had_is_told_to_both(agent: AgentProcess, mi
 
 
 async def test_files_that_do_not_come_in_time_are_left_out(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path
 ) -> None:
     """Nobody hands them over here."""
     settings = Attachments(timeout_s=0.2)
@@ -237,7 +237,7 @@ async def test_files_that_do_not_come_in_time_are_left_out(
 
 
 async def test_a_voice_message_is_what_its_author_says(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path, postman: Postman
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path, postman: Postman
 ) -> None:
     """It is marked as spoken, scrubbed, charged, and remembered; the conversation is named after it."""
     ear = Ear()
@@ -263,7 +263,7 @@ async def test_without_a_model_that_hears_people_are_asked_to_write(
 
 
 async def test_a_recording_that_cannot_be_heard_costs_no_answer(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path, postman: Postman
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path, postman: Postman
 ) -> None:
     ear = Ear()
     ear.failure = ModelRejected("told to")
@@ -277,7 +277,7 @@ async def test_a_recording_that_cannot_be_heard_costs_no_answer(
 
 
 async def test_a_turn_that_is_taken_again_fetches_and_pays_once(
-    bus: RedisBus, sqlite_store: SqlStore, mind: Seer, tmp_path: Path, postman: Postman
+    bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path, postman: Postman
 ) -> None:
     """Its worker loses the lane while the model thinks; the next run finds everything where it was put."""
     ear, gate = Ear(), mind.hold()

@@ -19,7 +19,7 @@ from agent.model.litellm_client import LitellmClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ModelFault
-from gateway.store.store import SqlStore
+from gateway.store import Store
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.model_server import Failure, ModelServer, serve_model
@@ -51,7 +51,7 @@ async def other() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def agents(
-    bus: RedisBus, sqlite_store: SqlStore, tmp_path: Path, provider: ModelServer, other: ModelServer
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer, other: ModelServer
 ) -> AsyncIterator[Agents]:
     """Agents whose model is at `provider`, and each fall-back at `other`."""
 
@@ -114,7 +114,7 @@ async def test_a_fall_back_that_answers_hides_no_wrong_key(agents: Agents, provi
 
 
 async def test_what_happened_is_counted_and_timed_for_prometheus(
-    agents: Agents, provider: ModelServer, bus: RedisBus, sqlite_store: SqlStore
+    agents: Agents, provider: ModelServer, bus: RedisBus, sqlite_store: Store
 ) -> None:
     """Turns and calls by how they ended, a model that no setting names among the others; how long each part took."""
     async with agents(OTHER) as agent:

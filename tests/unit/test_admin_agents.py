@@ -19,7 +19,7 @@ from gateway.contracts.messages import own_words
 from gateway.contracts.profiles import PROFILE_ROWS
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import SubTypeChange
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.parts.operator_api import CLOCK, app_of, client_of
 from tests.parts.sub_types import CATALOG
 
@@ -27,7 +27,7 @@ CODE: Final = "/api/agents/sub-types/code"
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
 
@@ -102,9 +102,7 @@ class TestPut:
         }
         assert (await admin.put(CODE, json={"prompt": None})).json() == before
 
-    async def test_no_tools_and_all_tools_are_two_things(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
-    ) -> None:
+    async def test_no_tools_and_all_tools_are_two_things(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
         types = Catalog(sqlite_store.sub_types, CLOCK, known_tools=lambda: ())
         assert (await admin.put(CODE, json={"tools": []})).json()["tools"] == []
         assert (await types.current())["code"].tools == ()
@@ -191,7 +189,7 @@ class TestAudit:
             assert (await admin.get("/api/audit", params=refused)).status_code == 422
 
 
-async def test_a_change_is_above_the_configuration_and_goes_back_to_it(sqlite_store: SqlStore, bus: RedisBus) -> None:
+async def test_a_change_is_above_the_configuration_and_goes_back_to_it(sqlite_store: Store, bus: RedisBus) -> None:
     configured = changed_rows(SUB_TYPE_ROWS, {"code": SubTypeChange(rounds_max=7, prompt=own_words("You forge."))})
     async with client_of(app_of(sqlite_store, bus, sub_types=configured)) as admin:
         before = await row(admin)

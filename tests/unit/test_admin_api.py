@@ -21,12 +21,12 @@ from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.guard import http_served
 from gateway.limits import ADMIN_BODY_BYTES_MAX
 from gateway.preflight import listen
-from gateway.store import SqlStore, open_store
+from gateway.store import Store, open_store
 from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, TOKEN, app_of, basic, client_of, message
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     """The API with the operator's token."""
     async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
@@ -40,7 +40,7 @@ async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.As
     [{}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}, basic(TOKEN), {"Authorization": "Bearer"}],
 )
 async def test_nobody_gets_in_without_the_token(
-    sqlite_store: SqlStore, bus: RedisBus, path: str, headers: dict[str, str]
+    sqlite_store: Store, bus: RedisBus, path: str, headers: dict[str, str]
 ) -> None:
     async with client_of(app_of(sqlite_store, bus)) as client:
         client.headers.pop("Authorization")
@@ -62,7 +62,7 @@ async def test_health_needs_no_token(admin: httpx.AsyncClient) -> None:
 
 
 async def test_ready_only_when_every_channel_is_connected_and_an_agent_lives(
-    sqlite_store: SqlStore, bus: RedisBus
+    sqlite_store: Store, bus: RedisBus
 ) -> None:
     async with client_of(app_of(sqlite_store, bus, channels=("telegram", "slack"))) as client:
         answer = await client.get("/readyz")
@@ -163,16 +163,14 @@ async def test_the_queue_is_told_in_figures(admin: httpx.AsyncClient, bus: Redis
     assert past.keys() <= found.keys()
 
 
-async def test_the_address_that_is_printed_at_start_shows_a_page(sqlite_store: SqlStore, bus: RedisBus) -> None:
+async def test_the_address_that_is_printed_at_start_shows_a_page(sqlite_store: Store, bus: RedisBus) -> None:
     async with client_of(app_of(sqlite_store, bus)) as client:
         front = await client.get("/", headers=basic(TOKEN))
         assert (front.status_code, front.headers["location"]) == (307, "/sessions")
         assert (await client.get("/sessions", headers=basic(TOKEN))).status_code == 200
 
 
-async def test_the_documentation_opens_in_a_browser_and_lists_every_route(
-    sqlite_store: SqlStore, bus: RedisBus
-) -> None:
+async def test_the_documentation_opens_in_a_browser_and_lists_every_route(sqlite_store: Store, bus: RedisBus) -> None:
     app = app_of(sqlite_store, bus)
     async with client_of(app) as client:
         page = await client.get("/api/docs", headers=basic(TOKEN))
@@ -199,9 +197,7 @@ def every_route(router: Any) -> list[tuple[str, str]]:
     return found
 
 
-async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(
-    sqlite_store: SqlStore, bus: RedisBus
-) -> None:
+async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(sqlite_store: Store, bus: RedisBus) -> None:
     """Whatever is added later; and a password that a browser adds by itself changes nothing."""
     app = app_of(sqlite_store, bus)
     routes = every_route(app)
@@ -227,7 +223,7 @@ async def test_no_route_is_open_but_those_that_say_only_whether_we_are_well(
     ],
 )
 async def test_nobody_s_body_is_waited_for_before_he_may_ask(
-    sqlite_store: SqlStore, bus: RedisBus, headers: dict[str, str]
+    sqlite_store: Store, bus: RedisBus, headers: dict[str, str]
 ) -> None:
     """It never comes here, so whoever read it first would answer nothing."""
     lines = (f"{name}: {value}" for name, value in {"Content-Length": 1_000, **headers}.items())

@@ -14,7 +14,7 @@ from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.workspaces import folder_name
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.keepers import keeper_of
 from tests.parts.nursery import never, nursery
 from tests.parts.operator_api import ADA, HEADERS, app_of, bury, client_of, converse, message
@@ -22,14 +22,14 @@ from tests.parts.waiting import until
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     """The API with the operator's token."""
     async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
 
 
 async def test_a_users_belongings_are_exported_and_erased(
-    admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+    admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
 ) -> None:
     """From every place; a role that was granted goes with the rest, and intake knows at once."""
     bob = SessionKey("telegram", "2")
@@ -44,10 +44,10 @@ async def test_a_users_belongings_are_exported_and_erased(
     assert erased["key"] == "telegram:1"
     assert erased["rows"]["sessions"] == 2
     assert (await bus.access.view(ADA)).granted is None
-    assert [session.key for session in await sqlite_store.sessions()] == [bob]
+    assert [session.key for session in await sqlite_store.sessions.page()] == [bob]
 
 
-async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     """So that nothing is written of him afterwards; what works for others goes on."""
     async with nursery(sqlite_store, never) as made:
         await made.agents.spawn(made.context, SubOrder("explore", CleanText("look around")))
@@ -60,7 +60,7 @@ async def test_what_works_for_a_user_ends_before_he_is_erased(admin: httpx.Async
         assert await made.newest() == []
 
 
-async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: SqlStore, bus: RedisBus, tmp_path: Path) -> None:
+async def test_the_files_of_an_erased_user_go_with_him(sqlite_store: Store, bus: RedisBus, tmp_path: Path) -> None:
     """What he sent in any of his conversations, and nobody else's."""
     bob, everywhere = SessionKey("telegram", "2"), SessionKey("telegram", "1", ("-100",))
     for number, key in enumerate((ADA, everywhere, bob), 1):

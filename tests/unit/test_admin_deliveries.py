@@ -11,12 +11,12 @@ import pytest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import TurnCommit, TurnState
 from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, bury, client_of, message
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     """The API with the operator's token."""
     async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
@@ -24,7 +24,7 @@ async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.As
 
 class TestDeliveries:
     async def test_a_trace_tells_every_hop_in_order(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+        self, admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
     ) -> None:
         """From the message to the receipt, by the message's id or the reply's."""
         reply = await answered_reply(sqlite_store, bus)
@@ -35,7 +35,7 @@ class TestDeliveries:
         sent = replace(begun, state=DeliveryState.SENT, next_chunk=1, chunks=1, platform_ids=("7",))
         receipt = Receipt(replace(sent, updated_at_ms=CLOCK.now_ms()), ADA, "telegram")
         await bus.deliveries.finish("telegram", pending.entry_id, receipt)
-        await sqlite_store.record_receipts([receipt])
+        await sqlite_store.outbox.record_receipts([receipt])
         names = [hop["name"] for hop in (await admin.get("/api/trace/telegram:bot:1:1")).json()]
         assert names == [
             "taken by a turn",
@@ -57,7 +57,7 @@ class TestDeliveries:
             assert "nothing is known of" in answer.json()["detail"]
 
     async def test_a_dead_letter_is_followed_from_its_lane_to_its_next_try(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+        self, admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
     ) -> None:
         """By the reference in its apology, by its own id, and by the message's, also while it waits again."""
         poison = message(ADA, 1, "poison")
@@ -72,7 +72,7 @@ class TestDeliveries:
         assert dead is not None
         now_ms = CLOCK.now_ms()
         sorry = Reply("t2:dead", "t2", ADA, CHAT, SCRUBBER.scrub("sorry"), ReplyKind.ERROR, now_ms)
-        assert await sqlite_store.give_up(
+        assert await sqlite_store.turns.give_up(
             turn_id="t2",
             message=dead,
             reply=sorry,
@@ -92,7 +92,7 @@ class TestDeliveries:
     async def names(admin: httpx.AsyncClient, wanted: str) -> list[str]:
         return [hop["name"] for hop in (await admin.get(f"/api/trace/{wanted}")).raise_for_status().json()]
 
-    async def test_the_newest_are_listed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus) -> None:
+    async def test_the_newest_are_listed(self, admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus) -> None:
         reply = await answered_reply(sqlite_store, bus)
         (row,) = (await admin.get("/api/deliveries", params={"key": str(ADA)})).json()
         assert (row["reply_id"], row["state"], row["chunks_sent"]) == (reply.id, "pending", 0)
@@ -115,12 +115,12 @@ class TestDeliveries:
         assert (await bus.operator.lane_depth(ADA))[0] == 1
 
 
-async def answered_reply(store: SqlStore, bus: RedisBus) -> Reply:
+async def answered_reply(store: Store, bus: RedisBus) -> Reply:
     """A committed turn with one reply that nobody has published yet."""
     asked = message(ADA, 1, "question")
-    start = await store.begin_turn(turn_id="t1", key=ADA, fence=1, messages=[asked], now_ms=1_700_000_000_000)
+    start = await store.turns.begin(turn_id="t1", key=ADA, fence=1, messages=[asked], now_ms=1_700_000_000_000)
     reply = Reply("t1:0", "t1", ADA, CHAT, SCRUBBER.scrub("answer"), ReplyKind.ANSWER, 1_700_000_002_000)
-    await store.commit_turn(
+    await store.turns.commit(
         TurnCommit(
             turn_id="t1",
             session_id=start.session.id,

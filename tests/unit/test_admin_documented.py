@@ -9,7 +9,7 @@ import pytest
 
 from gateway.admin.answers import Malformed, Refusal
 from gateway.bus.bus import RedisBus
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.operator_api import app_of, client_of
 
 OPEN = {"/healthz", "/readyz"}
@@ -30,7 +30,7 @@ def routes(documented: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any
 
 
 @pytest.fixture
-def documented(sqlite_store: SqlStore, bus: RedisBus) -> dict[str, Any]:
+def documented(sqlite_store: Store, bus: RedisBus) -> dict[str, Any]:
     return app_of(sqlite_store, bus).openapi()
 
 
@@ -42,7 +42,7 @@ def test_every_route_but_health_asks_for_the_token_and_says_so(documented: dict[
 
 
 async def test_whatever_is_asked_the_answer_is_one_that_is_documented(
-    documented: dict[str, Any], sqlite_store: SqlStore, bus: RedisBus
+    documented: dict[str, Any], sqlite_store: Store, bus: RedisBus
 ) -> None:
     """Nothing that cannot be is the server's fault, and every refusal has its documented shape."""
     async with client_of(app_of(sqlite_store, bus)) as client:

@@ -19,19 +19,19 @@ from gateway.config import Settings, process_environment
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.subagents import TaskState
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, BOB
 from tests.contract.subtask_samples import conversation, ending, finished, model_call, opened, said, spawned, started
 from tests.parts.operator_api import app_of, client_of
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
 
 
-async def family(store: SqlStore) -> Session:
+async def family(store: Store) -> Session:
     """A conversation with two sub-agents, the second of which has one of its own."""
     session = await conversation(store)
     [_, second] = await spawned(store, session, "k1", "k2")
@@ -43,7 +43,7 @@ async def family(store: SqlStore) -> Session:
     return session
 
 
-async def test_children_are_sessions_of_their_own_channel(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_children_are_sessions_of_their_own_channel(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     session = await family(sqlite_store)
     first, second = (await admin.get(f"/api/sessions/{session.id}/children")).json()
     assert (first["id"], first["channel"], first["parent_session_id"]) == ("s-k1", "subagent:explore", session.id)
@@ -59,7 +59,7 @@ async def test_an_unknown_session_has_no_family(admin: httpx.AsyncClient, view: 
     assert answer.json() == {"detail": "there is no session 'none'"}
 
 
-async def test_the_operators_list_shows_sub_agents(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_the_operators_list_shows_sub_agents(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     session = await family(sqlite_store)
     rows = {row["id"]: row for row in (await admin.get("/api/sessions")).json()}
     assert set(rows) == {session.id, "s-k1", "s-k2", "s-c1"}
@@ -76,14 +76,14 @@ async def test_the_operators_list_shows_sub_agents(admin: httpx.AsyncClient, sql
     assert (await admin.get(f"/api/sessions/{session.id}")).json() == rows[session.id]
 
 
-async def test_a_childs_messages_are_read_like_any(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_a_childs_messages_are_read_like_any(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     await family(sqlite_store)
     [message] = (await admin.get("/api/sessions/s-c1/messages")).json()
     assert (message["role"], message["text"]) == ("assistant", "here")
     assert (await admin.post("/api/sessions/s-c1/compact")).status_code == 409
 
 
-async def test_a_tree_is_nested_and_says_how_each_stands(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_a_tree_is_nested_and_says_how_each_stands(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     session = await family(sqlite_store)
     root = (await admin.get(f"/api/sessions/{session.id}/tree")).json()
     assert (root["id"], root["depth"], root["task"]) == (session.id, 0, None)
@@ -100,7 +100,7 @@ async def test_a_tree_is_nested_and_says_how_each_stands(admin: httpx.AsyncClien
     assert (await admin.get("/api/sessions/s-k2/tree")).json()["children"][0]["depth"] == 1
 
 
-async def test_the_trees_of_two_people_are_apart(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_the_trees_of_two_people_are_apart(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     await family(sqlite_store)
     other = await conversation(sqlite_store, BOB)
     await opened(sqlite_store, other, "o1")
@@ -115,7 +115,7 @@ async def test_the_documentation_says_what_a_tree_is(admin: httpx.AsyncClient) -
     assert "404" in paths["/api/sessions/{session_id}/children"]["get"]["description"]
 
 
-async def test_the_command_draws_the_tree(sqlite_store: SqlStore) -> None:
+async def test_the_command_draws_the_tree(sqlite_store: Store) -> None:
     session = await family(sqlite_store)
     found = await sqlite_store.tasks.tree(session.id)
     head, *lines = tree_lines(found, await sqlite_store.tasks.tasks_below(session.id), now_ms=15_500)
@@ -127,7 +127,7 @@ async def test_the_command_draws_the_tree(sqlite_store: SqlStore) -> None:
     ]
 
 
-async def test_what_the_board_forgot_is_drawn_from_its_session(sqlite_store: SqlStore) -> None:
+async def test_what_the_board_forgot_is_drawn_from_its_session(sqlite_store: Store) -> None:
     session = await family(sqlite_store)
     found = await sqlite_store.tasks.tree(session.id)
     assert tree_lines(found, (), now_ms=0)[1] == "⤷ [explore] closed  'label of k1'  0 tokens  $0.0000  s-k1"
@@ -152,13 +152,13 @@ def test_a_session_and_a_key_are_too_much() -> None:
     ],
 )
 async def test_what_cannot_be_is_refused_on_every_database(
-    store: SqlStore, bus: RedisBus, path: str, refusal: int
+    store: Store, bus: RedisBus, path: str, refusal: int
 ) -> None:
     async with client_of(app_of(store, bus)) as admin:
         assert (await admin.get(path)).status_code == refusal
 
 
-async def test_the_list_is_filtered_by_parent_and_by_channel(store: SqlStore, bus: RedisBus) -> None:
+async def test_the_list_is_filtered_by_parent_and_by_channel(store: Store, bus: RedisBus) -> None:
     session = await family(store)
     other = await conversation(store, BOB)
     async with client_of(app_of(store, bus)) as admin:
@@ -187,7 +187,7 @@ async def test_a_filter_that_can_match_nothing_is_refused_with_the_reason(admin:
 
 async def test_the_command_prints_the_rows_of_the_api(
     admin: httpx.AsyncClient,
-    sqlite_store: SqlStore,
+    sqlite_store: Store,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -195,7 +195,7 @@ async def test_the_command_prints_the_rows_of_the_api(
     settings = Settings()
 
     @asynccontextmanager
-    async def opened_store(_: Settings) -> AsyncIterator[SqlStore]:
+    async def opened_store(_: Settings) -> AsyncIterator[Store]:
         yield sqlite_store
 
     monkeypatch.setattr("gateway.cli.sessions.checked_store", opened_store)

@@ -12,19 +12,19 @@ from gateway.bus.bus import RedisBus
 from gateway.contracts.entries import OpenSession
 from gateway.contracts.ids import SessionKey
 from gateway.limits import LANE_MESSAGES_MAX
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.parts.operator_api import ADA, CLOCK, app_of, client_of, converse, message
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     """The API with the operator's token."""
     async with client_of(app_of(sqlite_store, bus)) as client:
         yield client
 
 
 async def test_sessions_are_listed_newest_first_with_all_their_fields(
-    admin: httpx.AsyncClient, sqlite_store: SqlStore
+    admin: httpx.AsyncClient, sqlite_store: Store
 ) -> None:
     first = await converse(sqlite_store, ADA, 1)
     second = await converse(sqlite_store, SessionKey("slack", "U1", ("C1",)), 2)
@@ -48,7 +48,7 @@ async def test_sessions_are_listed_newest_first_with_all_their_fields(
     assert (rows[0]["key"], rows[0]["channel"]) == ("slack:U1/C1", "slack")
 
 
-async def test_sessions_come_in_pages_and_of_one_key(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_sessions_come_in_pages_and_of_one_key(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     made = [await converse(sqlite_store, SessionKey("telegram", str(number)), number) for number in (1, 2, 3)]
     newest_first = [session.id for session in reversed(made)]
 
@@ -63,7 +63,7 @@ async def test_sessions_come_in_pages_and_of_one_key(admin: httpx.AsyncClient, s
     assert (await admin.get("/api/sessions?limit=100000")).status_code == 422
 
 
-async def test_one_session_and_its_messages_in_order(admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+async def test_one_session_and_its_messages_in_order(admin: httpx.AsyncClient, sqlite_store: Store) -> None:
     await converse(sqlite_store, ADA, 1)
     session = await converse(sqlite_store, ADA, 2)
     assert (await admin.get(f"/api/sessions/{session.id}")).json()["message_count"] == 4
@@ -87,7 +87,7 @@ async def test_what_is_not_there_is_404(admin: httpx.AsyncClient, path: str) -> 
 
 
 async def test_compact_puts_the_command_on_the_lane_of_the_session(
-    admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus
+    admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus
 ) -> None:
     session = await converse(sqlite_store, ADA, 1)
     answers = [
@@ -105,16 +105,16 @@ async def test_compact_puts_the_command_on_the_lane_of_the_session(
 
 
 async def test_only_the_current_session_of_a_key_can_be_compacted(
-    admin: httpx.AsyncClient, sqlite_store: SqlStore
+    admin: httpx.AsyncClient, sqlite_store: Store
 ) -> None:
     old = await converse(sqlite_store, ADA, 1)
-    await sqlite_store.apply(ADA, [OpenSession()], now_ms=CLOCK.now_ms())
+    await sqlite_store.sessions.apply(ADA, [OpenSession()], now_ms=CLOCK.now_ms())
     answer = await admin.post(f"/api/sessions/{old.id}/compact")
     assert answer.status_code == 409
     assert (await admin.post("/api/sessions/none/compact")).status_code == 404
 
 
-async def test_a_full_lane_is_told(admin: httpx.AsyncClient, sqlite_store: SqlStore, bus: RedisBus) -> None:
+async def test_a_full_lane_is_told(admin: httpx.AsyncClient, sqlite_store: Store, bus: RedisBus) -> None:
     session = await converse(sqlite_store, ADA, 1)
     for number in range(LANE_MESSAGES_MAX):
         await bus.intake.enqueue(message(ADA, 100 + number, "waiting"))

@@ -16,10 +16,10 @@ from gateway.admin.board_feed import LISTENERS_MAX, BoardFeed, TooManyListeners
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import SubTaskBook
 from gateway.contracts.subagents import Doing, Occupation, TaskState
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
+from gateway.store.subagents import TaskStore
 from tests.contract.store_samples import BOB
 from tests.contract.subtask_samples import asked, conversation, ending, model_call, opened, started
 from tests.doubles import ManualClock
@@ -29,7 +29,7 @@ from tests.parts.operator_api import HEADERS, TOKEN, basic
 CLOCK = ManualClock(at_ms=20_000)
 
 
-def parts_of(store: SqlStore, bus: RedisBus) -> Parts:
+def parts_of(store: Store, bus: RedisBus) -> Parts:
     return Parts(
         store=store,
         figures=bus.operator,
@@ -45,7 +45,7 @@ def parts_of(store: SqlStore, bus: RedisBus) -> Parts:
 
 
 @pytest.fixture
-async def admin(sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
+async def admin(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncClient]:
     """The API with the operator's token."""
     transport = httpx.ASGITransport(app=create_app(parts_of(sqlite_store, bus), TOKEN))
     async with httpx.AsyncClient(transport=transport, base_url="http://admin", headers=HEADERS) as client:
@@ -186,7 +186,7 @@ class TestWhoMayRead:
 
 class TestTheBoard:
     async def test_shows_each_task_with_all_that_is_known_of_it(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
+        self, admin: httpx.AsyncClient, sqlite_store: Store
     ) -> None:
         """Live ones first; of one that runs the duration so far."""
         ann = await conversation(sqlite_store)
@@ -239,7 +239,7 @@ class TestTheBoard:
         ],
     )
     async def test_says_what_a_sub_agent_does_now(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, doing: Doing, shown: tuple[str, list[str], int]
+        self, admin: httpx.AsyncClient, sqlite_store: Store, doing: Doing, shown: tuple[str, list[str], int]
     ) -> None:
         """In lists, alone and in trees; whoever runs a tool that sends out others waits for those that live, whatever
         part of the board is asked for."""
@@ -258,7 +258,7 @@ class TestTheBoard:
         assert (await admin.get("/api/tasks/k1")).json()["doing"] is None
 
     async def test_whoever_sends_out_others_runs_a_tool_until_one_lives(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
+        self, admin: httpx.AsyncClient, sqlite_store: Store
     ) -> None:
         await opened(sqlite_store, await conversation(sqlite_store), "k1")
         assert await started(sqlite_store, "k1")
@@ -272,7 +272,7 @@ class TestTheBoard:
         [("threads_over_64", "it started more than 64 threads"), ("eaten_by_mice", "eaten by mice")],
     )
     async def test_tells_in_words_why_one_did_not_complete(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore, reason: str, why: str
+        self, admin: httpx.AsyncClient, sqlite_store: Store, reason: str, why: str
     ) -> None:
         """Beside the code, for programs; one of another release reads as it is."""
         await opened(sqlite_store, await conversation(sqlite_store), "k1")
@@ -281,7 +281,7 @@ class TestTheBoard:
         [row] = (await admin.get("/api/tasks")).json()
         assert (row["reason"], row["why"]) == (reason, why)
 
-    async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+    async def test_can_be_narrowed(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
         ann, ben = await conversation(sqlite_store), await conversation(sqlite_store, BOB)
         await opened(sqlite_store, ann, "k1", "k2")
         await sqlite_store.tasks.open(asked(ben, "k3", sub_type="code"), wake=None)
@@ -300,9 +300,7 @@ class TestTheBoard:
         assert (await admin.get("/api/tasks", params={"state": "asleep"})).status_code == 422
         assert (await admin.get("/api/tasks", params={"limit": "0"})).status_code == 422
 
-    async def test_one_task_comes_with_all_that_was_said(
-        self, admin: httpx.AsyncClient, sqlite_store: SqlStore
-    ) -> None:
+    async def test_one_task_comes_with_all_that_was_said(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
         """Scrubbed once more on its way out, by what is known now."""
         ann = await conversation(sqlite_store)
         whole = replace(asked(ann), prompt=CleanText("log in with hunter2hunter2 " + "a" * 5_000))
@@ -315,7 +313,7 @@ class TestTheBoard:
         assert "hunter2hunter2" not in shown["prompt"]
         assert (await admin.get("/api/tasks/k9")).status_code == 404
 
-    async def test_each_type_has_its_record(self, admin: httpx.AsyncClient, sqlite_store: SqlStore) -> None:
+    async def test_each_type_has_its_record(self, admin: httpx.AsyncClient, sqlite_store: Store) -> None:
         ann = await conversation(sqlite_store)
         for id_, state in zip(
             "abcde", (*[TaskState.COMPLETED] * 3, TaskState.TIMED_OUT, TaskState.CANCELLED), strict=True
@@ -339,7 +337,7 @@ class TestTheBoard:
 
 class TestEvents:
     @pytest.fixture
-    async def served(self, sqlite_store: SqlStore, bus: RedisBus) -> AsyncIterator[tuple[httpx.AsyncClient, Parts]]:
+    async def served(self, sqlite_store: Store, bus: RedisBus) -> AsyncIterator[tuple[httpx.AsyncClient, Parts]]:
         """The API on a socket: a stream is no stream without one."""
         parts = parts_of(sqlite_store, bus)
         async with listening(create_app(parts, TOKEN)) as port:
@@ -348,7 +346,7 @@ class TestEvents:
             parts.stopping.set()
 
     async def test_tell_the_revision_at_once_and_whenever_it_changes(
-        self, served: tuple[httpx.AsyncClient, Parts], sqlite_store: SqlStore
+        self, served: tuple[httpx.AsyncClient, Parts], sqlite_store: Store
     ) -> None:
         client, _ = served
         ann = await conversation(sqlite_store)
@@ -372,7 +370,7 @@ class TestEvents:
         assert data == f'data: {{"revision":{revision + 1}}}'
 
     async def test_who_comes_back_hears_of_what_was_missed_and_of_nothing_else(
-        self, served: tuple[httpx.AsyncClient, Parts], sqlite_store: SqlStore
+        self, served: tuple[httpx.AsyncClient, Parts], sqlite_store: Store
     ) -> None:
         client, parts = served
         await opened(sqlite_store, await conversation(sqlite_store), "k1")
@@ -434,7 +432,7 @@ class TestTheFeed:
 
     @pytest.fixture
     def feed(self, book: CountedBook, stopping: asyncio.Event) -> BoardFeed:
-        known: SubTaskBook = book  # type: ignore[assignment]  # one question of all
+        known: TaskStore = book  # type: ignore[assignment]  # one question of all
         return BoardFeed(known, stopping, look_every_s=0.001)
 
     async def test_all_listeners_are_answered_by_one_look(self, feed: BoardFeed, book: CountedBook) -> None:

@@ -12,7 +12,7 @@ from gateway.contracts.entries import Usage, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.spending import DAY_MS, UsageSum
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from gateway.telemetry.usage import MODELS_SHOWN_MAX, OTHERS, usage_families
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
 from tests.parts.operator_api import CLOCK, app_of, client_of
@@ -21,7 +21,7 @@ KEY = "sk-proj-" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z"
 
 
 @pytest.fixture
-async def spent(sqlite_store: SqlStore) -> SqlStore:
+async def spent(sqlite_store: Store) -> Store:
     """Ann: a turn today and one two days ago, another in a group; Bob: a title today."""
     now_ms = CLOCK.now_ms()
 
@@ -38,11 +38,11 @@ async def spent(sqlite_store: SqlStore) -> SqlStore:
         1,
     ):
         session = await talk(sqlite_store, call.key, "hello", number=number)
-        await sqlite_store.record_usage([call], session_id=session.id)
+        await sqlite_store.sessions.charge([call], session_id=session.id)
     return sqlite_store
 
 
-async def test_usage_is_shown_per_user_and_day(spent: SqlStore, bus: RedisBus) -> None:
+async def test_usage_is_shown_per_user_and_day(spent: Store, bus: RedisBus) -> None:
     async with client_of(app_of(spent, bus)) as client:
         rows = (await client.get("/api/usage")).json()
         today = datetime.now(UTC).date()
@@ -57,7 +57,7 @@ async def test_usage_is_shown_per_user_and_day(spent: SqlStore, bus: RedisBus) -
         assert (await client.get("/api/usage", params={"key": "nobody"})).status_code == 422
 
 
-async def test_metrics_count_what_was_spent_today(spent: SqlStore, bus: RedisBus) -> None:
+async def test_metrics_count_what_was_spent_today(spent: Store, bus: RedisBus) -> None:
     async with client_of(app_of(spent, bus)) as client:
         text = (await client.get("/metrics")).text
     assert 'trivet_model_prompt_tokens_total{model="openai/m",purpose="turn"} 200.0' in text

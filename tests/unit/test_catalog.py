@@ -33,7 +33,7 @@ from gateway.limits import (
     SUBTASKS_KEPT,
 )
 from gateway.scrub import Scrubber
-from gateway.store.foreign import Foreign
+from gateway.store.foreign import ForeignDatabases
 from tests.parts.sub_types import CATALOG
 
 DESIGN = """
@@ -86,7 +86,7 @@ def designed() -> Mapping[str, tuple[int, frozenset[str]]]:
 
 
 class Book:
-    """`SubTypeBook`, in memory."""
+    """`SubTypeStore`, in memory."""
 
     def __init__(self) -> None:
         self.changed: dict[str, SubTypeChange] = {}
@@ -162,7 +162,7 @@ async def test_the_rows_name_tools_that_there_are(tmp_path: Path) -> None:
         Tools(),
         workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
-        databases=Foreign({}),
+        databases=ForeignDatabases({}),
         scrubber=Scrubber(),
         clock=SystemClock(),
     ) as tools:

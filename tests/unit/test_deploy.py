@@ -26,7 +26,7 @@ from gateway.config.providers import PROVIDERS
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import ModelFault, ModelTrouble
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
-from gateway.store import SqlStore
+from gateway.store import Store
 from gateway.supervisor.environment import for_admin, for_agent, for_channels
 from gateway.telemetry.tally import ANSWER_SECONDS, DELIVERY_SECONDS, MODEL_OUTCOMES, QUEUE_SECONDS, TURNS, Tally
 from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, client_of, converse, message
@@ -112,7 +112,7 @@ def labels_asked(expression: str) -> set[str]:
     return {*grouped, *re.findall(r'(\w+)=~?"', expression)}
 
 
-async def test_every_metric_and_label_that_is_asked_for_is_told(sqlite_store: SqlStore, bus: RedisBus) -> None:
+async def test_every_metric_and_label_that_is_asked_for_is_told(sqlite_store: Store, bus: RedisBus) -> None:
     """Of an installation in which a message waits, a reply too, a channel is connected and a model was paid."""
     await bus.intake.enqueue(message(ADA, 1, "waiting"))
     await bus.deliveries.publish_notice(NOTICE)
@@ -161,7 +161,7 @@ def test_every_panel_asks_something_and_overlaps_none() -> None:
 
 
 async def test_every_probe_asks_a_route_that_needs_no_token_on_a_port_that_its_role_listens_on(
-    sqlite_store: SqlStore, bus: RedisBus
+    sqlite_store: Store, bus: RedisBus
 ) -> None:
     probed: dict[str, set[tuple[str, str]]] = {}
     ports: dict[str, dict[str, int]] = {}

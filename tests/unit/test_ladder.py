@@ -30,7 +30,7 @@ from gateway.contracts.errors import ContextTooLong, ModelRejected, ModelUnavail
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.scrub import Scrubber
-from gateway.store import SqlStore
+from gateway.store import Store
 from tests.contract.store_samples import ANN, talk
 from tests.parts.summarists import Summarist, raising, saying
 
@@ -38,7 +38,7 @@ CLOCK, SCRUBBER = SystemClock(), Scrubber()
 AWAY, TOO_LONG = raising(ModelUnavailable("overloaded")), raising(ContextTooLong("too long"))
 
 
-def ladder(store: SqlStore, model: Summarist, *, pauses: list[float] | None = None) -> Ladder:
+def ladder(store: Store, model: Summarist, *, pauses: list[float] | None = None) -> Ladder:
     """A ladder on that model; pauses between tries are noted instead of waited for."""
 
     async def sleep(pause_s: float) -> None:
@@ -51,7 +51,7 @@ def ladder(store: SqlStore, model: Summarist, *, pauses: list[float] | None = No
 
 
 @pytest.fixture
-async def session(sqlite_store: SqlStore) -> Session:
+async def session(sqlite_store: Store) -> Session:
     return await talk(sqlite_store, ANN, "hello", number=1)
 
 
@@ -78,8 +78,8 @@ def read(model: Summarist) -> list[str]:
     return [request.messages[0].text for request in model.summaries]
 
 
-async def charged(store: SqlStore, session: Session) -> float:
-    found = await store.session(session.id)
+async def charged(store: Store, session: Session) -> float:
+    found = await store.sessions.by_id(session.id)
     assert found is not None
     return found.cost_usd - session.cost_usd
 
@@ -87,7 +87,7 @@ async def charged(store: SqlStore, session: Session) -> float:
 # --- the call
 
 
-async def test_the_call_is_small_cheap_and_without_tools(sqlite_store: SqlStore, session: Session) -> None:
+async def test_the_call_is_small_cheap_and_without_tools(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
     await ladder(sqlite_store, model).climb(wanted(session, conversation(9), prior="Goal: so far", focus="the boat"))
     (request,) = model.summaries
@@ -103,14 +103,14 @@ async def test_the_call_is_small_cheap_and_without_tools(sqlite_store: SqlStore,
     assert await charged(sqlite_store, session) == pytest.approx(0.01)
 
 
-async def test_notes_of_the_gateway_are_no_part_of_the_conversation(sqlite_store: SqlStore, session: Session) -> None:
+async def test_notes_of_the_gateway_are_no_part_of_the_conversation(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
     note = Entry(Role.USER, CleanText("<now>today</now>"), kind=EntryKind.NOTE)
     await ladder(sqlite_store, model).climb(wanted(session, (*conversation(9), note)))
     assert "<now>" not in read(model)[0]
 
 
-async def test_a_summary_is_scrubbed(sqlite_store: SqlStore, session: Session) -> None:
+async def test_a_summary_is_scrubbed(sqlite_store: Store, session: Session) -> None:
     token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
     model = Summarist(behaviours=(saying(f"Progress: the key is {token}."),))
     summary = await ladder(sqlite_store, model).climb(wanted(session, conversation(9)))
@@ -121,7 +121,7 @@ async def test_a_summary_is_scrubbed(sqlite_store: SqlStore, session: Session) -
 # --- what goes wrong with it
 
 
-async def test_a_model_that_is_away_is_asked_three_times_and_no_more(sqlite_store: SqlStore, session: Session) -> None:
+async def test_a_model_that_is_away_is_asked_three_times_and_no_more(sqlite_store: Store, session: Session) -> None:
     """After 200 and after 400 ms, give or take a fifth."""
     model, pauses = Summarist(behaviours=(AWAY,) * 9), list[float]()
     with pytest.raises(NoSummary, match="overloaded"):
@@ -130,13 +130,13 @@ async def test_a_model_that_is_away_is_asked_three_times_and_no_more(sqlite_stor
     assert [round(pause_s, 1) for pause_s in pauses] in ([0.2, 0.3], [0.2, 0.4], [0.2, 0.5])
 
 
-async def test_a_model_that_comes_back_is_heard(sqlite_store: SqlStore, session: Session) -> None:
+async def test_a_model_that_comes_back_is_heard(sqlite_store: Store, session: Session) -> None:
     model = Summarist(behaviours=(AWAY, AWAY, saying("Goal: fine")))
     assert await ladder(sqlite_store, model).climb(wanted(session, conversation(9))) == "Goal: fine"
 
 
 async def test_a_summary_that_is_cut_short_is_asked_for_once_more_at_half_the_length(
-    sqlite_store: SqlStore, session: Session
+    sqlite_store: Store, session: Session
 ) -> None:
     """Each prompt names its length; the material names the tools; thinking has room of its own."""
     call = ToolCall("c1", "file_read", CleanText('{"path": "a.txt"}'))
@@ -160,7 +160,7 @@ class Thinker(Summarist):
         return replace(super().facts(model), is_reasoning=True)
 
 
-async def test_a_refusal_is_not_repeated(sqlite_store: SqlStore, session: Session) -> None:
+async def test_a_refusal_is_not_repeated(sqlite_store: Store, session: Session) -> None:
     model = Summarist(behaviours=(raising(ModelRejected("no such key")),))
     with pytest.raises(NoSummary, match="no such key"):
         await ladder(sqlite_store, model).climb(wanted(session, conversation(9)))
@@ -178,7 +178,7 @@ async def test_a_refusal_is_not_repeated(sqlite_store: SqlStore, session: Sessio
     ],
 )
 async def test_an_empty_truncated_or_long_summary_is_a_failure_and_paid_for(
-    sqlite_store: SqlStore, session: Session, text: str, finish: str
+    sqlite_store: Store, session: Session, text: str, finish: str
 ) -> None:
     calls = 1 if finish == "stop" else 2
     model = Summarist(behaviours=(saying(text, finish=finish),) * calls)
@@ -204,7 +204,7 @@ class Stalling(Summarist):
 
 @pytest.mark.parametrize("after", [0, 2])
 async def test_the_time_limit_holds_on_every_path(
-    sqlite_store: SqlStore, session: Session, monkeypatch: pytest.MonkeyPatch, after: int
+    sqlite_store: Store, session: Session, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     """Also in the middle of the chunks: the original bounded only the first call."""
     monkeypatch.setattr(ladder_module, "SUMMARY_TIMEOUT_S", 0.3)
@@ -215,7 +215,7 @@ async def test_the_time_limit_holds_on_every_path(
 
 
 async def test_all_calls_together_have_a_limit_too(
-    sqlite_store: SqlStore, session: Session, monkeypatch: pytest.MonkeyPatch
+    sqlite_store: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ladder_module, "COMPACTION_TIMEOUT_S", 0.05)
     began_s = time.monotonic()
@@ -227,7 +227,7 @@ async def test_all_calls_together_have_a_limit_too(
 # --- too long
 
 
-async def test_first_the_tool_outputs_are_pruned(sqlite_store: SqlStore, session: Session) -> None:
+async def test_first_the_tool_outputs_are_pruned(sqlite_store: Store, session: Session) -> None:
     """Each is larger than all that was said; without them one call is enough."""
     model = Summarist()
     await ladder(sqlite_store, model).climb(wanted(session, conversation(6, output=8_000)))
@@ -237,7 +237,7 @@ async def test_first_the_tool_outputs_are_pruned(sqlite_store: SqlStore, session
     assert "answer 5" in text
 
 
-async def test_then_it_is_read_in_chunks_with_a_rolling_summary(sqlite_store: SqlStore, session: Session) -> None:
+async def test_then_it_is_read_in_chunks_with_a_rolling_summary(sqlite_store: Store, session: Session) -> None:
     """Each call has the summary of everything before; nothing is read twice, nothing is left out."""
     rolling = [saying(f"Goal: as of chunk {number}") for number in range(SUMMARY_CHUNKS_MAX)]
     model = Summarist(2_048, behaviours=tuple(rolling))
@@ -255,7 +255,7 @@ async def test_then_it_is_read_in_chunks_with_a_rolling_summary(sqlite_store: Sq
     assert await charged(sqlite_store, session) == pytest.approx(0.01 * len(texts))
 
 
-async def test_an_oversized_message_is_split(sqlite_store: SqlStore, session: Session) -> None:
+async def test_an_oversized_message_is_split(sqlite_store: Store, session: Session) -> None:
     words = " ".join(f"w{number}" for number in range(4_000))
     model = Summarist(4_096)
     await ladder(sqlite_store, model).climb(wanted(session, (Entry(Role.USER, CleanText(words)),)))
@@ -264,7 +264,7 @@ async def test_an_oversized_message_is_split(sqlite_store: SqlStore, session: Se
     assert "".join(texts).replace("\n\n", "") == f"User: {words}"
 
 
-async def test_a_chunk_that_the_provider_refuses_is_halved(sqlite_store: SqlStore, session: Session) -> None:
+async def test_a_chunk_that_the_provider_refuses_is_halved(sqlite_store: Store, session: Session) -> None:
     """The window is smaller than we believe: by what the provider says, not by our estimate."""
 
     class Smaller(Summarist):
@@ -278,7 +278,7 @@ async def test_a_chunk_that_the_provider_refuses_is_halved(sqlite_store: SqlStor
     assert all(sum(f"question {number}:" in text for text in texts) == 1 for number in range(80))
 
 
-async def test_last_of_all_the_middle_is_dropped(sqlite_store: SqlStore, session: Session) -> None:
+async def test_last_of_all_the_middle_is_dropped(sqlite_store: Store, session: Session) -> None:
     """More than all chunks could hold: first and last words stay, and the model is told."""
     model = Summarist(2_048)
     summary = await ladder(sqlite_store, model).climb(wanted(session, conversation(400)))
@@ -290,9 +290,7 @@ async def test_last_of_all_the_middle_is_dropped(sqlite_store: SqlStore, session
     assert estimate_tokens(summary) < 1_000
 
 
-async def test_a_model_that_finds_everything_too_long_fails_in_the_end(
-    sqlite_store: SqlStore, session: Session
-) -> None:
+async def test_a_model_that_finds_everything_too_long_fails_in_the_end(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
     model.usual = TOO_LONG
     with pytest.raises(NoSummary, match="too long"):
@@ -301,7 +299,7 @@ async def test_a_model_that_finds_everything_too_long_fails_in_the_end(
 
 
 async def test_the_summary_of_a_last_small_chunk_may_be_longer_than_that_chunk(
-    sqlite_store: SqlStore, session: Session
+    sqlite_store: Store, session: Session
 ) -> None:
     """It stands for all chunks: only together they have to be longer."""
     model = Summarist(2_048)
@@ -310,7 +308,7 @@ async def test_the_summary_of_a_last_small_chunk_may_be_longer_than_that_chunk(
     assert (await ladder(sqlite_store, model).climb(wanted(session, entries))).startswith("Goal: to write.")
 
 
-async def test_a_key_is_charged_for_itself(sqlite_store: SqlStore, session: Session) -> None:
+async def test_a_key_is_charged_for_itself(sqlite_store: Store, session: Session) -> None:
     model = Summarist()
     other = await talk(sqlite_store, SessionKey("telegram", "2"), "hello", number=1)
     await ladder(sqlite_store, model).climb(wanted(other, conversation(9)))

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.store.search_postgres import terms_query as postgres_query
-from gateway.store.search_sqlite import terms_query as sqlite_query
+from gateway.store.search import TERM_CHARS_MAX, TERMS_QUERY, fact_terms, query_terms, ranked
 from gateway.store.tables import facts
-from gateway.store.terms import TERM_CHARS_MAX, fact_terms, query_terms, ranked
 
 PLENTY = 10_000
 NO_LETTERS = set(string.punctuation + string.whitespace + "\x00")
@@ -86,5 +84,5 @@ def test_equal_matches_keep_their_order() -> None:
 
 
 def test_queries_quote_everything() -> None:
-    assert sqlite_query(facts, ['cli:a"b'], ["dog"]) == 'owner : ("cli:a""b") AND terms : ("dog")'
-    assert postgres_query(facts, "", ["dog", "o'clock"]) == "'dog' | 'o''clock'"
+    assert TERMS_QUERY["sqlite"](facts, ['cli:a"b'], ["dog"]) == 'owner : ("cli:a""b") AND terms : ("dog")'
+    assert TERMS_QUERY["postgresql"](facts, "", ["dog", "o'clock"]) == "'dog' | 'o''clock'"

@@ -19,9 +19,9 @@ from agent.tools.tool import Tool
 from gateway.clock import SystemClock
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import SubTaskBook
 from gateway.contracts.toolsets import DELEGATING
 from gateway.scrub import Scrubber
+from gateway.store.subagents import TaskStore
 from tests.parts.strategies import Ensemble
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import context, registry
@@ -32,7 +32,7 @@ PROMPT_TOKENS_MAX: Final = 850
 
 
 def made(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
-    agents, book = cast(SubAgents, None), cast(SubTaskBook, None)  # nothing is called
+    agents, book = cast(SubAgents, None), cast(TaskStore, None)  # nothing is called
     scrubber, clock = Scrubber(), SystemClock()
     return (
         *DelegationTools(agents, book, scrubber, clock, limit_s=300.0).tools(types),

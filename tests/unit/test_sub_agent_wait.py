@@ -17,8 +17,8 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import SubTaskBook
 from gateway.contracts.subagents import SubTask, TaskMode, TaskState, WaitMode, WakeAddress
+from gateway.store.subagents import TaskStore
 
 ANN, BOB = SessionKey.parse("telegram:1"), SessionKey.parse("telegram:2")
 
@@ -71,7 +71,7 @@ def context(**changes: Any) -> ToolContext:
 
 async def wait(shelf: Shelf, arguments: Mapping[str, Any], asking: ToolContext | None = None) -> str:
     """What the tool answers."""
-    return await WaitTool(cast(SubTaskBook, shelf), SystemClock()).wait(asking or context(), arguments)
+    return await WaitTool(cast(TaskStore, shelf), SystemClock()).wait(asking or context(), arguments)
 
 
 def shelf(*tasks: SubTask) -> Shelf:

@@ -17,7 +17,7 @@ from gateway.config.loading import load_settings
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
-from gateway.store.foreign import Foreign
+from gateway.store.foreign import ForeignDatabases
 from tests.parts.tooling import People, file_threads, registry, run, tool
 from tests.scrubbing import draw
 
@@ -69,7 +69,7 @@ async def test_only_tools_that_read_search_or_tell_the_user_quote(tmp_path: Path
         load_settings(None, {}).settings.tools,
         workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
-        databases=Foreign({"shop": "sqlite+aiosqlite:///shop.db"}),
+        databases=ForeignDatabases({"shop": "sqlite+aiosqlite:///shop.db"}),
         scrubber=Scrubber(),
         clock=SystemClock(),
     ) as tools:

@@ -17,7 +17,7 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.workspaces import WORKSPACES
 from gateway.scrub import Scrubber
-from gateway.store.foreign import Foreign
+from gateway.store.foreign import ForeignDatabases
 from gateway.supervisor.environment import for_admin, for_agent, for_channels
 from tests.parts.tooling import call, context, run, tool
 from tests.parts.waiting import until
@@ -136,7 +136,7 @@ async def test_an_engine_without_what_it_needs_is_a_configuration_error(
             settings,
             workspaces=Workspaces(tmp_path / WORKSPACES),
             own=(),
-            databases=Foreign({}),
+            databases=ForeignDatabases({}),
             scrubber=Scrubber(),
             clock=SystemClock(),
         ):
@@ -156,7 +156,7 @@ async def test_a_toolbox_holds_every_family_under_the_policy(tmp_path: Path) -> 
         settings,
         workspaces=Workspaces(tmp_path / WORKSPACES),
         own=[tool("recall")],
-        databases=Foreign({}),
+        databases=ForeignDatabases({}),
         scrubber=Scrubber(),
         clock=SystemClock(),
     ) as tools:
@@ -191,7 +191,7 @@ async def test_a_server_that_nothing_would_hold_is_not_started_and_said_to_be_of
         load_settings(path, {}).settings.tools,
         workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
-        databases=Foreign({}),
+        databases=ForeignDatabases({}),
         scrubber=Scrubber(),
         clock=SystemClock(),
     ) as tools:
@@ -207,7 +207,7 @@ async def test_every_schema_is_of_a_kind_that_all_providers_take(tmp_path: Path)
         load_settings(None, {}).settings.tools,
         workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
-        databases=Foreign({"shop": "sqlite+aiosqlite:///shop.db"}),
+        databases=ForeignDatabases({"shop": "sqlite+aiosqlite:///shop.db"}),
         scrubber=Scrubber(),
         clock=SystemClock(),
     ) as tools:

@@ -23,8 +23,9 @@ from agent.people import People
 from agent.running.bell import Bell
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, own_words
-from gateway.contracts.ports import Clock, IntakeBus, ScheduleBook, Scrubber, Verdict
+from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
 from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.store.schedules import ScheduleStore
 from gateway.words import ENGLISH
 
 _log = structlog.get_logger(__name__)
@@ -37,7 +38,7 @@ class Scheduler:
 
     def __init__(
         self,
-        book: ScheduleBook,
+        book: ScheduleStore,
         intake: IntakeBus,
         people: People,
         bell: Bell,

@@ -16,8 +16,9 @@ from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, ScheduleBook, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.store.schedules import ScheduleStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class ScheduleService:
     """
 
     def __init__(
-        self, book: ScheduleBook, scrubber: Scrubber, clock: Clock, *, default_zone: str, ring: Callable[[], None]
+        self, book: ScheduleStore, scrubber: Scrubber, clock: Clock, *, default_zone: str, ring: Callable[[], None]
     ) -> None:
         """`ring` wakes whoever waits for the next due time of this process."""
         self._book = book

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, func, select
 
 from gateway.limits import MIGRATION_WAIT_S
 from gateway.store.engine import open_database
-from gateway.store.schema import refuse_newer, revision
+from gateway.store.store import refuse_unknown, revision
 
 _FOLDER: Final = Path(__file__).parent
 _LOCK: Final = int.from_bytes(b"trivet") & 0x7FFF_FFFF
@@ -27,7 +27,7 @@ async def migrate(url: str) -> list[str]:
     """Upgrade the database at `url` to this version's schema; the revisions applied, oldest first.
 
     Raises `ConfigError` for a bad URL, `StoreUnavailable` for a database that is locked or unreachable,
-    `SchemaMismatch` for one that a newer Trivet made.
+    `SchemaMismatch` for one that an older or a newer Trivet made.
     """
     database = open_database(url, busy_timeout_s=MIGRATION_WAIT_S)
     try:
@@ -39,7 +39,7 @@ async def migrate(url: str) -> list[str]:
 def _upgrade(connection: Connection) -> list[str]:
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    refuse_newer(revision(connection))
+    refuse_unknown(revision(connection))
     applied: list[str] = []
 
     def note(*, step: Any, **_context: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from alembic import context
 
-from gateway.store.search_sqlite import INDEXES
+from gateway.store.search import INDEXES
 from gateway.store.tables import VERSION_TABLE, metadata
 
 

@@ -8,6 +8,7 @@ in a direct message is read in those of every account of the same person; what w
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -27,7 +28,7 @@ from sqlalchemy import (
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memories import Fact, Origin, Remembered
+from gateway.contracts.memories import Boundary, Fact, Origin, Recollection, Remembered
 from gateway.contracts.messages import CleanText
 from gateway.contracts.vectors import Embedding, Vector, cosine, unit
 from gateway.limits import (
@@ -37,13 +38,22 @@ from gateway.limits import (
     RECALL_CANDIDATES_MAX,
     RECALL_TERMS_MAX,
 )
-from gateway.store.ends import ends_of, locked_ends
-from gateway.store.fusion import fused
-from gateway.store.likeness import normalised, say_the_same
-from gateway.store.rows import Values, from_vector, to_fact, to_vector
-from gateway.store.search import Search
+from gateway.store import passages
+from gateway.store.accounts import ends_of, locked_ends
+from gateway.store.engine import Aggregate, Values, read, write, writing
+from gateway.store.search import (
+    Search,
+    fact_terms,
+    from_vector,
+    fused,
+    normalised,
+    query_terms,
+    ranked,
+    say_the_same,
+    telling_terms,
+    to_vector,
+)
 from gateway.store.tables import facts
-from gateway.store.terms import fact_terms, query_terms, ranked
 
 _IS_OWNERS: Final = facts.c.owner == bindparam("whose")
 _IS_PERSONS: Final = facts.c.owner.in_(bindparam("ends", expanding=True))
@@ -68,29 +78,16 @@ _SOME: Final = _READABLE.where(facts.c.id.in_(bindparam("ids", expanding=True)))
 
 
 def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
-    """Whose facts may be read where `key` speaks."""
+    """Say whose facts may be read where `key` speaks."""
     places = ["/".join(key.place[:parts]) for parts in range(1, len(key.place) + 1)]
     ends = ends_of(connection, key.owner)
     return {"whose": str(key.owner), "ends": ends, "is_private": key.is_private, "places": places}
 
 
-# --- finding
-
-
-def recall(
-    connection: Connection, key: SessionKey, query: str, *, limit: int, near: Embedding | None = None
-) -> list[Fact]:
-    """The best matches by words and by meaning; the newest facts if the question is empty."""
-    if not query.strip():
-        found = connection.execute(_NEWEST, _asking(connection, key) | {"page_limit": max(limit, 0)})
-        return [to_fact(row) for row in found]
-    return matching(connection, key, query_terms(query, count_max=RECALL_TERMS_MAX), limit=limit, near=near)
-
-
 def matching(
     connection: Connection, key: SessionKey, terms: Sequence[str], *, limit: int, near: Embedding | None
 ) -> list[Fact]:
-    """The best of those that share a term or a meaning; of two that say the same words, the better one."""
+    """Return the best of those that share a term or a meaning; of two that say the same words, the better one."""
     by_words = _by_words(connection, key, terms)
     known = {fact.id: fact for fact in by_words}
     by_meaning = _by_meaning(connection, key, near) if near is not None else []
@@ -120,7 +117,6 @@ def _by_meaning(connection: Connection, key: SessionKey, near: Embedding) -> lis
 
 
 # --- keeping
-
 _OF_PLACE: Final = (
     select(facts).where(_IS_OWNERS, facts.c.place == bindparam("here")).order_by(*_NEWEST_FIRST).limit(FACTS_MAX)
 )
@@ -146,39 +142,6 @@ _REWRITE: Final = (
     .returning(facts)
 )
 _DROP: Final = delete(facts).where(_IS_OWNERS, facts.c.id == bindparam("fact_id"))
-
-
-def remember(
-    connection: Connection,
-    key: SessionKey,
-    text: CleanText,
-    *,
-    now_ms: int,
-    origin: Origin,
-    embedding: Embedding | None,
-) -> Remembered:
-    """Add a fact, or put its wording in the place of the one that says the same. Raises `MemoryFull`.
-
-    Only facts of the same place are merged: a wording from a direct message must not come into a group with
-    the row of another. What somebody told is never reworded by a model.
-    """
-    owner = str(key.owner)
-    ends = locked_ends(connection, key.owner)
-    place = "/".join(key.place)
-    twin = _twin(connection, owner, place, text, embedding)
-    if twin is not None:
-        return Remembered(_reword(connection, twin, text, origin, embedding, now_ms=now_ms))
-    count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
-    dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
-    row = _content(text, origin, embedding) | {
-        "owner": owner,
-        "number": last_number + 1,
-        "place": place,
-        "is_shared": False,
-        "created_at_ms": now_ms,
-        "told_at_ms": now_ms,
-    }
-    return Remembered(to_fact(connection.execute(_ADD, row).one()), dropped)
 
 
 def _twin(
@@ -218,7 +181,7 @@ def _reword(
 
 
 def _make_room(connection: Connection, owner: str) -> Fact:
-    """What a model gathered goes first, the oldest of it; what somebody told stays until he says otherwise."""
+    """Drop the oldest fact that a model gathered; what somebody told stays until that person says otherwise."""
     oldest = connection.execute(_FIRST_TO_GO, {"whose": owner}).one_or_none()
     if oldest is None:
         raise MemoryFull(f"{owner} has {FACTS_MAX} facts already")
@@ -237,7 +200,6 @@ def _content(text: CleanText, origin: Origin, embedding: Embedding | None) -> Va
 
 
 # --- forgetting and sharing
-
 _FORGET: Final = (
     delete(facts).where(_IS_READABLE, facts.c.number.in_(bindparam("numbers", expanding=True))).returning(facts)
 )
@@ -251,27 +213,7 @@ _SHARE: Final = (
 )
 
 
-def forget(connection: Connection, key: SessionKey, numbers: Sequence[int]) -> list[Fact]:
-    """Delete facts by their number; those that there were."""
-    rows = connection.execute(_FORGET, _asking(connection, key) | {"numbers": list(numbers)}).all()
-    return sorted((to_fact(row) for row in rows), key=lambda fact: fact.number)
-
-
-def forget_all(connection: Connection, key: SessionKey) -> int:
-    """Delete what may be read where `key` speaks, in a direct message all of its person's; how many there were."""
-    statement = _FORGET_PERSON if key.is_private else _FORGET_HERE
-    return connection.execute(statement, _asking(connection, key)).rowcount
-
-
-def share(connection: Connection, key: SessionKey, number: int, *, is_shared: bool) -> Fact | None:
-    """Let a fact be read everywhere, or not any more."""
-    wanted = _asking(connection, key) | {"wanted": number, "shall_be_shared": is_shared}
-    row = connection.execute(_SHARE, wanted).one_or_none()
-    return None if row is None else to_fact(row)
-
-
 # --- vectors
-
 _HAS_VECTORS: Final = select(_READABLE.where(_OF_MODEL).exists())
 _WITHOUT_VECTOR: Final = (
     select(facts).where(_IS_OWNERS, ~_OF_MODEL).order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"))
@@ -283,22 +225,154 @@ _PUT_VECTOR: Final = (
 )
 
 
-def has_vectors(connection: Connection, key: SessionKey, model: str) -> bool:
-    """Whether a search by meaning could find anything."""
-    return bool(connection.execute(_HAS_VECTORS, _asking(connection, key) | {"model": model}).scalar_one())
+def to_fact(row: Row[Any]) -> Fact:
+    """Read a row of `facts`."""
+    return Fact(
+        id=row.id,
+        key=SessionKey.parse(row.owner),
+        number=row.number,
+        text=CleanText(row.text),
+        created_at_ms=row.created_at_ms,
+        place=row.place,
+        origin=Origin(row.origin),
+        is_shared=row.is_shared,
+    )
 
 
-def without_vector(connection: Connection, key: SessionKey, model: str, *, limit: int) -> list[Fact]:
-    """Facts of the owner that `model` has not seen, newest first."""
-    wanted = {"whose": str(key.owner), "model": model, "page_limit": max(limit, 0)}
-    return [to_fact(row) for row in connection.execute(_WITHOUT_VECTOR, wanted)]
+class MemoryStore(Aggregate):
+    """Facts and the index of earlier conversations. Raises `StoreUnavailable`."""
 
+    @write
+    def remember(
+        self,
+        connection: Connection,
+        key: SessionKey,
+        text: CleanText,
+        *,
+        now_ms: int,
+        origin: Origin = Origin.TOLD,
+        embedding: Embedding | None = None,
+    ) -> Remembered:
+        """Keep a fact that was learned in the place of `key`. What says the same as a fact of that place takes
+        that fact's row, and the newest wording stays. Raises `MemoryFull`."""
+        owner = str(key.owner)
+        ends = locked_ends(connection, key.owner)
+        place = "/".join(key.place)
+        twin = _twin(connection, owner, place, text, embedding)
+        if twin is not None:
+            return Remembered(_reword(connection, twin, text, origin, embedding, now_ms=now_ms))
+        count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
+        dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
+        row = _content(text, origin, embedding) | {
+            "owner": owner,
+            "number": last_number + 1,
+            "place": place,
+            "is_shared": False,
+            "created_at_ms": now_ms,
+            "told_at_ms": now_ms,
+        }
+        return Remembered(to_fact(connection.execute(_ADD, row).one()), dropped)
 
-def put_vectors(connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
-    """Keep what `model` made of facts; one that changed meanwhile gets its vector the next time it is said."""
-    rows = [
-        {"whose": str(key.owner), "fact_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
-        for id_, vector in vectors.items()
-    ]
-    if rows:
-        connection.execute(_PUT_VECTOR, rows)
+    @read
+    def recall(
+        self, connection: Connection, key: SessionKey, query: str, *, limit: int, near: Embedding | None = None
+    ) -> Sequence[Fact]:
+        """Return the facts that may be read where `key` speaks, best match first; an empty query gives the newest."""
+        if not query.strip():
+            found = connection.execute(_NEWEST, _asking(connection, key) | {"page_limit": max(limit, 0)})
+            return [to_fact(row) for row in found]
+        return matching(connection, key, query_terms(query, count_max=RECALL_TERMS_MAX), limit=limit, near=near)
+
+    async def recollect(
+        self,
+        key: SessionKey,
+        said: str,
+        *,
+        but_session_id: str,
+        facts_max: int,
+        snippets_max: int,
+        near: Embedding | None = None,
+    ) -> Recollection:
+        """Find facts and earlier words that have to do with `said`."""
+        terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
+        if not terms and near is None:
+            return Recollection()
+
+        return await self._recollect(
+            key, terms, but_session_id, facts_max=facts_max, snippets_max=snippets_max, near=near
+        )
+
+    @read
+    def _recollect(
+        self,
+        connection: Connection,
+        key: SessionKey,
+        terms: Sequence[str],
+        but_session_id: str,
+        *,
+        facts_max: int,
+        snippets_max: int,
+        near: Embedding | None,
+    ) -> Recollection:
+        return Recollection(
+            tuple(matching(connection, key, terms, limit=facts_max, near=near)),
+            tuple(passages.matching(connection, key, terms, but_session_id=but_session_id, limit=snippets_max)),
+        )
+
+    @write
+    def forget(self, connection: Connection, key: SessionKey, numbers: Sequence[int]) -> Sequence[Fact]:
+        """Delete these of the facts that may be read where `key` speaks; those that there were."""
+        rows = connection.execute(_FORGET, _asking(connection, key) | {"numbers": list(numbers)}).all()
+        return sorted((to_fact(row) for row in rows), key=lambda fact: fact.number)
+
+    @write
+    def forget_all(self, connection: Connection, key: SessionKey) -> int:
+        """Delete all facts that may be read where `key` speaks, in a direct message all of its person's, and the index
+        of what was said there. How many facts there were."""
+        passages.drop(connection, key)
+        passages.skip(connection, key, now_ms=self.clock.now_ms())
+        statement = _FORGET_PERSON if key.is_private else _FORGET_HERE
+        return connection.execute(statement, _asking(connection, key)).rowcount
+
+    @write
+    def share(self, connection: Connection, key: SessionKey, number: int, *, is_shared: bool) -> Fact | None:
+        """Say whether a fact may be read everywhere its owner speaks; None if there is none of that number."""
+        wanted = _asking(connection, key) | {"wanted": number, "shall_be_shared": is_shared}
+        row = connection.execute(_SHARE, wanted).one_or_none()
+        return None if row is None else to_fact(row)
+
+    @read
+    def has_vectors(self, connection: Connection, key: SessionKey, model: str) -> bool:
+        """Tell whether a search by meaning could find anything."""
+        return bool(connection.execute(_HAS_VECTORS, _asking(connection, key) | {"model": model}).scalar_one())
+
+    @read
+    def without_vector(self, connection: Connection, key: SessionKey, model: str, *, limit: int) -> Sequence[Fact]:
+        """Return facts of the owner that `model` has not seen."""
+        wanted = {"whose": str(key.owner), "model": model, "page_limit": max(limit, 0)}
+        return [to_fact(row) for row in connection.execute(_WITHOUT_VECTOR, wanted)]
+
+    @write
+    def put_vectors(self, connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
+        """Keep what `model` made of facts, by their id."""
+        rows = [
+            {"whose": str(key.owner), "fact_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
+            for id_, vector in vectors.items()
+        ]
+        if rows:
+            connection.execute(_PUT_VECTOR, rows)
+
+    async def claim_boundary(self, key: SessionKey | None, *, now_ms: int, for_ms: int) -> Boundary | None:
+        """Claim the oldest boundary that is due; it is the caller's for so long."""
+        if not await self.database.read(partial(passages.is_any_due, key=key, now_ms=now_ms)):
+            return None
+        return await self.database.write(partial(passages.claim, key=key, now_ms=now_ms, for_ms=for_ms))
+
+    async def index(self, boundary: Boundary) -> None:
+        """Make what was said there findable, page by page: the words are cut outside of any transaction."""
+        after_seq = boundary.after_seq
+        while rows := await self.database.read(partial(passages.cut, boundary=boundary, after_seq=after_seq)):
+            await self.database.write(partial(passages.put, rows=rows), durable=False)
+            after_seq = int(rows[-1]["seq"])
+
+    finish_boundary = writing(passages.finish)

@@ -38,18 +38,34 @@ from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import GATEWAY, EntryKind, Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock
 from gateway.scrub.structured import each_text
 from gateway.store.access import PLACE
-from gateway.store.access_tables import access_revision, place_approvals, place_realms, place_rules
-from gateway.store.auditing import USER, has_changed
+from gateway.store.accounts import ends_of
+from gateway.store.audit import USER, has_changed
 from gateway.store.board import changed
-from gateway.store.ends import ends_of
-from gateway.store.engine import Database
-from gateway.store.link_tables import link_codes
-from gateway.store.search_sqlite import TIDY
-from gateway.store.subagent_tables import audit, board, sub_type_changes, task_workers, waits
-from gateway.store.tables import consumed, entries, grants, installation, lanes, loans, metadata, sessions, turns
+from gateway.store.engine import Aggregate, read
+from gateway.store.search import TIDY
+from gateway.store.tables import (
+    access_revision,
+    audit,
+    board,
+    consumed,
+    entries,
+    grants,
+    installation,
+    lanes,
+    link_codes,
+    loans,
+    metadata,
+    place_approvals,
+    place_realms,
+    place_rules,
+    sessions,
+    sub_type_changes,
+    task_workers,
+    turns,
+    waits,
+)
 
 ERASED: Final = "erased"
 """Stands where the name of somebody stood who was erased."""
@@ -77,14 +93,14 @@ _INTERNAL: Final = frozenset(
 
 
 def _in_a_lane_of(key: ColumnElement[str]) -> ColumnElement[bool]:
-    """Also of one that never had a turn: a command was answered there, or a stranger was. A shared place is a lane of
-    its own, and its threads are others."""
+    """Match a key of the owner, also one that never had a turn: a command was answered there, or a stranger was. A
+    shared place is a lane of its own, and its threads are others."""
     below = func.substr(key, 1, func.length(_OWNER) + 1) == _OWNER.concat("/")
     return or_(key.in_(_KEYS), key == _OWNER, and_(_OWNER.not_like("%/%"), below))
 
 
 def whose(table: Table) -> Any:
-    """The condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
+    """Return the condition under which a row of `table` belongs to the owner. Raises `LookupError` for a table that
     nobody can be found in."""
     columns = table.columns
     if table in _OPERATORS:
@@ -106,7 +122,7 @@ def whose(table: Table) -> Any:
 
 
 def _in_order() -> list[Table]:
-    """Every table, those that others are found through last: first what only hangs on a turn or an entry, then
+    """Return every table, those that others are found through last: first what only hangs on a turn or an entry, then
     what refers to sessions, sessions, lanes."""
     rank = {entries: 1, turns: 2, sessions: 3, lanes: 4} | {consumed: -1, waits: -1}
     return sorted(metadata.sorted_tables, key=lambda table: rank.get(table, 0))
@@ -145,18 +161,12 @@ _UNNAME: Final = (
 
 
 def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict[str, Any]]]:
-    """What is kept of a person, whichever end is named: rows by the name of their table."""
+    """Return what is kept of a person, whichever end is named: rows by the name of their table."""
     ends = ends_of(connection, owner)
     return {
         name: [dict(row._mapping) for end in ends for row in connection.execute(statement, {"whose": end})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
-
-
-def keys_of(connection: Connection, owner: SessionKey) -> list[SessionKey]:
-    """The lanes of a person."""
-    found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
-    return [SessionKey.parse(key) for keys in found for key in keys]
 
 
 def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
@@ -180,12 +190,6 @@ def erase(connection: Connection, owner: SessionKey) -> dict[str, int]:
         for tidy in TIDY:
             connection.exec_driver_sql(tidy)
     return {name: count for name, count in sorted(erased.items()) if count}
-
-
-def written(connection: Connection, owner: SessionKey, *, now_ms: int, clean: Callable[[str], CleanText]) -> bytes:
-    """What is kept of an owner, as the JSON document that leaves the house."""
-    document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
-    return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
 
 _SHARED: Final = (
@@ -221,62 +225,59 @@ def said_by(rows: Iterable[Row[Any]], author: str) -> Iterator[Row[Any]]:
             yield row
 
 
-def own_words_written(
-    connection: Connection,
-    key: SessionKey,
-    author: SessionKey,
-    *,
-    left_out: str,
-    now_ms: int,
-    clean: Callable[[str], CleanText],
-) -> bytes:
-    """What a person said on a shared lane and was answered, as the JSON document that leaves the house."""
-    found = said_by(connection.execute(_SHARED, {"lane": str(key)}), str(author))
-    document = {
-        "owner": str(author),
-        "place": str(key),
-        "left_out": left_out,
-        "exported_at_ms": now_ms,
-        "entries": [
-            {
-                "session_id": row.session_id,
-                "seq": row.seq,
-                "role": row.role,
-                "text": words_in(CleanText(row.text)),
-                "created_at_ms": row.created_at_ms,
-                "is_undone": row.is_undone,
-            }
-            for row in found
-        ],
-    }
-    return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
+class PeopleStore(Aggregate):
+    """Hands out and erases. Raises `StoreUnavailable`."""
 
+    @read
+    def export(self, connection: Connection, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
+        """Write all that is kept of an owner as one JSON document: rows by the name of their table. What was undone
+        says so. Every text leaves through `clean` once more: it was clean by what was known when it was kept."""
+        now_ms = self.clock.now_ms()
+        document = {"owner": str(owner), "exported_at_ms": now_ms, **belongings(connection, owner)}
+        return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
-class SqlPeople:
-    """`gateway.contracts.ports.PeopleStore`."""
-
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
-        self._clock = clock
-
-    async def export(self, owner: SessionKey, *, clean: Callable[[str], CleanText]) -> bytes:
-        """All that is kept of an owner, as one JSON document of clean texts."""
-        return await self._database.read(partial(written, owner=owner, now_ms=self._clock.now_ms(), clean=clean))
-
-    async def export_own(
-        self, key: SessionKey, author: SessionKey, *, left_out: str, clean: Callable[[str], CleanText]
+    @read
+    def export_own(
+        self,
+        connection: Connection,
+        key: SessionKey,
+        author: SessionKey,
+        *,
+        left_out: str,
+        clean: Callable[[str], CleanText],
     ) -> bytes:
-        """What one person said on a shared lane, and was answered."""
-        now_ms = self._clock.now_ms()
-        work = partial(own_words_written, key=key, author=author, left_out=left_out, now_ms=now_ms, clean=clean)
-        return await self._database.read(work)
+        """Write what one person said on a lane that several share, and what was answered to it, as one JSON document.
+        `left_out` says in it that nothing else is there. Words that came along (quotes, files, a thread's earlier
+        messages) are left out, too, and what was said before authors were kept."""
+        now_ms = self.clock.now_ms()
+        found = said_by(connection.execute(_SHARED, {"lane": str(key)}), str(author))
+        document = {
+            "owner": str(author),
+            "place": str(key),
+            "left_out": left_out,
+            "exported_at_ms": now_ms,
+            "entries": [
+                {
+                    "session_id": row.session_id,
+                    "seq": row.seq,
+                    "role": row.role,
+                    "text": words_in(CleanText(row.text)),
+                    "created_at_ms": row.created_at_ms,
+                    "is_undone": row.is_undone,
+                }
+                for row in found
+            ],
+        }
+        return json.dumps(each_text(document, clean), ensure_ascii=False, indent=1).encode()
 
-    async def keys(self, owner: SessionKey) -> Sequence[SessionKey]:
-        """Under which an owner has spoken."""
-        return await self._database.read(partial(keys_of, owner=owner))
+    @read
+    def keys(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
+        """Return the keys under which an owner has spoken, each with files of its own."""
+        found = [connection.execute(_KEYS, {"whose": end}).scalars() for end in ends_of(connection, owner)]
+        return [SessionKey.parse(key) for keys in found for key in keys]
 
     async def erase(self, owner: SessionKey) -> Mapping[str, int]:
         """Delete every trace of an owner; how many rows there were, by the name of their table."""
-        erased = await self._database.write(partial(erase, owner=owner))
-        await self._database.forget_pages()
+        erased = await self.database.write(partial(erase, owner=owner))
+        await self.database.forget_pages()
         return erased

@@ -1,17 +1,17 @@
-"""Changes are written down with who made them; those of access are counted, too."""
+"""Who changed what, and which tool was given which secret. Nothing here is changed afterwards."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from sqlalchemy import Connection, Executable, bindparam, delete, select
 
+from gateway.contracts.vault import Loan
 from gateway.limits import AUDIT_KEPT
-from gateway.store.access_tables import access_revision
-from gateway.store.dialects import InsertInto, per_dialect
-from gateway.store.rows import Values
-from gateway.store.subagent_tables import audit
+from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, write
+from gateway.store.tables import access_revision, audit, loans
 
 USER: Final = "user:"
 """How the audit names a person; what follows is his key."""
@@ -60,3 +60,30 @@ def add_line(connection: Connection, line: Values) -> None:
     """Add a row of `audit`. The oldest of its actor go, once there are too many of them."""
     connection.execute(_WRITE_DOWN, line)
     connection.execute(_FORGET, {"who": line["actor"]})
+
+
+_RECORD: Final = loans.insert()
+
+
+class LoanStore(Aggregate):
+    """Says of every secret that a tool was given who had it given to which tool, never what it was. Raises
+    `StoreUnavailable`."""
+
+    @write
+    def record(self, connection: Connection, lent: Sequence[Loan]) -> None:
+        """Write it down, before it happens."""
+        connection.execute(
+            _RECORD,
+            [
+                {
+                    "at_ms": loan.at_ms,
+                    "owner": str(loan.name.key.owner),
+                    "key": str(loan.name.key),
+                    "person": str(loan.name.sent_by),
+                    "placeholder": loan.name.placeholder,
+                    "tool": loan.tool,
+                    "turn_id": loan.turn_id,
+                }
+                for loan in lent
+            ],
+        )

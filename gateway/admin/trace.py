@@ -15,7 +15,8 @@ from gateway.contracts.messages import (
     TurnTrace,
     Whereabouts,
 )
-from gateway.contracts.ports import DeadLetter, OperatorBus, Store, WaitingMessage
+from gateway.contracts.ports import DeadLetter, OperatorBus, WaitingMessage
+from gateway.store import Store
 
 _ASIDES: Final = {STATUS_PREFIX: "status line", TITLE_PREFIX: "title"}
 ID_SHOWN_CHARS: Final = 120
@@ -39,7 +40,7 @@ async def hops_of(id_: str, store: Store, bus: OperatorBus) -> tuple[Hop, ...]:
     named = await bus.dead_letter(wanted)
     if named is not None and named.message is not None:
         wanted = named.message.id
-    turns = await store.trace(wanted)
+    turns = await store.turns.trace(wanted)
     hops: list[Hop] = []
     for turn in turns:
         records = await bus.delivery_records(turn.key, [reply.reply_id for reply in turn.replies])

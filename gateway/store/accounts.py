@@ -1,0 +1,326 @@
+"""Which accounts are one person: joined and parted, each in one transaction with its line of the audit.
+
+`gateway.contracts.links` says what is a person's. Changes wait for each other (`has_changed`), so persons are always
+disjoint. A person's facts have numbers of their own each, so that /forget means one; the spending of the day stays
+where it was made, and is summed over the purse.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Connection,
+    Executable,
+    Row,
+    Select,
+    String,
+    bindparam,
+    cast,
+    delete,
+    select,
+    union,
+    update,
+)
+
+from gateway.contracts.entries import GrantRole
+from gateway.contracts.envelope import address_from_text, address_to_text
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.links import Ends, LinkOffer, LinkVerdict, Redeemed
+from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.spending import day_of
+from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
+from gateway.store import outbox
+from gateway.store.audit import USER, has_changed, write_down
+from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, reading, write
+from gateway.store.tables import answers, facts, grants, lanes, link_codes, link_tries, links, purses
+
+_WHOSE: Final[BindParameter[str]] = bindparam("end_", type_=String)
+_OWN: Final[Select[Any]] = select(cast(_WHOSE, links.c.owner.type).label("owner"))
+_MINE: Final = links.alias("mine")
+_LINKED: Final = select(links.c.owner).join(_MINE, links.c.person == _MINE.c.person).where(_MINE.c.owner == _WHOSE)
+_ENDS: Final = union(_OWN, _LINKED)
+_PURSE: Final = purses.alias("purse_of")
+_TODAY: Final = (
+    select(purses.c.owner)
+    .join(_PURSE, (purses.c.purse == _PURSE.c.purse) & (purses.c.day == _PURSE.c.day))
+    .where(_PURSE.c.owner == _WHOSE, _PURSE.c.day == bindparam("day_"))
+)
+_PAYING: Final = union(_OWN, _LINKED, _TODAY)
+_PERSONS: Final = select(links.c.person, links.c.owner)
+_LOCK: Final = (
+    select(lanes.c.key)
+    .where(lanes.c.owner.in_(bindparam("owners", expanding=True)))
+    .order_by(lanes.c.key)
+    .with_for_update()
+)
+
+
+def ends_of(connection: Connection, owner: SessionKey | str) -> list[str]:
+    """Return all ends of a person, in order of their names; at least the one that is asked about."""
+    return sorted(connection.execute(_ENDS, {"end_": str(owner)}).scalars())
+
+
+def paying_with(connection: Connection, owner: str, day: int) -> list[str]:
+    """Return all whose spending of that day counts against the caps of `owner`, himself among them."""
+    return sorted(connection.execute(_PAYING, {"end_": owner, "day_": day}).scalars())
+
+
+def is_of_person(column: ColumnElement[str]) -> ColumnElement[bool]:
+    """Match what belongs to any end of the person whose end is the parameter `end_`."""
+    return column.in_(_ENDS)
+
+
+def linked_persons(connection: Connection) -> list[Ends]:
+    """Return all who have more than one end."""
+    found: defaultdict[str, set[SessionKey]] = defaultdict(set)
+    for row in connection.execute(_PERSONS):
+        found[row.person].add(SessionKey.parse(row.owner))
+    return [frozenset(ends) for _, ends in sorted(found.items())]
+
+
+def locked_ends(connection: Connection, owner: SessionKey) -> list[str]:
+    """Return the same as `ends_of`; nobody else counts this person's facts, or links him, until this transaction
+    ends."""
+    ends = ends_of(connection, owner)
+    while True:
+        connection.execute(_LOCK, {"owners": ends}).all()  # SQLite writes one at a time anyway
+        now = ends_of(connection, owner)
+        if now == ends:
+            return ends
+        ends = now
+
+
+@per_dialect
+def _put_offer(insert: InsertInto) -> Executable:
+    statement = insert(link_codes)
+    names = ("digest", "address", "language", "expires_at_ms", "name", "entered_by")
+    return statement.on_conflict_do_update(
+        index_elements=[link_codes.c.owner], set_={name: statement.excluded[name] for name in names}
+    )
+
+
+@per_dialect
+def _put_link(insert: InsertInto) -> Executable:
+    statement = insert(links)
+    return statement.on_conflict_do_update(index_elements=[links.c.owner], set_={"person": statement.excluded.person})
+
+
+@per_dialect
+def _put_purse(insert: InsertInto) -> Executable:
+    statement = insert(purses)
+    return statement.on_conflict_do_update(
+        index_elements=[purses.c.owner], set_={name: statement.excluded[name] for name in ("day", "purse")}
+    )
+
+
+@per_dialect
+def _put_tries(insert: InsertInto) -> Executable:
+    statement = insert(link_tries)
+    return statement.on_conflict_do_update(
+        index_elements=[link_tries.c.owner], set_={name: statement.excluded[name] for name in ("tries", "until_ms")}
+    )
+
+
+def _digest(code: str) -> str:
+    return sha256(code.strip().upper().encode()).hexdigest()
+
+
+# --- codes
+_CODE: Final = select(link_codes).where(link_codes.c.digest == bindparam("code_digest"))
+_KEEP: Final = (
+    update(link_codes)
+    .where(link_codes.c.digest == bindparam("code_digest"))
+    .values(entered_by=bindparam("by"), expires_at_ms=bindparam("until_ms"))
+)
+_IS_ENTERED: Final = (link_codes.c.owner == bindparam("whose")) & (link_codes.c.entered_by == bindparam("by"))
+_ENTERED: Final = select(link_codes).where(_IS_ENTERED)
+_USE_UP: Final = delete(link_codes).where(_IS_ENTERED)
+_WITHDRAW: Final = delete(link_codes).where(link_codes.c.digest == bindparam("code_digest"))
+_EXPIRE: Final = delete(link_codes).where(link_codes.c.expires_at_ms <= bindparam("now_ms"))
+_TRIES: Final = select(link_tries).where(link_tries.c.owner == bindparam("whose"))
+_FORGET_TRIES: Final = delete(link_tries).where(link_tries.c.owner == bindparam("whose"))
+_BLOCKED: Final = select(grants.c.owner).where(
+    grants.c.owner.in_(bindparam("owners", expanding=True)), grants.c.role == GrantRole.BLOCKED.value
+)
+
+
+def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: int) -> Redeemed:
+    tries = 1 + (before.tries if before is not None and before.until_ms > now_ms else 0)
+    connection.execute(
+        _put_tries(connection), {"owner": owner, "tries": tries, "until_ms": now_ms + LINK_LOCKED_S * 1000}
+    )
+    return Redeemed(LinkVerdict.UNKNOWN, tries_left=LINK_TRIES_MAX - tries)
+
+
+def _to_offer(row: Row[Any]) -> LinkOffer:
+    return LinkOffer(
+        SessionKey.parse(row.owner),
+        CleanText(row.name),
+        address_from_text(row.address),
+        row.language,
+        row.expires_at_ms,
+    )
+
+
+_NUMBERS: Final = (
+    select(facts.c.id, facts.c.number)
+    .where(facts.c.owner.in_(bindparam("owners", expanding=True)))
+    .order_by(facts.c.number, facts.c.id)
+)
+_SET_ASIDE: Final = (
+    update(facts).where(facts.c.owner.in_(bindparam("owners", expanding=True))).values(number=-facts.c.number)
+)
+_RENUMBER: Final = update(facts).where(facts.c.id == bindparam("fact_id")).values(number=bindparam("new_number"))
+
+
+def _join(connection: Connection, own: list[str], others: list[str], now_ms: int, person: str) -> None:
+    connection.execute(_LOCK, {"owners": [*own, *others]}).all()
+    _tell_apart(connection, own, others)
+    _pool(connection, [own[0], others[0]], now_ms, person)
+    rows = [{"owner": end, "person": person, "linked_at_ms": now_ms} for end in (*own, *others)]
+    connection.execute(_put_link(connection), rows)
+
+
+def _tell_apart(connection: Connection, own: list[str], others: list[str]) -> None:
+    """Number the facts of `own` anew where both have the same number: behind those of `others`, in their order."""
+    mine = connection.execute(_NUMBERS, {"owners": own}).all()
+    taken = {row.number for row in connection.execute(_NUMBERS, {"owners": others})}
+    if not taken.intersection(row.number for row in mine):
+        return
+    connection.execute(_SET_ASIDE, {"owners": own})  # no number is used twice meanwhile
+    new = [{"fact_id": row.id, "new_number": number} for number, row in enumerate(mine, max(taken) + 1)]
+    connection.execute(_RENUMBER, new)
+
+
+def _pool(connection: Connection, owners: Iterable[str], now_ms: int, purse: str) -> None:
+    """Let all who paid with one of these today pay with all of them until the day ends."""
+    day = day_of(now_ms)
+    paying = sorted({end for owner in owners for end in paying_with(connection, owner, day)})
+    connection.execute(_put_purse(connection), [{"owner": end, "day": day, "purse": purse} for end in paying])
+
+
+# --- parting
+_LEAVE: Final = delete(links).where(links.c.owner.in_(bindparam("owners", expanding=True)))
+_FORGET_ANSWERS: Final = delete(answers).where(answers.c.owner.in_(bindparam("owners", expanding=True)))
+
+
+class LinkStore(Aggregate):
+    """Ends, joined and parted. Every change is a line of the audit. Raises `StoreUnavailable`."""
+
+    @read
+    def ends_of(self, connection: Connection, owner: SessionKey) -> Sequence[SessionKey]:
+        """Return all ends of the person whose end `owner` is, in order of their names; `owner` alone where nothing is
+        linked."""
+        return [SessionKey.parse(end) for end in ends_of(connection, owner)]
+
+    persons = reading(linked_persons)
+
+    @write
+    def offer(self, connection: Connection, offer: LinkOffer, code: str) -> None:
+        """Give out a code. It replaces the one that this account had."""
+        digest = _digest(code)
+        row = {
+            "owner": str(offer.owner),
+            "digest": digest,
+            "address": address_to_text(offer.address),
+            "language": offer.language,
+            "expires_at_ms": offer.expires_at_ms,
+            "name": offer.name,
+            "entered_by": "",
+        }
+        connection.execute(_put_offer(connection), row)
+
+    @write
+    def withdraw(self, connection: Connection, code: str) -> None:
+        """Withdraw a code that was said aloud: it is worth nothing any more."""
+        digest = _digest(code)
+        connection.execute(_WITHDRAW, {"code_digest": digest})
+
+    @write
+    def enter(self, connection: Connection, owner: SessionKey, code: str, *, now_ms: int) -> Redeemed:
+        """Say whose code it is, and keep it for `owner`: to nobody else is it worth anything from then on. Nothing is
+        joined. Who errs too often is not listened to."""
+        entering, digest = str(owner), _digest(code)
+        has_changed(connection)
+        connection.execute(_EXPIRE, {"now_ms": now_ms})
+        erred = connection.execute(_TRIES, {"whose": entering}).one_or_none()
+        if erred is not None and erred.until_ms > now_ms and erred.tries >= LINK_TRIES_MAX:
+            return Redeemed(LinkVerdict.LOCKED, wait_s=(erred.until_ms - now_ms) / 1000)
+        row = connection.execute(_CODE, {"code_digest": digest}).one_or_none()
+        if row is None or row.entered_by not in ("", entering):
+            return _erred(connection, entering, erred, now_ms)
+        own, others = ends_of(connection, owner), ends_of(connection, row.owner)
+        if connection.execute(_BLOCKED, {"owners": others}).first() is not None:
+            return _erred(connection, entering, erred, now_ms)
+        if row.owner in own:
+            return Redeemed(LinkVerdict.OWN)
+        if len(own) + len(others) > LINKED_ENDS_MAX:
+            return Redeemed(LinkVerdict.FULL)
+        if not row.entered_by:  # once: whoever enters it again has no more time to think
+            until_ms = now_ms + LINK_CODE_TTL_S * 1000
+            connection.execute(_KEEP, {"code_digest": digest, "by": entering, "until_ms": until_ms})
+        along = tuple(SessionKey.parse(end) for end in others if end != row.owner)
+        return Redeemed(LinkVerdict.PROPOSED, SessionKey.parse(row.owner), row.name, along)
+
+    @write
+    def join(
+        self,
+        connection: Connection,
+        owner: SessionKey,
+        other: SessionKey,
+        *,
+        now_ms: int,
+        notice: Callable[[LinkOffer], Reply],
+    ) -> Redeemed:
+        """Make `owner` and `other`, whose code `owner` has entered, one person, once; whoever repeats himself is told
+        the same. What `notice` makes is committed with it."""
+        new_id, actor = self.clock.new_id(), str(owner)
+        has_changed(connection)
+        connection.execute(_EXPIRE, {"now_ms": now_ms})
+        entered = {"whose": str(other), "by": actor}
+        row = connection.execute(_ENTERED, entered).one_or_none()
+        own, others = ends_of(connection, owner), ends_of(connection, other)
+        if str(other) in own and other != owner:
+            return Redeemed(LinkVerdict.LINKED, other)
+        if row is None or connection.execute(_BLOCKED, {"owners": others}).first() is not None:
+            return Redeemed(LinkVerdict.GONE)
+        if len(own) + len(others) > LINKED_ENDS_MAX:
+            return Redeemed(LinkVerdict.FULL)
+        connection.execute(_USE_UP, entered)
+        connection.execute(_FORGET_TRIES, {"whose": actor})
+        _join(connection, own, others, now_ms, new_id)
+        write_down(connection, actor, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
+        write_down(connection, actor, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
+        outbox.put_replies(connection, [notice(_to_offer(row))])
+        return Redeemed(LinkVerdict.LINKED, other)
+
+    @write
+    def decline(self, connection: Connection, owner: SessionKey, other: SessionKey) -> bool:
+        """Make the code of `other`, which `owner` has entered, worth nothing. False: it was."""
+        return connection.execute(_USE_UP, {"whose": str(other), "by": str(owner)}).rowcount > 0
+
+    @write
+    def part(
+        self, connection: Connection, owner: SessionKey, ends: Collection[SessionKey], *, actor: str, now_ms: int
+    ) -> Sequence[SessionKey]:
+        """Separate those of `ends` that are the same person as `owner`; all who stand alone now."""
+        has_changed(connection)
+        before, leaving = ends_of(connection, owner), frozenset(map(str, ends))
+        parted = [end for end in before if end in leaving]
+        if len(before) == 1 or not parted:
+            return []
+        _pool(connection, [str(owner)], now_ms, self.clock.new_id())
+        left = [end for end in before if end not in leaving]
+        if len(left) == 1:
+            parted = before
+        connection.execute(_LEAVE, {"owners": parted})
+        connection.execute(_FORGET_ANSWERS, {"owners": before})  # they were given while more was remembered
+        for end in parted:
+            write_down(connection, actor, "link.parted", f"{USER}{end}", None, None, now_ms)
+        return [SessionKey.parse(end) for end in parted]
