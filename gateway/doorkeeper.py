@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, LiteralString, Protocol
+from typing import TYPE_CHECKING, Final, LiteralString
 
 from gateway.contracts.access import AccessPolicy, Pairing, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
@@ -17,9 +17,13 @@ from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 from gateway.contracts.links import blocked_through, blocking_all, limiting_all
-from gateway.contracts.messages import CleanText, Reply, clipped
-from gateway.contracts.ports import AccessBook, AccessBus, Clock
+from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.ports import AccessBook, Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
+
+if TYPE_CHECKING:  # the client of Redis would be loaded with it
+    from gateway.bus.access import Access
+    from gateway.bus.deliveries import Deliveries
 
 _MINUTE_S: Final = 60
 
@@ -36,12 +40,6 @@ class LockedOut(Declined):
         self.wait_s = wait_s
 
 
-class Notices(Protocol):
-    """The way to somebody's chat."""
-
-    async def publish_notice(self, reply: Reply) -> None: ...
-
-
 class Doorkeeper:
     """Decides for one who may: who is an admin is for the callers to check. Raises `Declined`, `StoreUnavailable` and
     `BusUnavailable`; after the last, what was decided is in SQL and shown within seconds."""
@@ -49,15 +47,15 @@ class Doorkeeper:
     def __init__(
         self,
         book: AccessBook,
-        bus: AccessBus,
-        notices: Notices,
+        bus: Access,
+        deliveries: Deliveries,
         policy: AccessPolicy,
         clean: Callable[[str], CleanText],
         clock: Clock,
     ) -> None:
         self._book = book
         self._bus = bus
-        self._notices = notices
+        self._deliveries = deliveries
         self._policy = policy
         self._clean = clean
         self._clock = clock
@@ -88,7 +86,7 @@ class Doorkeeper:
                 left=taken.tries_left,
             )
         await self.grant(taken.pairing.owner, role, actor=actor)
-        await self._notices.publish_notice(replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms()))
+        await self._deliveries.publish([replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms())])
         return taken.pairing
 
     async def deny(self, code: str, *, actor: str) -> SessionKey:

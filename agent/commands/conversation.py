@@ -12,9 +12,10 @@ from agent.offering import Offer
 from agent.sentences import status_text, stopped_sentence, telling_of_ended
 from agent.subagents.life.ending import Ending
 from agent.titles.titling import wanted_title
+from gateway.bus.lanes import Lanes
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, LaneDepth, Scrubber, Store
+from gateway.contracts.ports import Clock, Scrubber, Store
 from gateway.words import Words, sentence
 
 Left = Callable[[SessionKey], Awaitable[object]]
@@ -27,7 +28,7 @@ _PAGES_MAX: Final = 10_000  # no database is asked to skip more
 def conversation_commands(
     store: Store,
     compactor: Compactor,
-    lanes: LaneDepth,
+    lanes: Lanes,
     scrubber: Scrubber,
     ending: Ending,
     clock: Clock,
@@ -54,7 +55,7 @@ class _Commands:
         self,
         store: Store,
         compactor: Compactor,
-        lanes: LaneDepth,
+        lanes: Lanes,
         scrubber: Scrubber,
         ending: Ending,
         clock: Clock,
@@ -107,7 +108,7 @@ class _Commands:
         return Done("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
 
     async def status(self, asked: Asked) -> Done:
-        waiting, _ = await self._lanes.lane_depth(asked.session.key)
+        waiting, _ = await self._lanes.depth(asked.session.key)
         # This very command is the turn that runs and the message that waits.
         tasks = await self._store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)

@@ -27,10 +27,12 @@ from agent.running.insisting import insist
 from agent.subagents.wakes.staleness import stale_among
 from agent.working.batches import leading, those_that_join
 from agent.working.drafting import showing
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
 from gateway.contracts.entries import TurnCommit
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words
-from gateway.contracts.ports import CancelKind, Claim, Clock, LaneBus, LaneDepth, Store
+from gateway.contracts.ports import CancelKind, Claim, Clock, Store
 from gateway.limits import TURN_MESSAGES_MAX
 
 _log = structlog.get_logger(__name__)
@@ -50,8 +52,8 @@ class Beat(Protocol):
 class RunPorts:
     """What a run reaches: its lane, the database, who may still speak, the time."""
 
-    bus: LaneBus
-    lanes: LaneDepth
+    lanes: Lanes
+    deliveries: Deliveries
     store: Store
     people: People
     clock: Clock
@@ -68,8 +70,8 @@ class Run:
         self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
         self.is_lost = False
         self._beat = beat
-        self._bus = ports.bus
         self._lanes = ports.lanes
+        self._deliveries = ports.deliveries
         self._store = ports.store
         self._people = ports.people
         self._clock = ports.clock
@@ -154,7 +156,7 @@ class Run:
         room = TURN_MESSAGES_MAX - self.taken
         if self.batch is None or not self._is_steered or self._behind or room <= 0:
             return ()
-        more = await insist(lambda: self._bus.extend(self.claim, messages_max=room))
+        more = await insist(lambda: self._lanes.extend(self.claim, messages_max=room))
         self._covered += len(more)
         joining = those_that_join(self.batch.messages[0], more)
         stale = await insist(lambda: stale_among(self._store.tasks, joining))
@@ -181,7 +183,7 @@ class Run:
             return nullcontext()
         batch = self.batch
         blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id_of(batch.turn_id), own_words(""))
-        return showing(self._bus, blank, text)
+        return showing(self._deliveries, blank, text)
 
     # --- its work
 

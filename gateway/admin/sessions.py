@@ -21,8 +21,9 @@ from gateway.admin.views import (
     message_view,
     session_view,
 )
+from gateway.bus.inbound import Inbound
 from gateway.contracts.entries import Session
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBook, Verdict
+from gateway.contracts.ports import Clock, Scrubber, Store, SubTaskBook, Verdict
 
 NUMBER_MAX: Final = 2**53  # what JSON carries unharmed; every database counts farther
 
@@ -78,7 +79,7 @@ def conversations(store: Store) -> APIRouter:
     return router
 
 
-def compacting(store: Store, intake: IntakeBus, scrubber: Scrubber, clock: Clock) -> APIRouter:
+def compacting(store: Store, intake: Inbound, scrubber: Scrubber, clock: Clock) -> APIRouter:
     """`POST /api/sessions/{id}/compact`."""
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from redis import Redis
@@ -17,6 +17,7 @@ from agent.model.scripted import ScriptedClient
 from agent.people import People
 from agent.running.bell import Bell
 from gateway.bus.bus import RedisBus
+from gateway.bus.inbound import Inbound
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
 from gateway.config.schedules import Schedules
@@ -82,7 +83,7 @@ class Firer:
         )
         firing = Scheduler(
             Mortal(self.store.schedules, self.dies_behind),
-            self.intake or Mortal(self.bus.intake, self.dies_behind),
+            cast(Inbound, self.intake or Mortal(self.bus.intake, self.dies_behind)),
             people,
             Bell(),
             Scrubber(),
@@ -114,7 +115,7 @@ class Firer:
 
     async def waiting(self, key: str = ANN) -> int:
         """Messages in a lane that no agent works on."""
-        waiting, _ = await self.bus.operator.lane_depth(SessionKey.parse(key))
+        waiting, _ = await self.bus.lanes.depth(SessionKey.parse(key))
         return waiting
 
 

@@ -27,10 +27,11 @@ from agent.prompts.library import PROMPTS
 from agent.running.bell import Bell
 from agent.subagents.results import results_text
 from agent.subagents.wakes.lost_judge import LostJudge
+from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, Verdict
+from gateway.contracts.ports import Clock, Scrubber, Store, Verdict
 from gateway.contracts.subagents import SubTask, TaskState, Wake
 from gateway.limits import SUBTASKS_KEPT
 
@@ -44,7 +45,7 @@ class Waking:
     def __init__(
         self,
         store: Store,
-        intake: IntakeBus,
+        intake: Inbound,
         people: People,
         bell: Bell,
         scrubber: Scrubber,

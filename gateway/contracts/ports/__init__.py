@@ -1,46 +1,39 @@
 """The doors between the rooms, as Protocols. Bus and store implement them; the roles depend on them."""
 
-from gateway.contracts.ports.access import AccessBook, AccessBus
+from gateway.contracts.ports.access import AccessBook
 from gateway.contracts.ports.answers import AnswerShelf
-from gateway.contracts.ports.attachments import AttachmentBus, FetchedFile, WantedAttachment
+from gateway.contracts.ports.attachments import FetchedFile, WantedAttachment
 from gateway.contracts.ports.buttons import ButtonBook
-from gateway.contracts.ports.deliveries import DeliveryBus, Outlook, PendingReply, PlaceBus, TokenWish, WantedFile
+from gateway.contracts.ports.deliveries import Outlook, PendingReply, TokenWish, WantedFile
 from gateway.contracts.ports.foreign import ForeignDatabases, Rows
-from gateway.contracts.ports.intake import Admission, Amendment, IntakeBus, Verdict
-from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, LaneBus, Lease
+from gateway.contracts.ports.intake import Admission, Amendment, Verdict
+from gateway.contracts.ports.lanes import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, Lease
 from gateway.contracts.ports.links import LinkBook
 from gateway.contracts.ports.loans import LoanBook
 from gateway.contracts.ports.memories import MemoryStore
 from gateway.contracts.ports.operator import (
     DeadLetter,
-    LaneDepth,
     ModelFault,
     ModelTrouble,
-    OperatorBus,
     QueueFigures,
     QueueMoment,
     WaitingMessage,
 )
 from gateway.contracts.ports.people import PeopleStore
-from gateway.contracts.ports.questions import PressBus, QuestionBus
 from gateway.contracts.ports.schedules import ScheduleBook
 from gateway.contracts.ports.scrubbing import Scrubber, ScrubStream
 from gateway.contracts.ports.spans import NoSpans, SpanSink, TraceSpan
 from gateway.contracts.ports.spending import SpendingLedger
 from gateway.contracts.ports.store import Store
 from gateway.contracts.ports.subtasks import SubTaskBook, SubTypeBook
-from gateway.contracts.ports.suggestions import SuggestionBus, SuggestionSource
 from gateway.contracts.ports.time import Clock
 from gateway.contracts.ports.usage import Span, UsageBook
-from gateway.contracts.ports.vault import VaultBus
 
 __all__ = [
     "AccessBook",
-    "AccessBus",
     "Admission",
     "Amendment",
     "AnswerShelf",
-    "AttachmentBus",
     "ButtonBook",
     "Cancel",
     "CancelKind",
@@ -49,12 +42,8 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "DeadMessage",
-    "DeliveryBus",
     "FetchedFile",
     "ForeignDatabases",
-    "IntakeBus",
-    "LaneBus",
-    "LaneDepth",
     "Lease",
     "LinkBook",
     "LoanBook",
@@ -62,13 +51,9 @@ __all__ = [
     "ModelFault",
     "ModelTrouble",
     "NoSpans",
-    "OperatorBus",
     "Outlook",
     "PendingReply",
     "PeopleStore",
-    "PlaceBus",
-    "PressBus",
-    "QuestionBus",
     "QueueFigures",
     "QueueMoment",
     "Rows",
@@ -81,12 +66,9 @@ __all__ = [
     "Store",
     "SubTaskBook",
     "SubTypeBook",
-    "SuggestionBus",
-    "SuggestionSource",
     "TokenWish",
     "TraceSpan",
     "UsageBook",
-    "VaultBus",
     "Verdict",
     "WaitingMessage",
     "WantedAttachment",
