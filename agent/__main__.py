@@ -76,8 +76,8 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(Relay(worker_id, bus.lanes, store, clock, spans, clients.health.tally).run()),
-                group.create_task(Porter(bus.lanes, store).run()),
+                group.create_task(Relay(worker_id, bus.deliveries, store, clock, spans, clients.health.tally).run()),
+                group.create_task(Porter(bus.files, store).run()),
                 group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),

@@ -134,10 +134,11 @@ async def assembled(
         background = Background()
         yield Worker(
             worker_id=worker_id,
-            bus=bus.lanes,
+            lanes=bus.lanes,
+            deliveries=bus.deliveries,
             pulse=partial(bus.heartbeat, worker_id),
             answering=parts.answering(parts.turns(tools, planning), background),
-            dead_letters=DeadLetters(bus.lanes, store, scrubber, clock),
+            dead_letters=DeadLetters(bus.lanes, bus.deliveries, store, scrubber, clock),
             background=background,
             concurrency=settings.agent.concurrency,
             grace_s=grace_s,
@@ -153,14 +154,14 @@ def control_lane(
 ) -> ControlLane:
     """The control lane of that worker, on a bus and a store that may be its own."""
     people = _people(settings, bus, store, clock)
-    deciding = Deciding(bus.questions, bus.operator, store.tasks, people, scrubber, clock)
+    deciding = Deciding(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
     pressing = Pressing(store, bus.intake, people, scrubber, clock)
-    return ControlLane(worker_id, bus.lanes, bus.operator, store, deciding, pressing, scrubber, clock)
+    return ControlLane(worker_id, bus.control, bus.lanes, bus.deliveries, store, deciding, pressing, scrubber, clock)
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Announcing:
     """Who tells admins of strangers, and of models that do not answer."""
-    return Announcing(bus.access, bus.lanes, bus.operator, store, settings.access, scrubber, clock)
+    return Announcing(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock)
 
 
 def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Suggesting:
@@ -221,7 +222,7 @@ class _Parts:
         self.beside = Background()
         self._approvals = AskingPeople(
             bus.questions,
-            bus.lanes,
+            bus.deliveries,
             store,
             scrubber,
             clock,
@@ -238,7 +239,7 @@ class _Parts:
         )
         self._ends = Bell()
         self._status = StatusLines(
-            store, bus.lanes, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
+            store, bus.deliveries, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
         )
         self.waking = SessionWaker(
             store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended
@@ -297,7 +298,7 @@ class _Parts:
         if settings.agent.vision_model:
             eyes = Eyes(self.client, settings.agent.vision_model, store, scrubber, clock)
         receiving = Receiving(
-            Inbox(self._bus.attachments, self._workspaces, settings.attachments, scrubber, clock),
+            Inbox(self._bus.files, self._workspaces, settings.attachments, scrubber, clock),
             Documents(hidden=[settings.data_dir, Path.home()]),
             self._workspaces,
             scrubber,
@@ -311,11 +312,11 @@ class _Parts:
     def answering(self, turns: TurnTaker, background: Background) -> Answering:
         """From a claimed lane to a committed answer."""
         return Answering(
-            RunPorts(self._bus.lanes, self._bus.operator, self._store, self.people, self._clock),
+            RunPorts(self._bus.lanes, self._bus.deliveries, self._store, self.people, self._clock),
             turns=turns,
             commits=self._commits,
             titler=Titler(
-                self.client, self.models, self._store, self._scrubber, self._clock, self._bus.lanes.republish
+                self.client, self.models, self._store, self._scrubber, self._clock, self._bus.deliveries.publish
             ),
             scrubber=self._scrubber,
             background=background,
@@ -374,7 +375,7 @@ class _Parts:
             *conversation_commands(
                 store,
                 self._compactor,
-                self._bus.operator,
+                self._bus.lanes,
                 scrubber,
                 ending,
                 self._clock,
@@ -392,7 +393,7 @@ class _Parts:
             ),
             *belongings_commands(store.people, scrubber),
             *linking_commands(
-                store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish_notice
+                store.links, scrubber, self._clock, changed=keeper.project, tell=self._bus.deliveries.publish
             ),
             *profile_commands(),
             *remind_commands(self._schedules, scrubber, self._clock, heartbeat_minutes=minutes),

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT
 from agent.running.insisting import insist
+from gateway.bus.access import Access
 from gateway.contracts.access import AccessPolicy, AccessView, Admittance, PlacePolicy, admit, least_of, levels_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import AccessBus, Clock
+from gateway.contracts.ports import Clock
 from gateway.store.access import AccessStore
 
 
@@ -33,7 +34,7 @@ class People:
     before its commit; the roles and limits it asks for in between are those of the last look, for LOOK_HOLDS_S.
     """
 
-    def __init__(self, access: AccessBus, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
+    def __init__(self, access: Access, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
         self._access = access
         self._book = book
         self._policy = policy

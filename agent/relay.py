@@ -14,9 +14,10 @@ from typing import Final
 import structlog
 
 from agent.batch import turn_of_reply
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import DeliveryState, Receipt
-from gateway.contracts.ports import Clock, LaneBus, SpanSink
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.limits import RELAY_AFTER_S
 from gateway.store import Store
 from gateway.telemetry.spans import delivery_spans
@@ -34,7 +35,9 @@ class Relay:
     """The receipt writer and the sweeper of one agent process. Every process runs them: a receipt and a
     stale reply are given to one, and doing it twice changes nothing."""
 
-    def __init__(self, worker_id: str, bus: LaneBus, store: Store, clock: Clock, spans: SpanSink, tally: Tally) -> None:
+    def __init__(
+        self, worker_id: str, bus: Deliveries, store: Store, clock: Clock, spans: SpanSink, tally: Tally
+    ) -> None:
         self._id = worker_id
         self._bus = bus
         self._store = store
@@ -60,7 +63,7 @@ class Relay:
         """Move waiting receipts from the bus to SQL; how many there were."""
         # The bus gives each out once: those that SQL did not take stay here for the next try.
         if not self._unwritten:
-            self._unwritten = await self._bus.receipts(self._id, count=_RECEIPTS_MAX, wait_s=_RECEIPTS_WAIT_S)
+            self._unwritten = await self._bus.take_receipts(self._id, count=_RECEIPTS_MAX, wait_s=_RECEIPTS_WAIT_S)
         waiting = self._unwritten
         if waiting:
             await self._store.outbox.record_receipts([receipt for _, receipt in waiting])
@@ -82,6 +85,6 @@ class Relay:
         """Publish committed replies of which no receipt tells `RELAY_AFTER_S` later; how many there were."""
         stale = await self._store.outbox.take_stale(after_ms=int(RELAY_AFTER_S * 1000), limit=_SWEEP_ROWS_MAX)
         if stale:
-            await self._bus.republish(stale)
+            await self._bus.publish(stale)
             _log.warning("relay.swept", replies=len(stale))
         return len(stale)

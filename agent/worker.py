@@ -15,9 +15,11 @@ from agent.running.insisting import insist
 from agent.working.answering import Answering
 from agent.working.dead_letters import DeadLetters
 from agent.working.runs import Beat, Run
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
 from gateway.contracts.errors import BusError
 from gateway.contracts.messages import Activity
-from gateway.contracts.ports import Cancel, Claim, LaneBus
+from gateway.contracts.ports import Cancel, Claim
 from gateway.limits import (
     CLAIM_LANES_MAX,
     LEASE_TTL_S,
@@ -47,7 +49,8 @@ class Worker:
         self,
         *,
         worker_id: str,
-        bus: LaneBus,
+        lanes: Lanes,
+        deliveries: Deliveries,
         pulse: Pulse,
         answering: Answering,
         dead_letters: DeadLetters,
@@ -61,7 +64,8 @@ class Worker:
         to finish when the process stops, and what outlives turns: each of `lasting` returns when that is done.
         `beside` runs for as long as the worker works."""
         self._id = worker_id
-        self._bus = bus
+        self._lanes = lanes
+        self._deliveries = deliveries
         self._pulse = pulse
         self._answering = answering
         self._dead_letters = dead_letters
@@ -118,7 +122,7 @@ class Worker:
 
     async def _wait(self, stopping: asyncio.Event, wait_s: float) -> None:
         """Until a lane may be ready or the process is to stop, `wait_s` at most."""
-        waiting = asyncio.create_task(self._bus.wait_for_work(timeout_s=wait_s))
+        waiting = asyncio.create_task(self._lanes.wait_for_work(timeout_s=wait_s))
         stopped = asyncio.create_task(stopping.wait())
         try:
             await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +136,7 @@ class Worker:
         """Start a run for each lane that is ready; how long to wait before there may be more. Fewer than were asked for
         are all there were; what has come since wakes us."""
         wanted = min(free, CLAIM_LANES_MAX)
-        found = await self._bus.claim(
+        found = await self._lanes.claim(
             self._id,
             lanes_max=wanted,
             messages_max=TURN_MESSAGES_MAX,
@@ -162,12 +166,12 @@ class Worker:
     # --- lease, cancels, activity
 
     async def _register(self) -> None:
-        await insist(lambda: self._bus.register(self._id, lease_ttl_s=LEASE_TTL_S))
+        await insist(lambda: self._lanes.register(self._id, lease_ttl_s=LEASE_TTL_S))
 
     async def _watch_cancels(self) -> None:
         while True:
             try:
-                async for cancel in self._bus.cancellations(self._id):
+                async for cancel in self._lanes.cancellations(self._id):
                     self._cancel(cancel)
             except BusError as error:
                 _log.warning("worker.cancels_unheard", reason=str(error))
@@ -194,7 +198,7 @@ class Worker:
                     continue
                 address = run.turn.batch.messages[-1].address
                 try:
-                    await self._bus.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
+                    await self._deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
                 except BusError:
                     break  # lossy on purpose: the next round tries again
 
@@ -213,7 +217,7 @@ class Worker:
             await asyncio.wait(tasks, timeout=CUT_GRACE_S)
         await self._background.finish(timeout_s=LAST_WORDS_S)
         try:
-            await self._bus.drain(self._id, [run.claim for run in left])
+            await self._lanes.drain(self._id)
         except BusError as error:
             _log.warning("worker.not_drained", reason=str(error))
 

@@ -12,10 +12,13 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from channels.normalized import Incoming, Retraction
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.inbound import Inbound
+from gateway.bus.places import Places
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
-from gateway.contracts.ports import Clock, DeliveryBus, FetchedFile, IntakeBus, PlaceBus
+from gateway.contracts.ports import Clock, FetchedFile
 from gateway.contracts.suggestions import Suggestion
 from gateway.words import Language, Words, sentence
 
@@ -92,9 +95,9 @@ AnyChunk: TypeAlias = Any
 class AdapterParts:
     """What an adapter may need beside its own settings. `holder` names this process in leases."""
 
-    positions: IntakeBus
-    leases: DeliveryBus
-    places: PlaceBus
+    positions: Inbound
+    leases: Deliveries
+    places: Places
     clock: Clock
     holder: str
 

@@ -2,7 +2,7 @@
 
 A group of Telegram gets another id when it becomes a supergroup. Nothing that is stored changes with it:
 the lane, the session, whatever hangs on a session key keep the first id, so a turn that runs at that moment
-is answered once like any other; `PlaceBus.note_move` is the one fact that is written. What people say under
+is answered once like any other; `Places.note_move` is the one fact that is written. What people say under
 the new id is taken in under the first (`Doorstep`), and what we say goes to the newest (`Homes`).
 """
 
@@ -14,16 +14,16 @@ from dataclasses import replace
 from channels.adapter import ChannelAdapter, Door, Outcome, SupportsMoves
 from channels.inbound.company import Company
 from channels.normalized import Incoming, Retraction
+from gateway.bus.places import Places
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import PlaceBus
 from gateway.contracts.suggestions import Suggestion
 
 
 class Homes:
     """The addresses of one channel's replies and drafts. Raises `BusUnavailable`."""
 
-    def __init__(self, adapter: ChannelAdapter, places: PlaceBus) -> None:
+    def __init__(self, adapter: ChannelAdapter, places: Places) -> None:
         self._channel = adapter.name
         self._moving = adapter if isinstance(adapter, SupportsMoves) else None
         self._places = places
@@ -52,7 +52,7 @@ class Doorstep:
     """In front of the door: a chat that moved is known by its first id, a place where somebody speaks is alive, and
     bots do not talk to each other for ever."""
 
-    def __init__(self, door: Door, adapter: ChannelAdapter, places: PlaceBus, company: Company | None = None) -> None:
+    def __init__(self, door: Door, adapter: ChannelAdapter, places: Places, company: Company | None = None) -> None:
         """`company` where other bots may be heard."""
         self._company = company
         self._door = door

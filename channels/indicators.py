@@ -17,10 +17,11 @@ from typing import Final
 from channels.adapter import ChannelAdapter, SupportsTyping
 from channels.backoff import Backoff
 from channels.pacing import Pacer
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import AddressDead, BusUnavailable, DeliveryError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Activity, Reply
-from gateway.contracts.ports import Clock, DeliveryBus
+from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Indicators:
     def __init__(
         self,
         adapter: ChannelAdapter,
-        bus: DeliveryBus,
+        bus: Deliveries,
         clock: Clock,
         *,
         show_after_s: float = SHOWN_AFTER_S,

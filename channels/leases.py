@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import DeliveryBus
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Tenure:
 
 
 async def while_holding(
-    bus: DeliveryBus,
+    bus: Deliveries,
     name: str,
     holder: str,
     work: Callable[[], Awaitable[None]],
@@ -78,7 +78,7 @@ async def _run_until_lost(lease: _Lease, work: Callable[[], Awaitable[None]]) ->
 class _Lease:
     """What we know of one lease, by our own clock: it ends at the latest `ttl_s` after we last asked for it."""
 
-    def __init__(self, bus: DeliveryBus, name: str, holder: str, ttl_s: float, tenure: Tenure) -> None:
+    def __init__(self, bus: Deliveries, name: str, holder: str, ttl_s: float, tenure: Tenure) -> None:
         self._bus = bus
         self._tenure = tenure
         self._name = name

@@ -33,10 +33,13 @@ from channels.outbound.sender import SendRules
 from channels.publishing import menu_of
 from channels.together import first_to_end
 from gateway.bus.bus import RedisBus
+from gateway.bus.files import Files
+from gateway.bus.operator import Operator
+from gateway.bus.places import Places
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, Reply
-from gateway.contracts.ports import AttachmentBus, Clock, OperatorBus, PlaceBus, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import CHANNEL_REPORT_TTL_S
 
 log = logging.getLogger(__name__)
@@ -51,9 +54,9 @@ RESTART_CAP_S: Final = 30.0
 class Rooms(DoorRooms):
     """The rooms of a door, and those that a line uses besides."""
 
-    operator: OperatorBus
-    places: PlaceBus
-    attachments: AttachmentBus
+    operator: Operator
+    places: Places
+    files: Files
 
     @classmethod
     def of(cls, bus: RedisBus, scrubber: Scrubber, clock: Clock, keeping: Keeping | None = None) -> Self:
@@ -66,7 +69,7 @@ class Rooms(DoorRooms):
             clock=clock,
             places=bus.places,
             presses=bus.questions,
-            attachments=bus.attachments,
+            files=bus.files,
             suggestions=bus.suggestions,
             keeping=keeping,
         )
@@ -95,9 +98,7 @@ class Line:
         self._rejection: str | None = None
         self._indicators = Indicators(adapter, deliveries, clock, also=self._follow)
         self._deletions = Deletions(adapter, rooms.intake, deliveries, clock) if rules.deletes_inbound else None
-        self._fetching = (
-            Fetching(adapter, rooms.attachments, scrubber) if isinstance(adapter, SupportsDownloads) else None
-        )
+        self._fetching = Fetching(adapter, rooms.files, scrubber) if isinstance(adapter, SupportsDownloads) else None
         self._promises = Promises(adapter)
         self._intake = Intake(
             rooms,
@@ -114,7 +115,16 @@ class Line:
             else None
         )
         courier = Courier(
-            adapter, deliveries, places, scrubber, clock, homes, tenure, rules=rules.sends, answering=self._answering
+            adapter,
+            deliveries,
+            places,
+            rooms.files,
+            scrubber,
+            clock,
+            homes,
+            tenure,
+            rules=rules.sends,
+            answering=self._answering,
         )
         self._delivery = Delivery(
             adapter,

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from channels.adapter import Budget, ChannelAdapter
-from gateway.contracts.ports import DeliveryBus, TokenWish
+from gateway.bus.deliveries import Deliveries
+from gateway.contracts.ports import TokenWish
 
 SPARE_SHARE: Final = 0.5  # of a bucket that stays with the answers
 
@@ -18,7 +19,7 @@ SPARE_SHARE: Final = 0.5  # of a bucket that stays with the answers
 class Pacer:
     """Waits for the buckets of one account. Raises `BusUnavailable`."""
 
-    def __init__(self, bus: DeliveryBus, adapter: ChannelAdapter, sleep: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(self, bus: Deliveries, adapter: ChannelAdapter, sleep: Callable[[float], Awaitable[None]]) -> None:
         self._bus = bus
         self._adapter = adapter
         self._sleep = sleep

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, LiteralString, Protocol
+from typing import TYPE_CHECKING, Final, LiteralString
 
 from gateway.contracts.access import AccessPolicy, Pairing, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
@@ -17,10 +17,14 @@ from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitChange, Limited, LimitRule
 from gateway.contracts.links import blocked_through, blocking_all, limiting_all
-from gateway.contracts.messages import CleanText, Reply, clipped
-from gateway.contracts.ports import AccessBus, Clock
+from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.ports import Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
 from gateway.store.access import AccessStore
+
+if TYPE_CHECKING:  # the client of Redis would be loaded with it
+    from gateway.bus.access import Access
+    from gateway.bus.deliveries import Deliveries
 
 _MINUTE_S: Final = 60
 
@@ -37,12 +41,6 @@ class LockedOut(Declined):
         self.wait_s = wait_s
 
 
-class Notices(Protocol):
-    """The way to somebody's chat."""
-
-    async def publish_notice(self, reply: Reply) -> None: ...
-
-
 class Doorkeeper:
     """Decides for one who may: who is an admin is for the callers to check. Raises `Declined`, `StoreUnavailable` and
     `BusUnavailable`; after the last, what was decided is in SQL and shown within seconds."""
@@ -50,15 +48,15 @@ class Doorkeeper:
     def __init__(
         self,
         book: AccessStore,
-        bus: AccessBus,
-        notices: Notices,
+        bus: Access,
+        deliveries: Deliveries,
         policy: AccessPolicy,
         clean: Callable[[str], CleanText],
         clock: Clock,
     ) -> None:
         self._book = book
         self._bus = bus
-        self._notices = notices
+        self._deliveries = deliveries
         self._policy = policy
         self._clean = clean
         self._clock = clock
@@ -89,7 +87,7 @@ class Doorkeeper:
                 left=taken.tries_left,
             )
         await self.grant(taken.pairing.owner, role, actor=actor)
-        await self._notices.publish_notice(replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms()))
+        await self._deliveries.publish([replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms())])
         return taken.pairing
 
     async def deny(self, code: str, *, actor: str) -> SessionKey:

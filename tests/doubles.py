@@ -10,6 +10,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from channels.inbound.terms import DoorRooms
+from gateway.bus.access import Access, Questions, Suggestions
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.files import Files
+from gateway.bus.inbound import Inbound
+from gateway.bus.places import Places
 from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Rate, Taken
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
@@ -79,7 +84,7 @@ class PlainScrubber:
 
 
 @dataclass
-class MemoryBus:
+class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestions):
     """Intake, access and delivery sides of the bus in lists. `away` makes every call fail."""
 
     away: bool = False
@@ -271,11 +276,12 @@ class MemoryBus:
         while True:
             yield await self.announced.get()
 
-    async def publish_notice(self, reply: Reply) -> None:
+    async def publish(self, replies: Sequence[Reply]) -> None:
         self._check()
-        self.notices.setdefault(reply.id, reply)
+        for reply in replies:
+            self.notices.setdefault(reply.id, reply)
 
-    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
+    async def fetch_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
         self._check()
         if self.away_for_files:
             self.away_for_files -= 1

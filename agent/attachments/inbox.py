@@ -17,11 +17,12 @@ from agent.attachments.sentences import EMPTY, NOBODY_ANSWERS, ONE_TOO_MANY, no_
 from agent.limits import ATTACHMENT_ASKED_MAX
 from agent.tools.files.naming import media_type, safe_name
 from agent.tools.files.workspace import Homes, Workspace
+from gateway.bus.files import Files
 from gateway.config.attachments import Attachments
 from gateway.contracts.errors import FileRefused, ToolError
 from gateway.contracts.ids import first_id_of
 from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage
-from gateway.contracts.ports import AttachmentBus, Clock, FetchedFile, Scrubber, WantedAttachment
+from gateway.contracts.ports import Clock, FetchedFile, Scrubber, WantedAttachment
 
 _log = structlog.get_logger(__name__)
 
@@ -50,9 +51,7 @@ class Refused:
 class Inbox:
     """Where files of messages are kept."""
 
-    def __init__(
-        self, bus: AttachmentBus, workspaces: Homes, settings: Attachments, scrubber: Scrubber, clock: Clock
-    ) -> None:
+    def __init__(self, bus: Files, workspaces: Homes, settings: Attachments, scrubber: Scrubber, clock: Clock) -> None:
         self._bus = bus
         self._workspaces = workspaces
         self._settings = settings
@@ -96,7 +95,7 @@ class Inbox:
             wanted = WantedAttachment(
                 self._clock.new_id(), message.address.channel, message.key, attachment.reference, bytes_max
             )
-            file = await self._bus.fetch(wanted)
+            file = await self._bus.fetch_attachment(wanted)
             if file is not None:
                 return file
         raise FileRefused(NOBODY_ANSWERS)

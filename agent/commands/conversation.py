@@ -12,9 +12,10 @@ from agent.offering import Offer
 from agent.sentences import status_text, stopped_sentence, telling_of_ended
 from agent.subagents.runs import SubagentStopper
 from agent.titles.titling import wanted_title
+from gateway.bus.lanes import Lanes
 from gateway.contracts.entries import OpenSession, Session, SetTitle
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, LaneDepth, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.store import Store
 from gateway.words import Words, sentence
 
@@ -28,7 +29,7 @@ _PAGES_MAX: Final = 10_000  # no database is asked to skip more
 def conversation_commands(
     store: Store,
     compactor: Compactor,
-    lanes: LaneDepth,
+    lanes: Lanes,
     scrubber: Scrubber,
     ending: SubagentStopper,
     clock: Clock,
@@ -55,7 +56,7 @@ class _Commands:
         self,
         store: Store,
         compactor: Compactor,
-        lanes: LaneDepth,
+        lanes: Lanes,
         scrubber: Scrubber,
         ending: SubagentStopper,
         clock: Clock,
@@ -108,7 +109,7 @@ class _Commands:
         return Done("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
 
     async def status(self, asked: Asked) -> Done:
-        waiting, _ = await self._lanes.lane_depth(asked.session.key)
+        waiting, _ = await self._lanes.depth(asked.session.key)
         # This very command is the turn that runs and the message that waits.
         tasks = await self._store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)

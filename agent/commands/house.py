@@ -6,13 +6,14 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.running.insisting import insist
-from gateway.contracts.ports import OperatorBus, QueueFigures
+from gateway.bus.operator import Operator
+from gateway.contracts.ports import QueueFigures
 from gateway.words import Words
 
 _SECOND_MS: Final = 1000
 
 
-def queue_command(operator: OperatorBus) -> CommandRow:
+def queue_command(operator: Operator) -> CommandRow:
     """The row of /queue."""
 
     async def queue(asked: Asked) -> Done:

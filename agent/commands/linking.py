@@ -29,7 +29,7 @@ from gateway.words import Words, sentence, words_for
 
 Changed = Callable[[], Awaitable[None]]
 """Told that persons have changed: a block of one end counts for all."""
-Tell = Callable[[Reply], Awaitable[None]]
+Tell = Callable[[Sequence[Reply]], Awaitable[None]]
 """The quick way of a reply that is committed already."""
 
 _MINUTE_S: Final = 60
@@ -124,7 +124,7 @@ class _Commands:
         if found.verdict is LinkVerdict.LINKED:
             await insist(self._changed)
             if told:
-                await insist(lambda: self._tell(told[-1]))
+                await insist(lambda: self._tell([told[-1]]))
         return _verdict_text(found, asked.words)
 
     async def unlink(self, asked: Asked) -> Done:

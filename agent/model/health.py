@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from agent.limits import MODEL_REPORTS_EVERY_S
+from gateway.bus.operator import Operator
 from gateway.clock import SystemClock
 from gateway.contracts.errors import (
     BusError,
@@ -26,7 +27,7 @@ from gateway.contracts.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, OperatorBus
+from gateway.contracts.ports import Clock, ModelFault, ModelTrouble
 from gateway.telemetry.tally import MODEL_OUTCOMES, MODEL_SECONDS, Tally
 
 _log = structlog.get_logger(__name__)
@@ -85,7 +86,7 @@ class ModelHealth:
             raise
         self.answered(model, began_s)
 
-    async def report(self, bus: OperatorBus) -> None:
+    async def report(self, bus: Operator) -> None:
         """Tell the bus what is new. What it does not take is told the next time."""
         news, self._news = self._news, {}
         counts = self.tally.take()
@@ -100,7 +101,7 @@ class ModelHealth:
             self.tally.give_back(counts)
             _log.warning("models.not_reported", reason=str(error))
 
-    async def run(self, bus: OperatorBus) -> None:
+    async def run(self, bus: Operator) -> None:
         """Report every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(MODEL_REPORTS_EVERY_S)

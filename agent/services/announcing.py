@@ -16,13 +16,16 @@ import structlog
 from agent.limits import MODEL_NOTICE_EVERY_S
 from agent.offering import Meant, Offer, offering
 from agent.questions import plain_name
-from gateway.config.access import Access
+from gateway.bus.access import Access
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.operator import Operator
+from gateway.config.access import Access as AccessSettings
 from gateway.contracts.access import Pairing
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply, ReplyKind
-from gateway.contracts.ports import AccessBus, Clock, LaneBus, ModelFault, ModelTrouble, OperatorBus, Scrubber
+from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, Scrubber
 from gateway.limits import PAIRING_TTL_S, PROJECTION_LOOK_S
 from gateway.store import Store
 from gateway.words import Words, sentence, words_for
@@ -48,16 +51,16 @@ class Announcing:
 
     def __init__(
         self,
-        access: AccessBus,
-        lanes: LaneBus,
-        operator: OperatorBus,
+        access: Access,
+        deliveries: Deliveries,
+        operator: Operator,
         store: Store,
-        settings: Access,
+        settings: AccessSettings,
         scrubber: Scrubber,
         clock: Clock,
     ) -> None:
         self._access = access
-        self._lanes = lanes
+        self._deliveries = deliveries
         self._operator = operator
         self._store = store
         self._policy = settings.policy
@@ -147,7 +150,7 @@ class Announcing:
         meant = Meant(admin, is_private=True, group=notice)
         offered, buttons = offering(reply, offers, meant, self._scrubber.scrub, self._clock, ttl_s=PAIRING_TTL_S)
         if await self._store.buttons.offer(offered, buttons):
-            await self._lanes.republish([offered])
+            await self._deliveries.publish([offered])
 
 
 def _notice_of(trouble: ModelTrouble) -> str:

@@ -21,6 +21,9 @@ from agent.sentences import removed_note, status_text, stopped_sentence, where_t
 from agent.services.deciding import Decided, Deciding
 from agent.services.pressing import Pressing
 from agent.subagents.runs import SubagentStopper
+from gateway.bus.control import Control
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
 from gateway.contracts.entries import Session
 from gateway.contracts.errors import BusError, TrivetError
 from gateway.contracts.ids import SessionKey
@@ -32,7 +35,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Clock, LaneBus, LaneDepth, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import SubTask
 from gateway.store import Store
 from gateway.words import Words, language_of, words_for
@@ -51,8 +54,9 @@ class ControlLane:
     def __init__(
         self,
         worker_id: str,
-        bus: LaneBus,
-        lanes: LaneDepth,
+        control: Control,
+        lanes: Lanes,
+        deliveries: Deliveries,
         store: Store,
         deciding: Deciding,
         pressing: Pressing,
@@ -60,7 +64,8 @@ class ControlLane:
         clock: Clock,
     ) -> None:
         self._id = worker_id
-        self._bus = bus
+        self._control = control
+        self._deliveries = deliveries
         self._lanes = lanes
         self._store = store
         self._deciding = deciding
@@ -75,7 +80,7 @@ class ControlLane:
         async with asyncio.TaskGroup() as group:
             while True:
                 try:
-                    async for receipt, request in self._bus.control_requests(self._id):
+                    async for receipt, request in self._control.requests(self._id):
                         await self._slots.acquire()
                         answering = group.create_task(self._serve(receipt, request))
                         answering.add_done_callback(lambda _: self._slots.release())
@@ -98,10 +103,10 @@ class ControlLane:
         )
         reply = self._reply(message, await insist(lambda: self._text(request, ended, words)), words)
         if request.is_press:
-            await insist(lambda: self._bus.finish_press(receipt, message, reply))
+            await insist(lambda: self._control.finish_press(receipt, message, reply))
             return
         await insist(lambda: self._store.outbox.put([reply]))
-        await insist(lambda: self._bus.finish_control(receipt, reply))
+        await insist(lambda: self._control.finish(receipt, reply))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Of whoever says it; where that does not show, of whoever speaks on its lane."""
@@ -137,12 +142,12 @@ class ControlLane:
         while await insist(lambda: self._lanes.is_in_work(key, fence)):
             if self._clock.monotonic_s() >= patience_until_s:
                 _log.warning("control.lane_revoked", lane=str(key))
-                await insist(lambda: self._bus.revoke(key, fence))
+                await insist(lambda: self._lanes.revoke(key, fence))
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
         answered = await insist(lambda: self._store.turns.fence_off(key, fence))
         if answered:
-            await insist(lambda: self._bus.republish(answered))
+            await insist(lambda: self._deliveries.publish(answered))
 
     async def _text(self, request: ControlRequest, ended: int, words: Words) -> str:
         key = request.message.key
@@ -153,7 +158,7 @@ class ControlLane:
                     ended = max(ended, await self._ending.ended_since(key, request.message.received_at_ms))
                 return stopped_sentence(words, was_running=request.was_running, dropped=request.dropped, ended=ended)
             case ControlKind.STATUS:
-                waiting, is_running = await self._lanes.lane_depth(key)
+                waiting, is_running = await self._lanes.depth(key)
                 session, now_ms = await self._store.sessions.current(key), self._clock.now_ms()
                 tasks = await self._tasks_of(session)
                 return status_text(session, words, waiting=waiting, is_running=is_running, now_ms=now_ms, tasks=tasks)
@@ -168,11 +173,11 @@ class ControlLane:
         """What everybody sees of it is on its way before the one who decided is told."""
         if decided.amendments:
             await self._store.outbox.put(decided.amendments)
-            await self._bus.republish(decided.amendments)
+            await self._deliveries.publish(decided.amendments)
         return decided.word
 
     async def _whereabouts(self, key: SessionKey, words: Words) -> str:
-        waiting, is_running = await self._lanes.lane_depth(key)
+        waiting, is_running = await self._lanes.depth(key)
         began_ms = await self._store.turns.began(key) if is_running else None
         replies = [
             reply

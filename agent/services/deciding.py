@@ -31,10 +31,12 @@ from agent.questions import (
 )
 from agent.running.insisting import insist
 from agent.tools.amending import amendments
+from gateway.bus.access import Questions
+from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply
-from gateway.contracts.ports import Clock, LaneDepth, QuestionBus, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.store.subagents import TaskStore
 from gateway.words import Words
@@ -55,8 +57,8 @@ class Deciding:
 
     def __init__(
         self,
-        questions: QuestionBus,
-        lanes: LaneDepth,
+        questions: Questions,
+        lanes: Lanes,
         book: TaskStore,
         people: People,
         scrubber: Scrubber,

@@ -11,8 +11,8 @@ from typing import Final
 
 import structlog
 
+from gateway.bus.files import Files
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import LaneBus
 from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -23,7 +23,7 @@ _RETRY_S: Final = 1.0
 class Porter:
     """One wish at a time."""
 
-    def __init__(self, bus: LaneBus, store: Store) -> None:
+    def __init__(self, bus: Files, store: Store) -> None:
         self._bus = bus
         self._store = store
 
@@ -42,5 +42,5 @@ class Porter:
         if wanted is None:
             return False
         content = await self._store.outbox.file_content(wanted.key, wanted.reply_id, wanted.position)
-        await self._bus.lend_file(wanted, content or b"")
+        await self._bus.put_file(wanted, content or b"")
         return True

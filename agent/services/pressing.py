@@ -16,10 +16,11 @@ import structlog
 from agent.people import People
 from agent.questions import ended_by_choice
 from agent.services.deciding import Decided
+from gateway.bus.inbound import Inbound
 from gateway.contracts.buttons import Button, Standing
 from gateway.contracts.commands import find_command
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Scrubber, Verdict
 from gateway.store import Store
 from gateway.words import Words, sentence, words_for
 
@@ -38,7 +39,7 @@ _WORDS: Final = {Standing.USED: USED_WORD, Standing.EXPIRED: EXPIRED_WORD, Stand
 class Pressing:
     """Redeems buttons for the control lane."""
 
-    def __init__(self, store: Store, intake: IntakeBus, people: People, scrubber: Scrubber, clock: Clock) -> None:
+    def __init__(self, store: Store, intake: Inbound, people: People, scrubber: Scrubber, clock: Clock) -> None:
         self._store = store
         self._intake = intake
         self._people = people

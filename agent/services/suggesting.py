@@ -17,11 +17,12 @@ from agent.limits import SUGGESTED_SESSIONS_MAX, SUGGESTING_PARALLEL_MAX
 from agent.models import choosable
 from agent.people import People
 from agent.profiles import PROFILES
+from gateway.bus.access import Suggestions
 from gateway.config import Settings
 from gateway.contracts.commands import Suggests
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, clipped
-from gateway.contracts.ports import Scrubber, SuggestionBus
+from gateway.contracts.ports import Scrubber
 from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import SUGGESTION_CHARS_MAX, SUGGESTIONS_MAX
 from gateway.store import Store
@@ -34,9 +35,7 @@ _RETRY_S: Final = 0.5
 class Suggesting:
     """Answers questions, several at a time."""
 
-    def __init__(
-        self, bus: SuggestionBus, store: Store, people: People, settings: Settings, scrubber: Scrubber
-    ) -> None:
+    def __init__(self, bus: Suggestions, store: Store, people: People, settings: Settings, scrubber: Scrubber) -> None:
         self._bus = bus
         self._store = store
         self._people = people

@@ -31,10 +31,11 @@ from agent.limits import (
 from agent.running.background import Background
 from agent.running.insisting import insist
 from agent.subagents.texts import StatusText, heading, heading_of, status_text
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
-from gateway.contracts.ports import Clock, LaneBus, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.contracts.subagents import SubTask, TaskMode
 from gateway.store import Store
 from gateway.telemetry.spans import subagent_span
@@ -88,7 +89,7 @@ class StatusLines:
     def __init__(
         self,
         store: Store,
-        lanes: LaneBus,
+        deliveries: Deliveries,
         scrubber: Scrubber,
         clock: Clock,
         background: Background,
@@ -97,7 +98,7 @@ class StatusLines:
         cadence: Cadence = USUAL_CADENCE,
     ) -> None:
         self._store = store
-        self._lanes = lanes
+        self._deliveries = deliveries
         self._scrubber = scrubber
         self._clock = clock
         self._background = background
@@ -206,7 +207,7 @@ class StatusLines:
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
         await insist(lambda: self._store.outbox.put(replies), for_s=STATUS_INSIST_S)
-        await insist(lambda: self._lanes.republish(replies), for_s=STATUS_INSIST_S)
+        await insist(lambda: self._deliveries.publish(replies), for_s=STATUS_INSIST_S)
 
 
 async def _until_set(event: asyncio.Event, *, within_s: float) -> None:

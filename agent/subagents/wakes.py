@@ -30,10 +30,11 @@ from agent.people import People
 from agent.prompts.library import PROMPTS
 from agent.running.bell import Bell
 from agent.subagents.texts import results_text
+from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Scrubber, Verdict
 from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
 from gateway.limits import SUBTASKS_KEPT
 from gateway.store import Store
@@ -76,7 +77,7 @@ class SessionWaker:
     def __init__(
         self,
         store: Store,
-        intake: IntakeBus,
+        intake: Inbound,
         people: People,
         bell: Bell,
         scrubber: Scrubber,

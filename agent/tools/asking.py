@@ -42,10 +42,12 @@ from agent.running.deadlines import while_asking
 from agent.running.insisting import insist
 from agent.tools.amending import amendments
 from agent.tools.approvals import Lasting, Question, Verdict
+from gateway.bus.access import Questions
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Choice, CleanText, ControlKind, ControlRequest, Reply, ReplyKind
-from gateway.contracts.ports import Clock, LaneBus, QuestionBus, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.limits import QUESTION_MARGIN_S
 from gateway.store import Store
@@ -61,8 +63,8 @@ class AskingPeople:
 
     def __init__(
         self,
-        questions: QuestionBus,
-        lanes: LaneBus,
+        questions: Questions,
+        deliveries: Deliveries,
         store: Store,
         scrubber: Scrubber,
         clock: Clock,
@@ -72,7 +74,7 @@ class AskingPeople:
         admins: Sequence[SessionKey] = (),
     ) -> None:
         self._questions = questions
-        self._lanes = lanes
+        self._deliveries = deliveries
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -177,7 +179,7 @@ class AskingPeople:
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
         await insist(lambda: self._store.outbox.put(replies))
-        await insist(lambda: self._lanes.republish(replies))
+        await insist(lambda: self._deliveries.publish(replies))
 
     def _put(self, question: Question, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]) -> PutQuestion:
         code, words, minutes = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language), self._ttl_s / 60

@@ -20,8 +20,9 @@ import structlog
 from agent.limits import LENT_KNOWN_S, LENT_LANES_MAX
 from agent.tools.placeholders import not_available, placeholders_in
 from agent.tools.tool import Tool, ToolContext
+from gateway.bus.files import Vault
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, VaultBus
+from gateway.contracts.ports import Clock
 from gateway.contracts.vault import Loan, SecretName
 from gateway.scrub.lent import without
 from gateway.scrub.vault import Seal, Unreadable
@@ -65,7 +66,7 @@ class Lender:
     the next one reads.
     """
 
-    def __init__(self, vault: VaultBus, seal: Seal, loans: LoanStore, clock: Clock, *, origins: frozenset[str]) -> None:
+    def __init__(self, vault: Vault, seal: Seal, loans: LoanStore, clock: Clock, *, origins: frozenset[str]) -> None:
         self._vault = vault
         self._seal = seal
         self._loans = loans

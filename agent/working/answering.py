@@ -60,8 +60,8 @@ class Answering:
     ) -> None:
         """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
         self._ports = ports
-        self._bus = ports.bus
         self._lanes = ports.lanes
+        self._deliveries = ports.deliveries
         self._store = ports.store
         self._people = ports.people
         self._clock = ports.clock
@@ -147,15 +147,15 @@ class Answering:
         handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
         run.settle()
         _log.info("wakes.passed_over", messages=len(messages))
-        await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=()))
-        await put_out(self._bus, messages[0].address, turn_id_of(messages[0].id))
+        await insist(lambda: self._lanes.commit(run.claim, handled=handled, replies=()))
+        await put_out(self._deliveries, messages[0].address, turn_id_of(messages[0].id))
 
     async def _publish_again(self, run: Run, batch: Batch, start: TurnStart, handled: int) -> None:
         """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
         run.settle()
-        await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=start.unsent))
+        await insist(lambda: self._lanes.commit(run.claim, handled=handled, replies=start.unsent))
         if not start.unsent:
-            await put_out(self._bus, batch.newest.address, batch.turn_id)
+            await put_out(self._deliveries, batch.newest.address, batch.turn_id)
 
     async def _take(self, run: Run, turn: Turn, unsent: Sequence[Reply], *, is_heard: bool) -> None:
         commit: TurnCommit | None = None
@@ -188,9 +188,9 @@ class Answering:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
         committed = await insist(lambda: self._store.turns.commit(commit), for_s=COMMIT_PATIENCE_S)
         replies = (*earlier, *commit.outbox)
-        is_ours = await insist(lambda: self._bus.commit(run.claim, handled=handled, replies=replies))
+        is_ours = await insist(lambda: self._lanes.commit(run.claim, handled=handled, replies=replies))
         if not commit.outbox:
-            await put_out(self._bus, turn.batch.newest.address, commit.turn_id)
+            await put_out(self._deliveries, turn.batch.newest.address, commit.turn_id)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
         return committed
 
@@ -199,7 +199,7 @@ class Answering:
         disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
         await insist(disowning, for_s=COMMIT_PATIENCE_S)
-        await insist(lambda: self._bus.restart(run.claim))
+        await insist(lambda: self._lanes.restart(run.claim))
         if turn.usage:
             try:
                 await self._store.sessions.charge(turn.usage, session_id=turn.session.id)
@@ -223,7 +223,7 @@ class Answering:
         run.lose()
         if await insist(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
             await asyncio.sleep(_PUT_OFF_S)
-            await insist(lambda: self._bus.restart(run.claim))
+            await insist(lambda: self._lanes.restart(run.claim))
 
     async def _give_back(self, run: Run, error: Exception) -> None:
         run.lose()
@@ -232,6 +232,6 @@ class Answering:
         said = str(error) if isinstance(error, TrivetError) else type(error).__name__
         reason = self._scrubber.for_chat(str(run.claim.key)).scrub(said)
         try:
-            await insist(lambda: self._bus.retry_later(run.claim, delay_s=delay_s, error=reason))
+            await insist(lambda: self._lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
         except BusError as bus_error:
             _log.error("turn.not_given_back", reason=str(bus_error))

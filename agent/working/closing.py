@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import structlog
 
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Activity
-from gateway.contracts.ports import LaneBus
 
 _log = structlog.get_logger(__name__)
 
 
-async def put_out(bus: LaneBus, address: ReplyAddress, turn_id: str) -> None:
+async def put_out(bus: Deliveries, address: ReplyAddress, turn_id: str) -> None:
     """Put out the typing indicator, and take away what was shown of an answer. Lossy: both go by themselves a little
     later."""
     try:

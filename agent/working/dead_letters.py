@@ -7,9 +7,11 @@ import structlog
 from agent.running.insisting import insist
 from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
 from agent.working.closing import put_out
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, DeadMessage, LaneBus, Scrubber
+from gateway.contracts.ports import Clock, DeadMessage, Scrubber
 from gateway.store import Store
 from gateway.words import Words, language_of, words_for
 
@@ -19,8 +21,9 @@ _log = structlog.get_logger(__name__)
 class DeadLetters:
     """Tells the authors of dead letters. Their messages have left the lane: nobody waits for this."""
 
-    def __init__(self, bus: LaneBus, store: Store, scrubber: Scrubber, clock: Clock) -> None:
-        self._bus = bus
+    def __init__(self, lanes: Lanes, deliveries: Deliveries, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+        self._lanes = lanes
+        self._deliveries = deliveries
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
@@ -54,9 +57,9 @@ class DeadLetters:
             )
         )
         if is_given_up:
-            await put_out(self._bus, message.address, turn_id)
-            await insist(lambda: self._bus.republish([reply]))
-        await insist(lambda: self._bus.finish_dead(message))
+            await put_out(self._deliveries, message.address, turn_id)
+            await insist(lambda: self._deliveries.publish([reply]))
+        await insist(lambda: self._lanes.finish_dead(message))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Of whoever wrote it; where that does not show, of whoever speaks on its lane."""

@@ -9,26 +9,20 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
 
 import structlog
 
 from agent.limits import DRAFT_CHARS_MAX, DRAFT_EVERY_S
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusError
 from gateway.contracts.messages import CleanText, Draft
 
 _log = structlog.get_logger(__name__)
 
 
-class DraftBus(Protocol):
-    """What the lanes' bus has for this."""
-
-    async def show_draft(self, draft: Draft) -> None: ...
-
-
 @contextmanager
 def showing(
-    bus: DraftBus, blank: Draft, text: Callable[[], CleanText], *, every_s: float = DRAFT_EVERY_S
+    bus: Deliveries, blank: Draft, text: Callable[[], CleanText], *, every_s: float = DRAFT_EVERY_S
 ) -> Iterator[None]:
     """Tell what `text` says every `every_s` while the block lasts, as the draft that `blank` is without its text."""
     telling = asyncio.create_task(_tell(bus, blank, text, every_s))
@@ -38,7 +32,7 @@ def showing(
         telling.cancel()
 
 
-async def _tell(bus: DraftBus, blank: Draft, text: Callable[[], CleanText], every_s: float) -> None:
+async def _tell(bus: Deliveries, blank: Draft, text: Callable[[], CleanText], every_s: float) -> None:
     told = blank.text
     while True:
         await asyncio.sleep(every_s)

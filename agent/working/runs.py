@@ -27,10 +27,12 @@ from agent.running.insisting import insist
 from agent.subagents.wakes import stale_among
 from agent.working.batches import leading, those_that_join
 from agent.working.drafting import showing
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
 from gateway.contracts.entries import Session, TurnCommit
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words
-from gateway.contracts.ports import CancelKind, Claim, Clock, LaneBus, LaneDepth
+from gateway.contracts.ports import CancelKind, Claim, Clock
 from gateway.limits import TURN_MESSAGES_MAX
 from gateway.store import Store
 
@@ -51,8 +53,8 @@ class Beat(Protocol):
 class RunPorts:
     """What a run reaches: its lane, the database, who may still speak, the time."""
 
-    bus: LaneBus
-    lanes: LaneDepth
+    lanes: Lanes
+    deliveries: Deliveries
     store: Store
     people: People
     clock: Clock
@@ -69,8 +71,8 @@ class Run:
         self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
         self.is_lost = False
         self._beat = beat
-        self._bus = ports.bus
         self._lanes = ports.lanes
+        self._deliveries = ports.deliveries
         self._store = ports.store
         self._people = ports.people
         self._clock = ports.clock
@@ -157,7 +159,7 @@ class Run:
         if self.turn is None or not self._is_steered or self._behind or room <= 0:
             return ()
         batch = self.turn.batch
-        more = await insist(lambda: self._bus.extend(self.claim, messages_max=room))
+        more = await insist(lambda: self._lanes.extend(self.claim, messages_max=room))
         self._covered += len(more)
         joining = those_that_join(batch.messages[0], more)
         stale = await insist(lambda: stale_among(self._store.tasks, joining))
@@ -184,7 +186,7 @@ class Run:
             return nullcontext()
         batch = self.turn.batch
         blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id_of(batch.turn_id), own_words(""))
-        return showing(self._bus, blank, text)
+        return showing(self._deliveries, blank, text)
 
     # --- its work
 

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 from channels.discord import limits
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
 from gateway.contracts.errors import BusUnavailable, SendFailed
-from gateway.contracts.ports import DeliveryBus, PlaceBus
 
 _DUE, _OPEN = "due", "open"
 LOOK_EVERY_S: Final = 0.05
@@ -23,7 +24,7 @@ LOOK_EVERY_S: Final = 0.05
 class Links:
     """The links of one bot, which `account` names."""
 
-    def __init__(self, places: PlaceBus, leases: DeliveryBus, account: Callable[[], str]) -> None:
+    def __init__(self, places: Places, leases: Deliveries, account: Callable[[], str]) -> None:
         self._places = places
         self._leases = leases
         self._account = account

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from channels.normalized import Incoming
+from gateway.bus.access import Access
 from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Rate, admit, levels_of
 from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import AccessBus
 from gateway.limits import RATED_AUTHORS_MAX
 
 K = TypeVar("K")
@@ -38,7 +38,7 @@ class Pace:
 class Reception:
     """Looks at each message that comes to the door of one channel."""
 
-    def __init__(self, access: AccessBus, policy: AccessPolicy, rate_of: RateOf, command_rate_of: RateOf) -> None:
+    def __init__(self, access: Access, policy: AccessPolicy, rate_of: RateOf, command_rate_of: RateOf) -> None:
         self._access = access
         self._policy = policy
         self._rate_of = rate_of

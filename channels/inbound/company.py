@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from channels.normalized import Incoming
-from gateway.contracts.ports import PlaceBus
+from gateway.bus.places import Places
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 class Company:
     """The bots around one account. Raises `BusUnavailable`."""
 
-    def __init__(self, places: PlaceBus) -> None:
+    def __init__(self, places: Places) -> None:
         self._places = places
 
     async def hears(self, incoming: Incoming) -> bool:

@@ -16,10 +16,12 @@ from typing import Final
 
 from channels import notices
 from channels.adapter import ChannelAdapter, SupportsDeletion
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusUnavailable, DeliveryError, OutcomeUnknown, RateLimited, SendFailed
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, DeliveryBus, IntakeBus
+from gateway.contracts.ports import Clock
 from gateway.words import Language, language_of, words_for
 
 log = logging.getLogger(__name__)
@@ -50,7 +52,7 @@ class Doomed:
 class Deletions:
     """Those of one account. One process listens for it, so one writes the record."""
 
-    def __init__(self, adapter: ChannelAdapter, record: IntakeBus, outbound: DeliveryBus, clock: Clock) -> None:
+    def __init__(self, adapter: ChannelAdapter, record: Inbound, outbound: Deliveries, clock: Clock) -> None:
         self._adapter = adapter
         self._deleting = adapter if isinstance(adapter, SupportsDeletion) else None
         self._record = record
@@ -123,18 +125,17 @@ class Deletions:
 
     async def _tell(self, doomed: Doomed) -> None:
         """Once, however often: the id says so."""
-        await self._outbound.publish_notice(
-            Reply(
-                id=f"notice:undeleted:{doomed.id}",
-                turn_id="",
-                key=SessionKey.parse(doomed.key),
-                address=doomed.address,
-                text=words_for(doomed.language).say(notices.UNDELETED),
-                kind=ReplyKind.NOTICE,
-                created_at_ms=self._clock.now_ms(),
-                language=doomed.language,
-            )
+        notice = Reply(
+            id=f"notice:undeleted:{doomed.id}",
+            turn_id="",
+            key=SessionKey.parse(doomed.key),
+            address=doomed.address,
+            text=words_for(doomed.language).say(notices.UNDELETED),
+            kind=ReplyKind.NOTICE,
+            created_at_ms=self._clock.now_ms(),
+            language=doomed.language,
         )
+        await self._outbound.publish([notice])
 
     # --- the record
 

@@ -14,8 +14,9 @@ from typing import Final
 
 from channels.adapter import SupportsDownloads
 from channels.backoff import Backoff
+from gateway.bus.files import Files
 from gateway.contracts.errors import BusUnavailable, DeliveryError, FileRefused, RateLimited
-from gateway.contracts.ports import AttachmentBus, FetchedFile, Scrubber, WantedAttachment
+from gateway.contracts.ports import FetchedFile, Scrubber, WantedAttachment
 from gateway.limits import (
     ATTACHMENT_BEAT_S,
     ATTACHMENT_FETCH_S,
@@ -41,9 +42,7 @@ _RETRY_CAP_S: Final = 10.0
 class Fetching:
     """The files of one channel, ATTACHMENTS_AT_ONCE at a time."""
 
-    def __init__(
-        self, adapter: SupportsDownloads, bus: AttachmentBus, scrubber: Scrubber, *, delay_scale: float = 1.0
-    ) -> None:
+    def __init__(self, adapter: SupportsDownloads, bus: Files, scrubber: Scrubber, *, delay_scale: float = 1.0) -> None:
         """`delay_scale` shortens the waits of tests."""
         self._adapter = adapter
         self._bus = bus
@@ -69,7 +68,7 @@ class Fetching:
 
     async def serve(self, *, wait_s: float) -> bool:
         """Answer one wish, if there is one within `wait_s`. Raises `BusUnavailable`."""
-        wanted = await self._bus.wanted(self._adapter.name, wait_s=wait_s)
+        wanted = await self._bus.wanted_attachment(self._adapter.name, wait_s=wait_s)
         if wanted is None:
             return False
         try:
@@ -77,9 +76,9 @@ class Fetching:
                 file = await self._fetched(wanted)
         except FileRefused as error:
             log.info("%s: a file cannot be had: %s", self._adapter.name, error)
-            await self._bus.refuse(wanted, reason=str(error))
+            await self._bus.refuse_attachment(wanted, reason=str(error))
         else:
-            if not await self._bus.lend(wanted, file):
+            if not await self._bus.put_attachment(wanted, file):
                 log.info("%s: nobody takes a file that was asked for", self._adapter.name)
         return True
 
@@ -95,7 +94,7 @@ class Fetching:
     async def _beat(self, wanted: WantedAttachment) -> None:
         while True:
             with contextlib.suppress(BusUnavailable):
-                await self._bus.at_it(wanted)
+                await self._bus.note_fetching(wanted)
             await asyncio.sleep(ATTACHMENT_BEAT_S)
 
     async def _fetched(self, wanted: WantedAttachment) -> FetchedFile:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gateway.bus.files import Vault
 from gateway.config import Settings
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import Clock, VaultBus
+from gateway.contracts.ports import Clock
 from gateway.contracts.vault import SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import Seal, worth_keeping
@@ -14,7 +15,7 @@ from gateway.secrecy import seal_of
 class Keeping:
     """The vault as intake sees it: secrets go in, each for `ttl_s` and `uses` calls of a tool."""
 
-    def __init__(self, vault: VaultBus, seal: Seal, scrubber: Scrubber, clock: Clock, *, ttl_s: int, uses: int) -> None:
+    def __init__(self, vault: Vault, seal: Seal, scrubber: Scrubber, clock: Clock, *, ttl_s: int, uses: int) -> None:
         self._vault = vault
         self._seal = seal
         self._scrubber = scrubber
@@ -37,7 +38,7 @@ class Keeping:
         )
 
 
-def keeping_for(settings: Settings, vault: VaultBus, scrubber: Scrubber, clock: Clock) -> Keeping | None:
+def keeping_for(settings: Settings, vault: Vault, scrubber: Scrubber, clock: Clock) -> Keeping | None:
     """The vault as the settings say; None where there is none. Raises `ConfigError` when its key cannot be had."""
     seal, rules = seal_of(settings), settings.scrub.vault
     return Keeping(vault, seal, scrubber, clock, ttl_s=rules.ttl_s, uses=rules.uses_max) if seal else None

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gateway.contracts.ports import IntakeBus
+from gateway.bus.inbound import Inbound
 
 PLACES_MAX: Final = 2_000  # the most recent ones; a place that fell out is read from the account's mark
 _NEWEST: Final = "newest"
@@ -35,7 +35,7 @@ class Order:
 class Marks:
     """The marks of one account."""
 
-    def __init__(self, positions: IntakeBus, name: str, order: Order) -> None:
+    def __init__(self, positions: Inbound, name: str, order: Order) -> None:
         self._positions = positions
         self._name = name
         self._order = order

@@ -12,10 +12,12 @@ from typing import Final
 from channels import notices
 from channels.inbound.names import clean_name
 from channels.normalized import Addressing, Incoming
+from gateway.bus.access import Access
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.access import Admittance, Pairing
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply, ReplyKind, own_words
-from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S
 from gateway.words import Words, words_for
 
@@ -29,7 +31,7 @@ class Telling:
     """The voice at the door of one channel."""
 
     def __init__(
-        self, access: AccessBus, outbound: DeliveryBus, scrubber: Scrubber, clock: Clock, *, language: str = ""
+        self, access: Access, outbound: Deliveries, scrubber: Scrubber, clock: Clock, *, language: str = ""
     ) -> None:
         """With a `language` everybody is spoken to in that one."""
         self._access = access
@@ -56,7 +58,7 @@ class Telling:
         if abs(at_ms - self._told_at_ms.get(what, -NOTICE_EVERY_MS)) < NOTICE_EVERY_MS:
             return
         mark = f"{what}:{at_ms // NOTICE_EVERY_MS}"
-        await self._outbound.publish_notice(self._notice(incoming, key, mark, sentence))
+        await self._outbound.publish([self._notice(incoming, key, mark, sentence)])
         self._told_at_ms[what] = at_ms
         self._told_at_ms.move_to_end(what)
         if len(self._told_at_ms) > TOLD_MAX:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 from channels.inbound.admission import RateOf, unlimited
 from channels.inbound.keeping import Keeping
+from gateway.bus.access import Access, Questions, Suggestions
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.inbound import Inbound
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.ports import AccessBus, Clock, DeliveryBus, IntakeBus, PressBus, Scrubber, SuggestionSource
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import LANE_MESSAGES_MAX
 
 
@@ -16,11 +19,11 @@ from gateway.limits import LANE_MESSAGES_MAX
 class DoorRooms:
     """Where a door brings what it takes, and whom it asks. Without `keeping` a secret is removed and not kept."""
 
-    intake: IntakeBus
-    access: AccessBus
-    deliveries: DeliveryBus
-    presses: PressBus
-    suggestions: SuggestionSource
+    intake: Inbound
+    access: Access
+    deliveries: Deliveries
+    presses: Questions
+    suggestions: Suggestions
     scrubber: Scrubber
     clock: Clock
     keeping: Keeping | None = None

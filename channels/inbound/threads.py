@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from gateway.contracts.ports import IntakeBus
+from gateway.bus.inbound import Inbound
 
 THREADS_KNOWN_MAX: Final = 5_000  # remembered in memory; the durable set is on the bus
 
@@ -13,7 +13,7 @@ THREADS_KNOWN_MAX: Final = 5_000  # remembered in memory; the durable set is on 
 class Threads:
     """The threads of one account, which `prefix` names. Raises `BusUnavailable`."""
 
-    def __init__(self, positions: IntakeBus, prefix: str) -> None:
+    def __init__(self, positions: Inbound, prefix: str) -> None:
         self._positions = positions
         self._prefix = prefix
         self._joined: OrderedDict[str, None] = OrderedDict()

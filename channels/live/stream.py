@@ -30,6 +30,8 @@ from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Patience
 from channels.text.unfinished import as_if_closed
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
 from gateway.contracts.errors import (
     AddressMoved,
     CredentialsRejected,
@@ -40,7 +42,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, Draft, Preview, own_words
-from gateway.contracts.ports import Clock, DeliveryBus, PlaceBus
+from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
@@ -58,8 +60,8 @@ class StreamParts:
     """What all streams of a channel share."""
 
     adapter: StreamingAdapter
-    bus: DeliveryBus
-    places: PlaceBus
+    bus: Deliveries
+    places: Places
     clock: Clock
     homes: Homes
     tenure: Tenure

@@ -23,9 +23,11 @@ from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Abandoned, Patience
 from channels.together import first_to_end
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import Activity, Draft, Reply
-from gateway.contracts.ports import Clock, DeliveryBus, PlaceBus, Scrubber
+from gateway.contracts.ports import Clock, Scrubber
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +41,8 @@ class Streams:
     def __init__(
         self,
         adapter: StreamingAdapter,
-        bus: DeliveryBus,
-        places: PlaceBus,
+        bus: Deliveries,
+        places: Places,
         scrubber: Scrubber,
         clock: Clock,
         homes: Homes,

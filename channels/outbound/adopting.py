@@ -17,6 +17,8 @@ from channels.outbound.choices import rendered
 from channels.outbound.page import Page
 from channels.patience import Patience
 from channels.text.unfinished import as_if_closed
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
 from gateway.contracts.errors import (
     AddressMoved,
     CredentialsRejected,
@@ -28,7 +30,6 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Preview
-from gateway.contracts.ports import DeliveryBus, PlaceBus
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ SETTLE_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0)  # then the answer goes out all th
 class Adopting:
     """For the replies of one channel. Waits for the bus; raises `Abandoned`, `TakenOver`, `CredentialsRejected`."""
 
-    def __init__(self, adapter: ChannelAdapter, bus: DeliveryBus, places: PlaceBus, patience: Patience) -> None:
+    def __init__(self, adapter: ChannelAdapter, bus: Deliveries, places: Places, patience: Patience) -> None:
         self._adapter = adapter
         self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
         self._asking = adapter if isinstance(adapter, SupportsLookup) else None

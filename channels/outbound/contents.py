@@ -20,9 +20,10 @@ from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile, SupportsFil
 from channels.notices import file_not_sent, whole_answer, whole_question
 from channels.outbound.journey import Journey
 from channels.patience import Patience
+from gateway.bus.files import Files
 from gateway.contracts.errors import FormatRefused, SendFailed
 from gateway.contracts.messages import Reply, ReplyFile, ReplyKind
-from gateway.contracts.ports import DeliveryBus, WantedFile
+from gateway.contracts.ports import WantedFile
 from gateway.limits import FILE_WAIT_S, FILES_AT_ONCE
 from gateway.words import words_for
 
@@ -38,8 +39,8 @@ _WHOLE_TYPE: Final = "text/markdown"
 class Borrower:
     """Borrows bytes for the deliveries of one channel, those of FILES_AT_ONCE files at a time."""
 
-    def __init__(self, bus: DeliveryBus, patience: Patience) -> None:
-        self._bus = bus
+    def __init__(self, files: Files, patience: Patience) -> None:
+        self._files = files
         self._patience = patience
         self._slots = asyncio.Semaphore(FILES_AT_ONCE)
 
@@ -49,7 +50,7 @@ class Borrower:
         keeps it any more, `Abandoned`."""
         file, wanted = reply.files[position], WantedFile(reply.key, reply.id, position)
         async with self._slots:
-            content = await self._patience.with_bus(lambda: self._bus.borrow_file(wanted, wait_s=FILE_WAIT_S))
+            content = await self._patience.with_bus(lambda: self._files.fetch_file(wanted, wait_s=FILE_WAIT_S))
             if content is None:
                 raise SendFailed("no agent process hands the file over")
             if len(content) != file.size_bytes:

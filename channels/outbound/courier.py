@@ -32,6 +32,9 @@ from channels.outbound.status import StatusCourier
 from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Abandoned, Patience
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.files import Files
+from gateway.bus.places import Places
 from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,
@@ -42,7 +45,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus, Scrubber
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +60,9 @@ class Courier:
     def __init__(
         self,
         adapter: ChannelAdapter,
-        bus: DeliveryBus,
-        places: PlaceBus,
+        bus: Deliveries,
+        places: Places,
+        files: Files,
         scrubber: Scrubber,
         clock: Clock,
         homes: Homes,
@@ -77,7 +81,7 @@ class Courier:
         self._answering = answering
         self._patience = Patience(adapter.name, scale=delay_scale)
         pacer = Pacer(bus, adapter, self._patience.wait)
-        self._borrower = Borrower(bus, self._patience)
+        self._borrower = Borrower(files, self._patience)
         self._lessons = Lessons(adapter, places, pacer, self._patience, scrubber)
         self._adopting = Adopting(adapter, bus, places, self._patience)
         self._withdrawing = Withdrawing(adapter)

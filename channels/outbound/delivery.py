@@ -24,9 +24,10 @@ from channels.outbound.quiet import Spots
 from channels.outbound.status import PutOff
 from channels.patience import Abandoned
 from channels.together import first_to_end
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.messages import Reply, ReplyKind
-from gateway.contracts.ports import DeliveryBus, PendingReply
+from gateway.contracts.ports import PendingReply
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ class Delivery:
     def __init__(
         self,
         adapter: ChannelAdapter,
-        bus: DeliveryBus,
+        bus: Deliveries,
         courier: Courier,
         homes: Homes,
         tenure: Tenure,

@@ -8,9 +8,10 @@ from typing import Final
 from channels.adapter import ChannelAdapter, SupportsMoves, SupportsPlaceholders
 from channels.pacing import Pacer
 from channels.patience import Patience
+from gateway.bus.places import Places
 from gateway.contracts.errors import AddressDead, AddressMoved, DeliveryError, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.ports import Outlook, PlaceBus, Scrubber
+from gateway.contracts.ports import Outlook, Scrubber
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ class Lessons:
     """Those of one account. Waits for the bus."""
 
     def __init__(
-        self, adapter: ChannelAdapter, places: PlaceBus, pacer: Pacer, patience: Patience, scrubber: Scrubber
+        self, adapter: ChannelAdapter, places: Places, pacer: Pacer, patience: Patience, scrubber: Scrubber
     ) -> None:
         self._adapter = adapter
         self._places = places

@@ -19,6 +19,8 @@ from channels.outbound.page import Page, TakenOver
 from channels.outbound.status import PutOff
 from channels.pacing import Pacer
 from channels.patience import Abandoned, Patience
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
 from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,
@@ -28,7 +30,7 @@ from gateway.contracts.errors import (
     RateLimited,
 )
 from gateway.contracts.messages import DeliveryState
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, PlaceBus, Scrubber
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +48,8 @@ class TitleCourier:
     def __init__(
         self,
         adapter: ChannelAdapter,
-        bus: DeliveryBus,
-        places: PlaceBus,
+        bus: Deliveries,
+        places: Places,
         homes: Homes,
         pacer: Pacer,
         patience: Patience,

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from channels.patience import Patience
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
 
 AGAIN: Final = ":anew"
 """Ends the send id of a message that takes the place of one which is gone."""
@@ -24,7 +25,7 @@ class Page:
         self,
         pending: PendingReply,
         channel: str,
-        bus: DeliveryBus,
+        bus: Deliveries,
         scrubber: Scrubber,
         clock: Clock,
         patience: Patience,

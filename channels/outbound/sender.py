@@ -36,6 +36,7 @@ from channels.outbound.page import Page
 from channels.outbound.withdrawing import Withdrawing
 from channels.pacing import Pacer
 from channels.patience import Patience
+from gateway.bus.places import Places
 from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import (
     AddressDead,
@@ -47,7 +48,6 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState
-from gateway.contracts.ports import PlaceBus
 from gateway.words import words_for
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Sender:
     def __init__(
         self,
         adapter: ChannelAdapter,
-        places: PlaceBus,
+        places: Places,
         pacer: Pacer,
         patience: Patience,
         tenure: Tenure,

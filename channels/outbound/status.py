@@ -20,6 +20,7 @@ from channels.outbound.lessons import Lessons
 from channels.outbound.page import Page, TakenOver
 from channels.outbound.sender import Crowded, Sender
 from channels.patience import Abandoned, Patience
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,
@@ -31,7 +32,7 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.messages import DeliveryState
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class StatusCourier:
     def __init__(
         self,
         adapter: ChannelAdapter,
-        bus: DeliveryBus,
+        bus: Deliveries,
         homes: Homes,
         sender: Sender,
         lessons: Lessons,

@@ -25,8 +25,8 @@ from channels.slack.errors import RETRY_AFTER_DEFAULT_S, delivery_error, opening
 from channels.slack.logs import sdk_log
 from channels.slack.posting import post
 from channels.slack.render import SlackChunk
+from gateway.bus.places import Places
 from gateway.contracts.errors import AddressDead, BusUnavailable, FormatRefused, OutcomeUnknown, RateLimited, SendFailed
-from gateway.contracts.ports import PlaceBus
 
 _REFUSED_WORDS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 
@@ -34,7 +34,7 @@ _REFUSED_WORDS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_EN
 class Links:
     """The links of one installation, which `account` names. Raises `BusUnavailable`."""
 
-    def __init__(self, places: PlaceBus, account: Callable[[], str], *, proxy: str = "") -> None:
+    def __init__(self, places: Places, account: Callable[[], str], *, proxy: str = "") -> None:
         self._places = places
         self._account = account
         self.proxy = proxy

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from channels.normalized import Migrated
 from channels.raw import Raw, mapping, text
-from gateway.contracts.ports import PlaceBus
+from gateway.bus.places import Places
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ class Moves:
     """Those of one account, whose `channel` names it. They are known by heart, so that nothing that is heard has to
     wait for the bus."""
 
-    def __init__(self, places: PlaceBus, channel: str) -> None:
+    def __init__(self, places: Places, channel: str) -> None:
         self._places = places
         self._channel = channel
         self._firsts: Mapping[str, str] = {}

@@ -18,7 +18,8 @@ from channels.normalized import Incoming
 from channels.telegram import limits
 from channels.telegram.offsets import Offset
 from channels.telegram.updates import Updates, id_of
-from gateway.contracts.ports import Clock, IntakeBus
+from gateway.bus.inbound import Inbound
+from gateway.contracts.ports import Clock
 from gateway.limits import POLLER_LEASE_TTL_S
 
 
@@ -42,7 +43,7 @@ class Poller:
         self,
         bot: Bot,
         updates: Updates,
-        positions: IntakeBus,
+        positions: Inbound,
         position: str,
         clock: Clock,
         *,

@@ -13,7 +13,7 @@ from channels.normalized import Ignored, Incoming, Migrated
 from channels.telegram.answering import Presses
 from channels.telegram.normalize import TelegramIdentity, normalize
 from channels.telegram.presses import normalize_stop, query_id_of
-from gateway.contracts.ports import PlaceBus
+from gateway.bus.places import Places
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class Updates:
     """The updates of one bot."""
 
-    def __init__(self, me: TelegramIdentity, presses: Presses, places: PlaceBus) -> None:
+    def __init__(self, me: TelegramIdentity, presses: Presses, places: Places) -> None:
         self._me = me
         self._presses = presses
         self._places = places

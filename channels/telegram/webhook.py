@@ -26,8 +26,9 @@ from channels.telegram import limits
 from channels.telegram.client import Endpoint
 from channels.telegram.errors import wait_s
 from channels.telegram.updates import Updates
+from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import Clock, IntakeBus
+from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ def secret_of(token: str) -> str:
 class Webhook:
     """The webhook of one bot."""
 
-    def __init__(self, bot: Bot, endpoint: Endpoint, positions: IntakeBus, clock: Clock) -> None:
+    def __init__(self, bot: Bot, endpoint: Endpoint, positions: Inbound, clock: Clock) -> None:
         self._bot = bot
         self._url = endpoint.hook_url
         self._secret = secret_of(endpoint.token)

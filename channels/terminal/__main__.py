@@ -12,10 +12,10 @@ from channels.line import Line, Rooms, Rules
 from channels.terminal.adapter import KEY, TerminalAdapter
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
+from gateway.bus.operator import Operator
 from gateway.clock import SystemClock
 from gateway.config import Settings, house_language, load
 from gateway.contracts.access import AccessPolicy, StrangerRule
-from gateway.contracts.ports import OperatorBus
 from gateway.exits import run_to_exit
 from gateway.scrub import Scrubber
 from gateway.secrecy import scrubber_of, vault_keys
@@ -44,7 +44,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
     )
     try:
         clock = SystemClock()
-        adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, clock)
+        adapter = TerminalAdapter(sys.stdin, sys.stdout, bus.operator, bus.lanes, clock)
         keeping = keeping_for(settings, bus.vault, scrubber, clock)
         rooms = Rooms.of(bus, scrubber, clock, keeping)
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({KEY}))
@@ -60,7 +60,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
         await bus.close()
 
 
-async def _warn_when_alone(operator: OperatorBus) -> None:
+async def _warn_when_alone(operator: Operator) -> None:
     """An agent that was started with the talk needs a moment; after that, silence has a reason."""
     await asyncio.sleep(ALONE_AFTER_S if PATIENT in sys.argv else 0)
     if not (await operator.figures()).workers_alive:

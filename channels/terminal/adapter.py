@@ -12,12 +12,14 @@ from rich.markdown import Markdown
 
 from channels.adapter import CONNECTED, Budget, Door
 from channels.normalized import Addressing, Incoming
+from gateway.bus.lanes import Lanes
+from gateway.bus.operator import Operator
 from gateway.contracts.access import TERMINAL
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, OperatorBus
+from gateway.contracts.ports import Clock
 
 KEY: Final = TERMINAL
 ADDRESS: Final = ReplyAddress(KEY.channel, KEY.user, "{}")
@@ -32,10 +34,11 @@ class TerminalAdapter:
     name = "cli"
     account = "cli:local"
 
-    def __init__(self, stdin: TextIO, stdout: TextIO, operator: OperatorBus, clock: Clock) -> None:
+    def __init__(self, stdin: TextIO, stdout: TextIO, operator: Operator, lanes: Lanes, clock: Clock) -> None:
         self._stdin = stdin
         self._console = Console(file=stdout, highlight=False)
         self._operator = operator
+        self._lanes = lanes
         self._clock = clock
         self.state = CONNECTED
         self.finished = asyncio.Event()
@@ -88,7 +91,7 @@ class TerminalAdapter:
 
     async def _is_settled(self) -> bool:
         """True when the lane is empty, no turn runs, and no reply is on its way."""
-        waiting, is_running = await self._operator.lane_depth(KEY)
+        waiting, is_running = await self._lanes.depth(KEY)
         if waiting or is_running:
             return False
         return not (await self._operator.figures()).outbound_pending.get(self.name)

@@ -50,6 +50,7 @@ async def _serve(loaded: Loaded) -> None:
             parts = Parts(
                 store=store,
                 figures=bus.operator,
+                lanes=bus.lanes,
                 intake=bus.intake,
                 keeper=keeper,
                 vault=bus.vault,

@@ -32,8 +32,12 @@ from gateway.admin.usage import usage_routes
 from gateway.admin.views import (
     Readiness,
 )
+from gateway.bus.files import Vault
+from gateway.bus.inbound import Inbound
+from gateway.bus.lanes import Lanes
+from gateway.bus.operator import Operator
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import Clock, IntakeBus, ModelTrouble, OperatorBus, QueueFigures, Scrubber, VaultBus
+from gateway.contracts.ports import Clock, ModelTrouble, QueueFigures, Scrubber
 from gateway.contracts.spending import Period, day_begins_ms, day_of
 from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
 from gateway.doorkeeper import Doorkeeper
@@ -55,10 +59,11 @@ class Parts:
     `stopping` is set. `hosts` are our names, beside localhost and addresses."""
 
     store: Store
-    figures: OperatorBus
-    intake: IntakeBus
+    figures: Operator
+    lanes: Lanes
+    intake: Inbound
     keeper: Doorkeeper
-    vault: VaultBus
+    vault: Vault
     scrubber: Scrubber
     clock: Clock
     channels: Sequence[str]
@@ -102,7 +107,16 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
     return (
         _metrics(parts),
         compacting(parts.store, parts.intake, parts.scrubber, parts.clock),
-        people(parts.store, parts.keeper, parts.figures, parts.vault, parts.scrubber, parts.clock, parts.workspaces),
+        people(
+            parts.store,
+            parts.keeper,
+            parts.figures,
+            parts.lanes,
+            parts.vault,
+            parts.scrubber,
+            parts.clock,
+            parts.workspaces,
+        ),
         access_routes(parts.keeper, parts.clock),
         limit_routes(parts.keeper),
         link_routes(parts.store.links, parts.keeper, parts.clock),

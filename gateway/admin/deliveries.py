@@ -23,13 +23,14 @@ from gateway.admin.views import (
     queue_moment_view,
     queue_view,
 )
+from gateway.bus.operator import Operator
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import Clock, OperatorBus
+from gateway.contracts.ports import Clock
 from gateway.limits import QUEUE_NOTED_EVERY_S
 from gateway.store import Store
 
 
-def deliveries(store: Store, bus: OperatorBus, clock: Clock) -> APIRouter:
+def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     """The routes under `/api` that follow a message on its way. None of them changes anything."""
     router = APIRouter(prefix="/api", tags=["deliveries"])
 
@@ -66,7 +67,7 @@ def deliveries(store: Store, bus: OperatorBus, clock: Clock) -> APIRouter:
     return router
 
 
-def dead_letters(bus: OperatorBus) -> APIRouter:
+def dead_letters(bus: Operator) -> APIRouter:
     """What can be done about what was given up."""
     router = APIRouter(prefix="/api/dead-letters", tags=["deliveries"])
 
@@ -83,7 +84,7 @@ def dead_letters(bus: OperatorBus) -> APIRouter:
     return router
 
 
-async def note_queue(bus: OperatorBus) -> None:
+async def note_queue(bus: Operator) -> None:
     """Look at the queue again and again for those who ask what it was, until cancelled. What a bus that is away cannot
     tell is missing."""
     while True:

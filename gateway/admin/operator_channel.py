@@ -12,10 +12,11 @@ from typing import Final
 
 import structlog
 
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, InboundMessage, Receipt
-from gateway.contracts.ports import Clock, DeliveryBus, PendingReply, Scrubber
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
 
 NAME: Final = "admin"
 _AUTHOR: Final = "operator"
@@ -42,7 +43,7 @@ def compact_order(key: SessionKey, focus: str, *, scrubber: Scrubber, clock: Clo
     )
 
 
-async def take_replies(bus: DeliveryBus, *, consumer: str, clock: Clock) -> None:
+async def take_replies(bus: Deliveries, *, consumer: str, clock: Clock) -> None:
     """Log every reply to the operator and write its receipt, until cancelled."""
     while True:
         try:

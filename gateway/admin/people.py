@@ -13,8 +13,11 @@ from fastapi.responses import Response
 
 from gateway.admin.asked import owner_of
 from gateway.admin.views import Erased
+from gateway.bus.files import Vault
+from gateway.bus.lanes import Lanes
+from gateway.bus.operator import Operator
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, OperatorBus, Scrubber, VaultBus
+from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.doorkeeper import Doorkeeper
 from gateway.limits import ERASE_PATIENCE_S
@@ -30,8 +33,9 @@ DEAD_LETTERS: Final = "dead_letters"
 def people(
     store: Store,
     keeper: Doorkeeper,
-    figures: OperatorBus,
-    vault: VaultBus,
+    figures: Operator,
+    lanes: Lanes,
+    vault: Vault,
     scrubber: Scrubber,
     clock: Clock,
     workspaces: Path | None,
@@ -53,7 +57,7 @@ def people(
         cut off at this moment is erased by asking again."""
         owner = owner_of(key)
         ends = await store.links.ends_of(owner)
-        await _end_work({*ends, *await store.people.keys(owner)}, figures, store.tasks, clock)
+        await _end_work({*ends, *await store.people.keys(owner)}, lanes, store.tasks, clock)
         for end in ends:
             await vault.drop_all(end)
         letters = sum([await figures.forget(end) for end in ends])
@@ -67,7 +71,7 @@ def people(
     return router
 
 
-async def _end_work(keys: Collection[SessionKey], lanes: OperatorBus, book: TaskStore, clock: Clock) -> None:
+async def _end_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore, clock: Clock) -> None:
     """Return when nothing runs in these lanes any more that might write, or after a while: a process that is paused or
     cut off finds its rows gone when it is back, and ends what it ran for them."""
     for key in keys:
@@ -77,10 +81,10 @@ async def _end_work(keys: Collection[SessionKey], lanes: OperatorBus, book: Task
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _is_at_work(keys: Collection[SessionKey], lanes: OperatorBus, book: TaskStore) -> bool:
+async def _is_at_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore) -> bool:
     """Whether a turn or a sub-agent runs; sub-agents that were started since are told to end, too."""
     live = sum([await book.want_cancelled(key) for key in keys])
-    depths = [await lanes.lane_depth(key) for key in keys]
+    depths = [await lanes.depth(key) for key in keys]
     return live > 0 or any(is_running for _, is_running in depths)
 
 

@@ -21,8 +21,9 @@ from gateway.admin.views import (
     message_view,
     session_view,
 )
+from gateway.bus.inbound import Inbound
 from gateway.contracts.entries import Session
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Scrubber, Verdict
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
@@ -80,7 +81,7 @@ def conversations(store: Store) -> APIRouter:
     return router
 
 
-def compacting(store: Store, intake: IntakeBus, scrubber: Scrubber, clock: Clock) -> APIRouter:
+def compacting(store: Store, intake: Inbound, scrubber: Scrubber, clock: Clock) -> APIRouter:
     """`POST /api/sessions/{id}/compact`."""
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 

@@ -1,42 +1,58 @@
-"""The projection of what operators decided, which intake reads. The truth is in SQL."""
+"""Who may speak, and what people are asked: the projection of what operators decided, strangers who wait to be let in,
+open questions, and suggestions for people who type. The truth about access is in SQL."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
+from itertools import count, takewhile
 from secrets import token_hex
 from typing import Any, Final
 
-from gateway.bus.keys import ShardKeys
-from gateway.bus.line import Command, Line
-from gateway.bus.pairing import Pairings
-from gateway.bus.pool import Pool
-from gateway.bus.scripts import script
+from gateway.bus.scripts import Command
+from gateway.bus.shards import Shard, Shards, bounded
 from gateway.contracts.access import AccessView, Asked, Audience, Pairing, PlaceRule, Projection, Taken
-from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.entries import Grant
+from gateway.contracts.envelope import decode, decode_reply
+from gateway.contracts.errors import BadEnvelope, BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LIMITED_ROLES, Limited, LimitRule
-from gateway.limits import PROJECTION_STAGED_S
+from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, Reply
+from gateway.contracts.questions import PutQuestion, Standing
+from gateway.contracts.suggestions import (
+    Suggestion,
+    Wanted,
+    decode_suggestions,
+    decode_wanted,
+    encode_suggestions,
+    encode_wanted,
+)
+from gateway.limits import BUS_WAIT_MAX_S, PROJECTION_STAGED_S, SUGGESTIONS_TTL_S
 
 _CHUNK: Final = 1000  # fields per command of a projection
+_OPEN: Final = b"open"
 
 
 class Access:
-    """`gateway.contracts.ports.AccessBus`."""
+    """The projection that intake reads, and strangers who wait to be let in. Raises `BusUnavailable`.
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys) -> None:
-        self._line = line
-        self._pool = pool
-        self._keys = keys
-        self._pairings = Pairings(line, keys)
+    Where no projection is (a new bus, or one that lost its memory), nobody can say who is blocked: looking raises
+    `BusUnavailable` until an agent process has shown what SQL holds, which takes it seconds. A grant is in the shard of
+    its owner, rules are in every one, all pairing codes in the first.
+    """
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
 
     async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
-        """What was decided about a user and about these places, all of one moment. Raises `BusUnavailable` where
+        """Return what was decided about a user and about these places, all of one moment. Raises `BusUnavailable` where
         nobody has shown it yet."""
-        keys = self._keys
-        found = await self._line.run(
-            script("view_access"),
+        shard = self._shards.of(owner)
+        keys = shard.keys
+        found = await shard.run(
+            "view_access",
             (keys.access, keys.grants, keys.place_rules, keys.limit_rules),
             (str(owner), *LIMITED_ROLES, *map(str, places)),
         )
@@ -51,8 +67,72 @@ class Access:
         )
 
     async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
-        """Replace the whole projection: it is staged under names of its own, then renamed."""
-        keys, mark = self._keys, token_hex(8)
+        """Replace the whole projection, so that no reader ever sees half of it. False: a later one is there, which is
+        replaced only if that `is_forced`."""
+        groups: list[list[Grant]] = [[] for _ in self._shards]
+        for grant in projection.grants:
+            groups[self._shards.of(grant.key).number].append(grant)
+        shown = await self._shards.ask_all(
+            lambda shard: self._project(shard, replace(projection, grants=groups[shard.number]), is_forced=is_forced)
+        )
+        return all(shown)
+
+    async def projected(self) -> int | None:
+        """Return the revision that is shown; None where none is, or not everywhere the same."""
+        found = set(await self._shards.ask_all(lambda shard: shard.line.call("GET", shard.keys.access)))
+        revision = found.pop() if len(found) == 1 else None
+        return None if revision is None else int(revision)
+
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
+        """Return the pending code of a stranger, which is that of `pairing` if he has none yet."""
+        first, owner = self._shards.first, pairing.owner
+        answer = await first.run(
+            "ask_pairing",
+            (first.keys.pairing_of(str(owner)), first.keys.pairing_code(pairing.code), first.keys.pairings),
+            (
+                *(str(owner), owner.channel, pairing.code, bounded(pairing.welcome), pairing.name),
+                *(pairing.asked_at_ms, ttl_s * 1000, pending_max),
+            ),
+        )
+        return Asked() if answer is None else Asked(answer.decode(), is_denied=not answer)
+
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
+        """Take a code, once: the same `taker` may ask again and is told the same. `by` is who enters it: who errs
+        `PAIRING_TRIES_MAX` times is not listened to for `PAIRING_LOCKED_S`."""
+        first = self._shards.first
+        verdict, found = await first.run(
+            "take_pairing",
+            (first.keys.pairing_code(code), first.keys.pairing_tries(by), first.keys.pairings),
+            (first.keys.pairing_of(""), taker),
+        )
+        match verdict:
+            case 1:
+                return Taken(_pairing(code, found))
+            case 0:
+                return Taken(tries_left=found)
+            case _:
+                return Taken(is_locked=True, wait_s=found / 1000)
+
+    async def deny_pairing(self, code: str) -> SessionKey | None:
+        """Turn a stranger down and return who it is: the code is worth nothing, and there is no other for as long as it
+        would have held."""
+        first = self._shards.first
+        answer = await first.run(
+            "deny_pairing", (first.keys.pairing_code(code), first.keys.pairings), (first.keys.pairing_of(""),)
+        )
+        return None if answer is None else SessionKey.parse(answer.decode())
+
+    async def pairings(self) -> Sequence[Pairing]:
+        """Return who waits, oldest first."""
+        first = self._shards.first
+        found = await first.run(
+            "list_pairings", (first.keys.pairings,), (first.keys.pairing_of(""), first.keys.pairing_code(""))
+        )
+        return [_pairing(code.decode(), words) for code, words in found if words]
+
+    async def _project(self, shard: Shard, projection: Projection, *, is_forced: bool) -> bool:
+        """Stage a projection under names of its own, then rename it."""
+        keys, mark = shard.keys, token_hex(8)
         staged = (keys.staged_grants(mark), keys.staged_places(mark), keys.staged_limits(mark))
         grants = {str(grant.key): grant.role.value for grant in projection.grants}
         places = {str(place): _text(rule) for place, rule in projection.places.items()}
@@ -61,34 +141,97 @@ class Access:
             words for key, texts in zip(staged, (grants, places, limits), strict=True) for words in _filling(key, texts)
         ]
         if commands:
-            await self._pool.transaction(commands)
-        answer = await self._line.run(
-            script("swap_access"),
+            await shard.pool.transaction(commands)
+        answer = await shard.run(
+            "swap_access",
             (keys.access, keys.grants, keys.place_rules, keys.limit_rules, *staged),
             (projection.revision, int(is_forced)),
         )
         return bool(answer)
 
-    async def projected(self) -> int | None:
-        """The revision that is shown, None where none is."""
-        answer = await self._line.call("GET", self._keys.access)
-        return None if answer is None else int(answer)
 
-    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
-        """The pending code of a stranger, which is that of `pairing` if he has none yet."""
-        return await self._pairings.ask(pairing, ttl_s=ttl_s, pending_max=pending_max)
+class Questions:
+    """Questions to people while they are open, and the words that go back to the one who pressed a button. What is
+    forgotten by itself is no truth. A question is in the shard of its code. Raises `BusUnavailable`."""
 
-    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
-        """Take a code, once."""
-        return await self._pairings.take(code, by=by, taker=taker)
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
 
-    async def deny_pairing(self, code: str) -> SessionKey | None:
-        """Turn a stranger down."""
-        return await self._pairings.deny(code)
+    async def put(self, question: PutQuestion, *, ttl_s: float) -> None:
+        """Open a question, unless its code is known; it is forgotten after `ttl_s`."""
+        shard = self._shards.named(question.code)
+        await shard.run(
+            "put_question",
+            (shard.keys.question(question.code),),
+            (
+                int(ttl_s * 1000),
+                str(question.key),
+                str(question.asked_by or ""),
+                question.fence,
+                question.digest,
+                question.task_id,
+                *map(bounded, question.replies),
+            ),
+        )
 
-    async def pairings(self) -> Sequence[Pairing]:
-        """Who waits, oldest first."""
-        return await self._pairings.waiting()
+    async def standing(self, code: str) -> Standing | None:
+        """Return how a question stands; None for a code that nobody knows (any more)."""
+        shard = self._shards.named(code)
+        found = await shard.line.call("HGETALL", shard.keys.question(code))
+        return _standing(code, found) if found else None
+
+    async def settle(self, code: str, answer: ControlRequest | None) -> Standing | None:
+        """Settle an open question, or close it without an answer (None). The first one counts.
+        Return how the question stands now."""
+        shard, envelope = self._shards.named(code), b"" if answer is None else bounded(answer)
+        found = await shard.run("settle_question", (shard.keys.question(code),), (envelope,))
+        return _standing(code, dict(zip(found[::2], found[1::2], strict=True))) if found else None
+
+    async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
+        """Return what the one who pressed a button is told, once; None if nobody said anything within `wait_s`."""
+        shard = self._shards.of(press.key)
+        found = await shard.pool.call("BLPOP", shard.keys.told(press.id), min(wait_s, BUS_WAIT_MAX_S))
+        return decode_reply(found[1]) if found else None
+
+
+class Suggestions:
+    """Questions of people who type, and what agent processes suggest. Lossy on purpose: both are gone within seconds.
+    All of it is in the first shard: an answer is a kilobyte, and is read as soon as it is there."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._first = shards.first
+
+    async def ask(self, wanted: Wanted, *, wait_s: float) -> Sequence[Suggestion]:
+        """Return what an agent process suggests; nothing if none of them says anything within `wait_s`, and at once
+        nothing to one who asks too often."""
+        entry = encode_wanted(wanted)
+        keys = (self._first.keys.asked, self._first.keys.asking(str(wanted.owner)))
+        if not await self._first.run("ask_suggestions", keys, (entry,)):
+            return ()
+        said = await self._first.pop(self._first.keys.suggested(_name_of(entry)), wait_s=wait_s)
+        try:
+            return () if said is None else decode_suggestions(said)
+        except BadEnvelope:
+            return ()
+
+    async def wanted(self, *, wait_s: float) -> Wanted | None:
+        """Return a question that waits for an answer, each to one caller; None when nobody asked any within
+        `wait_s`."""
+        asked = await self._first.pop(self._first.keys.asked, wait_s=wait_s)
+        try:
+            return None if asked is None else decode_wanted(asked)
+        except BadEnvelope:
+            return None
+
+    async def suggest(self, wanted: Wanted, suggestions: Sequence[Suggestion]) -> None:
+        """Answer whoever asked. One who asks the very same again may be given what an earlier one did not wait for."""
+        suggested = self._first.keys.suggested(_name_of(encode_wanted(wanted)))
+        await self._first.pool.transaction(
+            [
+                ("RPUSH", suggested, encode_suggestions(suggestions)),
+                ("PEXPIRE", suggested, SUGGESTIONS_TTL_S * 1000),
+            ]
+        )
 
 
 def _filling(key: str, texts: Mapping[str, str]) -> list[Command]:
@@ -123,3 +266,42 @@ def _rule(text: bytes) -> PlaceRule:
         said.get("lets_guests"),
         roles=None if roles is None else tuple(roles),
     )
+
+
+def _pairing(code: str, words: Sequence[bytes]) -> Pairing:
+    found: Mapping[bytes, Any] = dict(zip(words[::2], words[1::2], strict=True))
+    return Pairing(
+        code,
+        SessionKey.parse(found[b"owner"].decode()),
+        CleanText(found[b"name"].decode()),
+        decode_reply(found[b"welcome"]),
+        int(found[b"asked_at"]),
+    )
+
+
+def _standing(code: str, found: Mapping[bytes, Any]) -> Standing:
+    asked_by = found[b"asked_by"].decode()
+    envelopes = takewhile(bool, (found.get(b"reply%d" % number) for number in count(1)))
+    question = PutQuestion(
+        code=code,
+        key=SessionKey.parse(found[b"key"].decode()),
+        replies=tuple(decode_reply(envelope) for envelope in envelopes if envelope),
+        asked_by=SessionKey.parse(asked_by) if asked_by else None,
+        fence=int(found[b"fence"]),
+        digest=found[b"digest"].decode(),
+        task_id=found[b"task_id"].decode(),
+    )
+    return Standing(question, found[b"state"] == _OPEN, _answer(found.get(b"answer", b"")))
+
+
+def _answer(envelope: bytes) -> ControlRequest | None:
+    if not envelope:
+        return None
+    request = decode(envelope)
+    if not isinstance(request, ControlRequest):
+        raise BadEnvelope(f"expected a control request, found {type(request).__name__}")
+    return request
+
+
+def _name_of(entry: bytes) -> str:
+    return hashlib.blake2b(entry, digest_size=16).hexdigest()

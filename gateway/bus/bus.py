@@ -1,53 +1,33 @@
-"""The bus of one role: open it once, hand its rooms to whoever needs them.
+"""The bus of one role: open it once, hand its parts to whoever needs them.
 
-On one server, or the primary of a Sentinel set, there is one shard, and its rooms are the bus. On a
-Cluster there are CLUSTER_SHARDS of them, and rooms over these that ask the right one.
+On one server, or the primary of a Sentinel set, there is one shard; on a Cluster there are CLUSTER_SHARDS of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from redis.asyncio import Redis
+from redis import Redis as BlockingRedis
 from redis.exceptions import RedisError
 
-from gateway.bus.bell import Bells
-from gateway.bus.caps import Caps
-from gateway.bus.cluster import AnyWay, Cluster, NodeClients, ShardWay
-from gateway.bus.connection import INSTALLATION_FIELD, check_server, close_client, refuse_foreign, translated
-from gateway.bus.heartbeat import Beating, Heartbeat
+from gateway.bus.access import Access, Questions, Suggestions
+from gateway.bus.client import Copies, PipelinedConnection, Pool, translated
+from gateway.bus.cluster import Cluster, NodeClients, NodeResolver, client_of_owner
+from gateway.bus.control import Control
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.files import Files, Vault
+from gateway.bus.heartbeat import Beating, Heartbeat, ProcessName
+from gateway.bus.inbound import Inbound
+from gateway.bus.inspection import INSTALLATION_FIELD, check_server, refuse_foreign
 from gateway.bus.keys import CLUSTER_SHARDS, InstallationNames, ShardKeys
-from gateway.bus.line import Line
-from gateway.bus.outages import Outages
-from gateway.bus.pool import Pool
-from gateway.bus.processes import ProcessName
-from gateway.bus.pulse import SpreadPulse
+from gateway.bus.lanes import Lanes
+from gateway.bus.operator import Operator
+from gateway.bus.places import Places
 from gateway.bus.server import Server
-from gateway.bus.shard import Shard, Terms, Ways
-from gateway.bus.spread_attachments import SpreadAttachments
-from gateway.bus.spread_channels import SpreadDeliveries, SpreadIntake, SpreadPlaces, SpreadQuestions
-from gateway.bus.spread_lanes import SpreadLanes
-from gateway.bus.spread_operator import SpreadAccess, SpreadOperator
-from gateway.bus.spread_vault import SpreadVault
-from gateway.bus.way import OneServer
-from gateway.contracts.ports import (
-    AccessBus,
-    AttachmentBus,
-    Cancel,
-    DeliveryBus,
-    IntakeBus,
-    LaneBus,
-    OperatorBus,
-    PlaceBus,
-    QuestionBus,
-    SuggestionBus,
-    VaultBus,
-)
+from gateway.bus.shards import Caps, Shard, Shards
+from gateway.contracts.ports import Cancel
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
-
-Pulse: TypeAlias = Heartbeat | SpreadPulse
 
 
 async def open_bus(
@@ -71,53 +51,64 @@ async def open_bus(
     the leases carry, by default this one.
     """
     server = Server.at(url)
-    caps = Caps(lane_messages_max, queue_messages_max, user_turns_max, turns_max)
-
-    def terms_of(found: str) -> Terms:
-        return Terms(caps, InstallationNames(found), process or ProcessName.of_this_process(), wait_replicas)
-
-    if server.is_cluster:
-        return await _open_cluster(server, installation, terms_of)
-    client = server.pool_client()
+    cluster = Cluster(server, shards=CLUSTER_SHARDS) if server.is_cluster else None
+    count = CLUSTER_SHARDS if server.is_cluster else 1
+    waiting = NodeClients(server.pool_client)
     try:
-        found = await check_server(client, server.where, shards=1, installation=installation)
+        client = await NodeResolver(waiting, cluster, 0).client()
+        found = await check_server(client, server.where, shards=count, installation=installation)
     except (RedisError, OSError) as error:
-        await close_client(client)
+        await waiting.close()
         raise translated(error, server.where) from None
     except BaseException:
-        await close_client(client)
+        await waiting.close()
         raise
-    return _of_one_shard(server, client, terms_of(found))
+    # A shard has one pipeline under way at a time on each connection, so that many are never needed.
+    intake, lines = (NodeClients(lambda node: server.line_client(node, connections_max=count)) for _ in range(2))
+    names = InstallationNames(found)
+    caps = Caps(lane_messages_max, queue_messages_max, user_turns_max, turns_max).of_each(count)
+
+    def shard(number: int) -> Shard:
+        copies = Copies(wait_replicas, ShardKeys(number).meta) if wait_replicas else None
+        return Shard(
+            number,
+            names,
+            caps,
+            intake=PipelinedConnection(NodeResolver(intake, cluster, number), server.where, copies=copies),
+            line=PipelinedConnection(NodeResolver(lines, cluster, number), server.where),
+            pool=Pool(NodeResolver(waiting, cluster, number), server.where),
+            blocking_client=partial(_blocking_client, server, cluster, number),
+        )
+
+    shards = Shards(list(map(shard, range(count))), Pool(NodeResolver(waiting, cluster), server.where), names)
+    return RedisBus(server.where, shards, process or ProcessName.of_this_process(), clients=(intake, lines, waiting))
 
 
-class PulseMaker(Protocol):
-    """Opens the heartbeat of a worker."""
-
-    def __call__(
-        self, worker: str, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None], beating: Beating
-    ) -> Pulse: ...
+def _blocking_client(server: Server, cluster: Cluster | None, number: int) -> BlockingRedis:
+    if cluster is None:
+        return server.heartbeat_client()
+    return client_of_owner(server, cluster.known, number)
 
 
-@dataclass(frozen=True, slots=True)
 class RedisBus:
-    """The rooms of the bus, one per port. `names` are those of the installation that it belongs to, `line` leads to
-    where that is written."""
+    """The parts of the bus, one for each noun. `names` are those of the installation that it belongs to."""
 
-    where: str
-    names: InstallationNames
-    line: Line
-    intake: IntakeBus
-    access: AccessBus
-    lanes: LaneBus
-    deliveries: DeliveryBus
-    places: PlaceBus
-    questions: QuestionBus
-    suggestions: SuggestionBus
-    vault: VaultBus
-    attachments: AttachmentBus
-    operator: OperatorBus
-    pulses: PulseMaker
-    closing: Sequence[Callable[[], Awaitable[None]]]
+    def __init__(self, where: str, shards: Shards, process: ProcessName, *, clients: Sequence[NodeClients]) -> None:
+        self.where = where
+        self.names = shards.names
+        self.intake = Inbound(shards)
+        self.access = Access(shards)
+        self.lanes = Lanes(shards)
+        self.control = Control(shards)
+        self.deliveries = Deliveries(shards, process)
+        self.places = Places(shards)
+        self.questions = Questions(shards)
+        self.suggestions = Suggestions(shards)
+        self.vault = Vault(shards)
+        self.files = Files(shards)
+        self.operator = Operator(shards)
+        self._shards = shards
+        self._clients = clients
 
     def heartbeat(
         self,
@@ -126,127 +117,27 @@ class RedisBus:
         on_cancel: Callable[[Cancel], None],
         on_lost: Callable[[], None],
         beating: Beating = Beating(),  # noqa: B008 - frozen
-    ) -> Pulse:
-        """The pulse of a registered worker, for `async with`."""
-        return self.pulses(worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)
+    ) -> Heartbeat:
+        """Return the heartbeat of a registered worker, for `async with`."""
+        return Heartbeat(self._shards, self.lanes, worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)
 
     async def keep_named(self) -> None:
         """Say again whose the bus is, if Redis has forgotten it. Raises `ConfigError` when it is another's by now."""
-        meta, ours = ShardKeys(0).meta, self.names.installation
+        first, ours = self._shards.first, self.names.installation
+        meta = first.keys.meta
         commands = ("HSETNX", meta, INSTALLATION_FIELD, ours), ("HGET", meta, INSTALLATION_FIELD)
-        _, present = await self.line.call_all(commands)
+        _, present = await first.line.call_all(commands)
         refuse_foreign(present.decode() if present else ours, self.where, ours)
 
     async def give_to(self, installation: str) -> None:
         """Let the bus belong to `installation`. Whoever is at work on it is to be started again."""
-        await self.line.call("HSET", ShardKeys(0).meta, INSTALLATION_FIELD, installation)
+        first = self._shards.first
+        await first.line.call("HSET", first.keys.meta, INSTALLATION_FIELD, installation)
 
     async def close(self) -> None:
         """Finish what was sent, hang up."""
-        for close in self.closing:
-            await close()
-
-
-def _of_one_shard(server: Server, client: Redis, terms: Terms) -> RedisBus:
-    intake, line = OneServer(server.line_client()), OneServer(server.line_client())
-    shard = Shard(0, Ways(server.where, intake, line, OneServer(client)), terms)
-
-    def pulse(
-        worker: str, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None], beating: Beating
-    ) -> Pulse:
-        leases = shard.lanes.leases
-        return Heartbeat(server.heartbeat_client, leases, worker, on_cancel=on_cancel, on_lost=on_lost, beating=beating)
-
-    return RedisBus(
-        server.where,
-        terms.names,
-        shard.line,
-        shard.intake,
-        shard.access,
-        shard.lanes,
-        shard.deliveries,
-        shard.places,
-        shard.questions,
-        shard.suggestions,
-        shard.vault,
-        shard.attachments,
-        shard.operator,
-        pulse,
-        closing=[shard.close],
-    )
-
-
-async def _open_cluster(server: Server, installation: str | None, terms_of: Callable[[str], Terms]) -> RedisBus:
-    count = CLUSTER_SHARDS
-    cluster = Cluster(server, shards=count)
-    waiting = NodeClients(server.pool_client)
-    first = ShardWay(cluster, 0, waiting)
-    try:
-        found = await check_server(await first.client(), server.where, shards=count, installation=installation)
-    except (RedisError, OSError) as error:
-        await waiting.close()
-        raise translated(error, server.where) from None
-    except BaseException:
-        await waiting.close()
-        raise
-    # A shard has one pipeline under way at a time in each line, so that many connections are never needed.
-    intake, lines = (NodeClients(lambda node: server.line_client(node, connections_max=count)) for _ in range(2))
-    terms = terms_of(found)
-    terms = replace(terms, caps=terms.caps.of_each(count))
-    shards = [
-        Shard(
-            number,
-            Ways(
-                server.where,
-                ShardWay(cluster, number, intake),
-                ShardWay(cluster, number, lines),
-                ShardWay(cluster, number, waiting),
-            ),
-            terms,
-        )
-        for number in range(count)
-    ]
-    return _of_many_shards(server, cluster, shards, terms.names, (intake, lines, waiting))
-
-
-def _of_many_shards(
-    server: Server,
-    cluster: Cluster,
-    shards: Sequence[Shard],
-    names: InstallationNames,
-    clients: Sequence[NodeClients],
-) -> RedisBus:
-    *_, waiting = clients
-    pool = Pool(AnyWay(cluster, waiting), server.where)
-    bells = Bells(pool, names, len(shards))
-    outages = Outages([shard.line for shard in shards])
-    lanes = SpreadLanes(shards, pool, bells, outages)
-
-    def pulse(
-        worker: str, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None], beating: Beating
-    ) -> Pulse:
-        return SpreadPulse(server, cluster, shards, worker, on_cancel=on_cancel, beating=beating)
-
-    return RedisBus(
-        server.where,
-        names,
-        shards[0].line,
-        SpreadIntake(shards),
-        SpreadAccess(shards),
-        lanes,
-        SpreadDeliveries(shards, names, pool, bells, outages),
-        SpreadPlaces(shards),
-        SpreadQuestions(shards),
-        shards[0].suggestions,
-        SpreadVault(shards),
-        SpreadAttachments(shards),
-        SpreadOperator(shards),
-        pulse,
-        closing=[
-            bells.close,
-            outages.close,
-            lanes.close,
-            *(shard.close for shard in shards),
-            *(each.close for each in clients),
-        ],
-    )
+        await self._shards.stop_listening()
+        await self.lanes.close()
+        await self._shards.close()
+        for clients in self._clients:
+            await clients.close()

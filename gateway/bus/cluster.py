@@ -1,8 +1,9 @@
-"""Who owns which shard of a Redis Cluster now, and the connections to the owners.
+"""Which server serves a shard now, and the clients of these servers.
 
-All keys of a shard share one hash slot, so that a shard has one owner. Who it is, any node tells; we ask
-when somebody met a server that does not serve the shard (any more), a random node first, for one that
-was cut off from the others goes on telling what was.
+One server, or the primary that the Sentinels name, is always the same client: its next connection asks
+anew where it goes. On a Cluster all keys of a shard share one hash slot, so that a shard has one owner. Any node
+tells who it is; we ask when somebody met a server that does not serve the shard (any more), a random node first,
+for one that was cut off from the others goes on telling what was.
 """
 
 from __future__ import annotations
@@ -17,12 +18,10 @@ from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, ClusterDownError, ConnectionError, NoPermissionError, RedisError
 
-from gateway.bus.address import Node
-from gateway.bus.connection import close_client
 from gateway.bus.keys import ShardKeys
-from gateway.bus.server import Server
+from gateway.bus.server import Node, Server, close_client
 
-_LOOK_AGAIN_S: Final = 0.1  # many lines meet the same failover at once: one look is enough for all
+_LOOK_AGAIN_S: Final = 0.1  # many connections meet the same failover at once: one look is enough for all
 
 
 def slot_of(shard: int) -> int:
@@ -42,7 +41,7 @@ def owners_in(rows: Sequence[Any], shards: int, asked: Node) -> Mapping[int, Nod
 
 
 class Cluster:
-    """The map of one role."""
+    """The map of shards to owners, one per role."""
 
     def __init__(self, server: Server, *, shards: int) -> None:
         self._server = server
@@ -98,67 +97,56 @@ class Cluster:
 
 
 class NodeClients:
-    """One client per node, made when it is first needed."""
+    """One client per node, made when it is first needed. None is the only server where there is no Cluster."""
 
-    def __init__(self, make: Callable[[Node], Redis]) -> None:
+    def __init__(self, make: Callable[[Node | None], Redis]) -> None:
         self._make = make
-        self._clients: dict[Node, Redis] = {}
+        self._clients: dict[Node | None, Redis] = {}
 
-    def of(self, node: Node) -> Redis:
-        """The client of `node`."""
+    def of(self, node: Node | None) -> Redis:
+        """Return the client of `node`."""
         if node not in self._clients:
             self._clients[node] = self._make(node)
         return self._clients[node]
 
     async def close(self) -> None:
-        """Hang up everywhere."""
+        """Close the clients of all nodes."""
         for client in self._clients.values():
             await close_client(client)
 
 
-class ShardWay:
-    """`gateway.bus.way.Way` to whoever owns one shard. Shards of one owner share its client."""
+class NodeResolver:
+    """Leads to the server that serves one shard, or, without a `shard`, to any server of the Cluster: what is published
+    at one is heard at all. Shards of one owner share its client. Every method may raise what redis raises."""
 
-    def __init__(self, cluster: Cluster, shard: int, clients: NodeClients) -> None:
+    def __init__(self, clients: NodeClients, cluster: Cluster | None = None, shard: int | None = None) -> None:
+        self._clients = clients
         self._cluster = cluster
         self._shard = shard
-        self._clients = clients
-
-    async def client(self) -> Redis:
-        return self._clients.of(await self._cluster.owner(self._shard))
-
-    async def lost(self) -> None:
-        await self._cluster.look()
-
-    def guest(self, node: Node) -> Redis:
-        return self._clients.of(node)
-
-    async def close(self) -> None:
-        """The clients are shared: whoever made them hangs up."""
-
-
-class AnyWay:
-    """A way to some server of the Cluster: what is published at one is heard at all."""
-
-    def __init__(self, cluster: Cluster, clients: NodeClients) -> None:
-        self._cluster = cluster
-        self._clients = clients
         self._chosen: Node | None = None
 
     async def client(self) -> Redis:
+        """Return the client of the server that serves us now."""
+        if self._cluster is None:
+            return self._clients.of(None)
+        if self._shard is not None:
+            return self._clients.of(await self._cluster.owner(self._shard))
         if self._chosen is None:
             self._chosen = await self._cluster.somebody()
         return self._clients.of(self._chosen)
 
-    async def lost(self) -> None:
+    async def look_again(self) -> None:
+        """Find out who serves us: the one we knew does not any more."""
+        if self._cluster is None:
+            # A primary that became a replica: the next connection goes to its successor.
+            await self._clients.of(None).connection_pool.disconnect(inuse_connections=False)
+            return
         self._chosen = None
         await self._cluster.look()
 
-    def guest(self, node: Node) -> Redis:
-        return self._clients.of(node)
-
-    async def close(self) -> None:
-        """The clients are shared: whoever made them hangs up."""
+    def client_of(self, node: Node) -> Redis:
+        """Return the client of the server that a slot is just moving to (ASK). One server moves no slots."""
+        return self._clients.of(None if self._cluster is None else node)
 
 
 def client_of_owner(server: Server, nodes: Sequence[Node], shard: int) -> BlockingRedis:

@@ -1,202 +1,292 @@
-"""The outbound stream and the delivery ledger of a channel, as the channels role uses them."""
+"""Replies on their way to a channel: the outbound stream, the delivery ledger, drafts, and what several channel
+processes share besides: named leases and send buckets."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeVar
 
-from gateway.bus import ledger, subscriptions
-from gateway.bus.groups import GroupReader, StreamEntry
-from gateway.bus.keys import InstallationNames, ShardKeys
-from gateway.bus.lending import Lending
-from gateway.bus.line import Line
-from gateway.bus.outbound import Publisher
-from gateway.bus.pacing import Buckets, Holds
-from gateway.bus.pool import Pool
-from gateway.bus.previews import Previews
-from gateway.bus.processes import ProcessName
-from gateway.bus.scripts import script
-from gateway.bus.wire import bounded
-from gateway.contracts.envelope import decode, decode_reply
-from gateway.contracts.errors import BadEnvelope, NewerEnvelope
+from gateway.bus import subscriptions
+from gateway.bus.client import Pool
+from gateway.bus.groups import GroupReader, StreamEntry, all_of_them, dead_workers
+from gateway.bus.heartbeat import ProcessName
+from gateway.bus.scripts import Word, digest
+from gateway.bus.shards import Shards, bounded
+from gateway.contracts.envelope import decode, decode_reply, encode
+from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Activity, DeliveryRecord, Draft, Preview, Receipt, Reply
-from gateway.contracts.ports import PendingReply, TokenWish, WantedFile
+from gateway.contracts.messages import (
+    Activity,
+    CleanText,
+    DeliveryRecord,
+    DeliveryState,
+    Draft,
+    Preview,
+    Receipt,
+    Reply,
+)
+from gateway.contracts.ports import PendingReply, TokenWish
+
+PREVIEWS_READ_MAX: Final = 1_000  # of one channel in one shard: more than it has lanes that are answered at once
 
 _Heard = TypeVar("_Heard", Activity, Draft)
 
 
-@dataclass(frozen=True, slots=True)
-class _Channel:
-    """What this process needs to read one channel's replies; `consumer` is signed with the process."""
-
-    consumer: str
-    reader: GroupReader
-
-
 class Deliveries:
-    """`gateway.contracts.ports.DeliveryBus`.
+    """Publishing replies, delivering them, and telling how it ended. Raises `BusUnavailable`.
 
     One process at a time delivers for an account: the one that holds its delivery lease. A process that
     lost the lease without noticing (it was stopped, or cut off) is refused at the next ledger row, because
-    its successor owns the entries by then.
+    its successor owns the entries by then. A reply is in the shard of its lane, in order with the others of it.
     """
 
-    def __init__(self, line: Line, pool: Pool, keys: ShardKeys, names: InstallationNames, process: ProcessName) -> None:
-        self._line = line
-        self._pool = pool
-        self._keys = keys
-        self._names = names
+    def __init__(self, shards: Shards, process: ProcessName) -> None:
+        self._shards = shards
         self._process = process
-        self._holds = Holds(line, keys, process)
-        self._buckets = Buckets(line, keys)
-        self._publisher = Publisher(line, keys, names)
-        self._lending = Lending(pool, keys)
-        self._previews = Previews(line, keys)
-        self._channels: dict[str, _Channel] = {}
+        self._readers: dict[str, GroupReader[Reply]] = {}
+        self._receipt_readers: dict[str, GroupReader[Receipt]] = {}
+
+    # --- publishing
+
+    async def publish(self, replies: Sequence[Reply]) -> None:
+        """Put replies that no commit carries on their channels' streams, each unless its id is known or its delivery
+        has begun. A shard that is away keeps nobody else's replies back; then it raises `BusUnavailable`."""
+        groups: dict[int, list[Reply]] = {}
+        for reply in replies:
+            groups.setdefault(self._shards.of(reply.key).number, []).append(reply)
+        publishing = [self._publish(number, group) for number, group in groups.items()]
+        for outcome in await asyncio.gather(*publishing, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def show_activity(self, activity: Activity) -> None:
+        """Tell the channel that a turn runs. Lossy on purpose.
+
+        Any server passes it on to all the others, so the one that serves the lane is as good as any.
+        """
+        line = self._shards.named(activity.address.lane).line
+        await line.call("PUBLISH", self._shards.names.activity(activity.address.channel), encode(activity))
+
+    async def show_draft(self, draft: Draft) -> None:
+        """Let the channel show the answer as far as it is. Lossy on purpose."""
+        line = self._shards.named(draft.address.lane).line
+        await line.call("PUBLISH", self._shards.names.draft(draft.address.channel), bounded(draft))
+
+    def activities(self, channel: str) -> AsyncIterator[Activity]:
+        """Yield running turns of this channel's addresses, as they are announced; silent while Redis is away."""
+        return _heard_in(self._shards.pubsub, self._shards.names.activity(channel), Activity)
+
+    def drafts(self, channel: str) -> AsyncIterator[Draft]:
+        """Yield answers of this channel's addresses while they are made; silent while Redis is away."""
+        return _heard_in(self._shards.pubsub, self._shards.names.draft(channel), Draft)
+
+    # --- delivering
 
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
-        """Up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
+        """Return up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
 
         First come those that other consumers left behind, whoever they are: the caller holds the lease.
         A reply is handed out once per process until it is finished. Look at its record: SENDING means that
         nobody knows whether the platform got it, SENT that only the entry is left to finish.
         """
-        reader = self._channel(channel, consumer).reader
+        reader = self._reader(channel, self._process.sign(consumer))
         entries = await reader.read(count=count, wait_s=wait_s)
+        if not entries:
+            return []
+        shard = entries[0][0]
         try:
-            return await self._with_records(channel, reader, entries)
+            rows = await shard.line.call_all([("HGETALL", shard.keys.ledger(reply.id)) for _, _, reply in entries])
         except BaseException:  # cancelled, or Redis went away between the two reads
             reader.put_back(entries)
             raise
-
-    async def _with_records(
-        self, channel: str, reader: GroupReader, entries: Sequence[StreamEntry]
-    ) -> Sequence[PendingReply]:
-        readable: list[tuple[str, Reply]] = []
-        for entry in entries:
-            reply = await self._readable(channel, reader, entry)
-            if reply is not None:
-                readable.append((entry.id, reply))
-        rows = await self._line.call_all([("HGETALL", self._keys.ledger(reply.id)) for _, reply in readable])
         return [
-            PendingReply(entry_id, reply, _since_published(entry_id, ledger.from_fields(reply.id, row)))
-            for (entry_id, reply), row in zip(readable, rows, strict=True)
+            PendingReply(self._shards.sign(shard, entry_id), reply, _since_published(entry_id, reply.id, row))
+            for (_, entry_id, reply), row in zip(entries, rows, strict=True)
         ]
 
     async def record(self, channel: str, entry_id: str, record: DeliveryRecord) -> bool:
-        """Write the ledger row, which lives for LEDGER_TTL_S. False: another process took the entry over."""
-        known = self._channels.get(channel)
-        is_ours = await self._line.run(
-            script("write_ledger"),
-            (self._keys.outbound(channel), self._keys.ledger(record.reply_id)),
-            (self._names.channels, entry_id, known.consumer if known else "", *ledger.to_fields(record)),
+        """Write the ledger row, which lives for LEDGER_TTL_S: called with SENDING before each platform call. False,
+        and nothing is written: another process took the entry over."""
+        reader, (shard, own_id) = self._readers.get(channel), self._shards.signed(entry_id)
+        is_ours = await shard.run(
+            "write_ledger",
+            (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id)),
+            (self._shards.names.channels, own_id, reader.consumer if reader else "", *ledger_fields(record)),
         )
-        if not is_ours and known is not None:
-            known.reader.finished(entry_id)
+        if not is_ours and reader is not None:
+            reader.finished(shard, own_id)
         return bool(is_ours)
 
     async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
-        return ledger.from_fields(reply_id, await self._line.call("HGETALL", self._keys.ledger(reply_id)))
+        """Return what the ledger says of a reply; PENDING when it says nothing (any more)."""
+        shard = self._shards.of(key)
+        return ledger_row(reply_id, await shard.line.call("HGETALL", shard.keys.ledger(reply_id)))
 
     def put_back(self, channel: str) -> None:
-        """Whatever was handed out and is not finished is handed out again, to whoever asks next."""
-        if channel in self._channels:
-            self._channels[channel].reader.put_back_all()
+        """Hand out again, to whoever asks next, whatever was handed out and is not finished."""
+        if channel in self._readers:
+            self._readers[channel].put_back_all()
 
     async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
         """Write the last state, hand the receipt over and drop the stream entry, atomically and once."""
-        keys = self._keys
-        await self._line.run(
-            script("finish_delivery"),
-            (keys.outbound(channel), keys.ledger(receipt.record.reply_id), keys.receipts),
-            (self._names.channels, entry_id, bounded(receipt), self._names.news(""), *ledger.to_fields(receipt.record)),
+        (shard, own_id), names, record = self._shards.signed(entry_id), self._shards.names, receipt.record
+        await shard.run(
+            "finish_delivery",
+            (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id), shard.keys.receipts),
+            (names.channels, own_id, bounded(receipt), names.news(""), *ledger_fields(record)),
         )
-        if channel in self._channels:
-            self._channels[channel].reader.finished(entry_id)
+        if channel in self._readers:
+            self._readers[channel].finished(shard, own_id)
 
-    def drafts(self, channel: str) -> AsyncIterator[Draft]:
-        """Silent while Redis is away."""
-        return heard_in(self._pool, self._names.draft(channel), Draft)
+    # --- how deliveries ended
+
+    async def take_receipts(self, worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
+        """Return ends of deliveries, each to one worker until it is finished by the id that comes with it."""
+        reader = self._receipt_readers.get(worker)
+        if reader is None:
+            reader = self._receipt_readers[worker] = GroupReader(
+                self._shards,
+                lambda keys: keys.receipts,
+                group=self._shards.names.agents,
+                consumer=worker,
+                understand=_receipt,
+                left_behind=dead_workers,
+            )
+        found = await reader.read(count=count, wait_s=wait_s)
+        return [(self._shards.sign(shard, entry_id), receipt) for shard, entry_id, receipt in found]
+
+    async def finish_receipts(self, ids: Sequence[str]) -> None:
+        """Forget receipts: they are in SQL."""
+        groups = self._shards.by_shard(ids)
+        agents = self._shards.names.agents
+        await asyncio.gather(
+            *[shard.run("drop_entries", (shard.keys.receipts,), (agents, *own_ids)) for shard, own_ids in groups]
+        )
+        for reader in self._receipt_readers.values():
+            for shard, own_ids in groups:
+                for own_id in own_ids:
+                    reader.finished(shard, own_id)
+
+    # --- messages that show drafts: part of the ledger, though no reply exists
 
     async def note_preview(self, channel: str, preview: Preview) -> bool:
-        return await self._previews.note(channel, preview)
+        """Write down what shows a draft: before each message that is begun, and again with its id. False, and nothing
+        is written: the ledger has a row for the reply by now, and whoever wrote it has looked for previews."""
+        shard = self._shards.of(preview.key)
+        keys = (shard.keys.ledger(preview.reply_id), shard.keys.previews(channel))
+        return bool(await shard.run("note_preview", keys, (preview.reply_id, bounded(preview))))
 
     async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
-        return await self._previews.of(channel, reply_id)
+        """Return what shows the draft of a reply."""
+        shard = self._shards.of(key)
+        return _preview(await shard.line.call("HGET", shard.keys.previews(channel), reply_id))
 
     async def previews(self, channel: str) -> Sequence[Preview]:
-        return await self._previews.all(channel)
+        """Return all that show drafts of a channel, whoever began them."""
+        found = await self._shards.ask_all(lambda shard: shard.line.call("HVALS", shard.keys.previews(channel)))
+        rows = (row for some in found for row in some[:PREVIEWS_READ_MAX])
+        return [preview for row in rows if (preview := _preview(row)) is not None]
 
     async def drop_preview(self, channel: str, preview: Preview) -> None:
-        await self._previews.drop(channel, preview)
+        """Forget what shows a draft: its messages are the reply's, or gone."""
+        shard = self._shards.of(preview.key)
+        await shard.line.call("HDEL", shard.keys.previews(channel), preview.reply_id)
 
-    def activities(self, channel: str) -> AsyncIterator[Activity]:
-        """Running turns of this channel's addresses, as they are announced; silent while Redis is away."""
-        return heard_in(self._pool, self._names.activity(channel), Activity)
-
-    async def publish_notice(self, reply: Reply) -> None:
-        """A reply that no turn made; deduplicated by its id."""
-        await self._publisher.publish([reply])
-
-    async def borrow_file(self, wanted: WantedFile, *, wait_s: float) -> bytes | None:
-        return await self._lending.borrow(wanted, wait_s=wait_s)
+    # --- named leases
 
     async def hold(self, name: str, holder: str, *, ttl_s: float) -> bool:
-        return await self._holds.hold(name, holder, ttl_s=ttl_s)
+        """Take or renew a named lease (one poller per bot token). False: someone else holds it.
+
+        A holder whose process died on this machine is replaced at once, any other when its time is over.
+        """
+        present = await self._hold(name, holder, ttl_s)
+        if present is not None and self._process.knows_dead(present):
+            present = await self._hold(name, holder, ttl_s, over=present)
+        return present is None
 
     async def release(self, name: str, holder: str) -> None:
-        await self._holds.release(name, holder)
+        """Let go of the lease, if it is ours."""
+        shard = self._shards.named(name)
+        await shard.run("release", (shard.keys.hold(name),), (self._process.sign(holder),))
+
+    # --- token buckets on Redis's clock, one budget for all processes
 
     async def take_send_tokens(self, account: str, wishes: Sequence[TokenWish]) -> float:
-        return await self._buckets.take_send_tokens(account, wishes)
+        """Spend one token of each of these buckets of an account: 0, send now. Else nothing was spent: wait so many
+        seconds and ask again."""
+        shard = self._shards.named(account)
+        keys = [shard.keys.tokens(account, wish.bucket) for wish in wishes]
+        numbers = [number for wish in wishes for number in (wish.per_s, wish.burst, wish.spare)]
+        return int(await shard.run("take_tokens", keys, numbers)) / 1000
 
     async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
-        await self._buckets.pause_bucket(account, bucket, for_s=for_s)
+        """Pause a bucket: a 429 said how long everybody has to wait; a longer pause that runs already stays."""
+        shard = self._shards.named(account)
+        await shard.run("pause_bucket", (shard.keys.tokens(account, bucket),), (int(for_s * 1000),))
 
-    def _channel(self, channel: str, consumer: str) -> _Channel:
-        known, signed = self._channels.get(channel), self._process.sign(consumer)
-        if known is None or known.consumer != signed:
-            reader = GroupReader(
-                self._line,
-                self._pool,
-                stream=self._keys.outbound(channel),
-                group=self._names.channels,
-                consumer=signed,
-                left_behind=_all_of_them,
+    async def _publish(self, number: int, replies: Sequence[Reply]) -> None:
+        shard, news = self._shards[number], self._shards.names.news("")
+        keys = shard.keys
+        calls = [
+            shard.call(
+                "publish",
+                (keys.outbound(reply.address.channel), keys.outbound_channels, keys.ledger(reply.id)),
+                (reply.address.channel, keys.published(""), digest(reply.id), bounded(reply), news),
             )
-            known = self._channels[channel] = _Channel(signed, reader)
+            for reply in replies
+        ]
+        await shard.line.call_all([call.command for call in calls])
+
+    async def _hold(self, name: str, holder: str, ttl_s: float, *, over: str = "") -> str | None:
+        shard = self._shards.named(name)
+        arguments = (self._process.sign(holder), int(ttl_s * 1000), over)
+        answer = await shard.run("hold", (shard.keys.hold(name),), arguments)
+        return None if answer is None else answer.decode()
+
+    def _reader(self, channel: str, signed: str) -> GroupReader[Reply]:
+        known = self._readers.get(channel)
+        if known is None or known.consumer != signed:
+            known = self._readers[channel] = GroupReader(
+                self._shards,
+                lambda keys: keys.outbound(channel),
+                group=self._shards.names.channels,
+                consumer=signed,
+                understand=_reply,
+                left_behind=all_of_them,
+            )
         return known
 
-    async def _readable(self, channel: str, reader: GroupReader, entry: StreamEntry) -> Reply | None:
-        envelope = entry.fields[b"e"]
-        try:
-            return decode_reply(envelope)
-        except NewerEnvelope:  # it stays pending: our successor, of the newer release, finds it
-            return None
-        except BadEnvelope as error:
-            await self._line.run(
-                script("bury_entry"),
-                (self._keys.outbound(channel), self._keys.dead_letters),
-                (self._names.channels, entry.id, envelope, str(error)),
-            )
-            reader.finished(entry.id)
-            return None
+
+def _reply(entry: StreamEntry) -> Reply:
+    return decode_reply(entry.fields[b"e"])
 
 
-async def _all_of_them(consumers: Sequence[str]) -> Sequence[str]:
-    """Who reads holds the lease, so nobody else will finish what he has."""
-    return consumers
+def _receipt(entry: StreamEntry) -> Receipt:
+    receipt = decode(entry.fields[b"e"])
+    if not isinstance(receipt, Receipt):
+        raise BadEnvelope(f"expected a receipt, found {type(receipt).__name__}")
+    return receipt
 
 
-def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
+def _since_published(entry_id: str, reply_id: str, row: Mapping[bytes, bytes]) -> DeliveryRecord:
     """A stream's entry ids begin with the time in milliseconds."""
-    return replace(record, published_at_ms=int(entry_id.partition("-")[0]))
+    return replace(ledger_row(reply_id, row), published_at_ms=int(entry_id.partition("-")[0]))
 
 
-async def heard_in(pool: Pool, pubsub_channel: str, kind: type[_Heard]) -> AsyncIterator[_Heard]:
-    """What of this kind is announced in one pub/sub channel."""
+def _preview(row: bytes | None) -> Preview | None:
+    """One that a newer release wrote is left to it."""
+    try:
+        preview = decode(row) if row is not None else None
+    except BadEnvelope:
+        return None
+    return preview if isinstance(preview, Preview) else None
+
+
+async def _heard_in(pool: Pool, pubsub_channel: str, kind: type[_Heard]) -> AsyncIterator[_Heard]:
+    """Yield what of this kind is announced in one pub/sub channel."""
     async for heard in subscriptions.messages(pool, pubsub_channel):
         try:
             said = decode(heard.data)
@@ -204,3 +294,42 @@ async def heard_in(pool: Pool, pubsub_channel: str, kind: type[_Heard]) -> Async
             continue
         if isinstance(said, kind):
             yield said
+
+
+def ledger_fields(record: DeliveryRecord) -> tuple[Word, ...]:
+    """Return a ledger row as field, value, field, value … as HSET takes them; the id is in the key."""
+    return (
+        *("state", record.state.value),
+        *("attempt", record.attempt),
+        *("next_chunk", record.next_chunk),
+        *("chunks", record.chunks),
+        *("platform_ids", json.dumps(record.platform_ids)),
+        *("updated_at_ms", record.updated_at_ms),
+        *("reason", record.reason),
+        *("placeholder", record.placeholder),
+        *("marked", json.dumps(record.marked)),
+        *("published_at_ms", record.published_at_ms),
+        *("begun_at_ms", record.begun_at_ms),
+        *("shown", json.dumps(record.shown)),
+    )
+
+
+def ledger_row(reply_id: str, fields: Mapping[bytes, bytes]) -> DeliveryRecord:
+    """Return the ledger row of a reply; a pending one when nothing was written yet."""
+    if not fields:
+        return DeliveryRecord(reply_id, DeliveryState.PENDING)
+    return DeliveryRecord(
+        reply_id=reply_id,
+        state=DeliveryState(fields[b"state"].decode()),
+        attempt=int(fields[b"attempt"]),
+        next_chunk=int(fields[b"next_chunk"]),
+        chunks=int(fields[b"chunks"]),
+        platform_ids=tuple(json.loads(fields[b"platform_ids"])),
+        updated_at_ms=int(fields[b"updated_at_ms"]),
+        reason=CleanText(fields[b"reason"].decode()),
+        placeholder=fields.get(b"placeholder", b"").decode(),
+        marked=tuple(json.loads(fields.get(b"marked", b"[]"))),
+        published_at_ms=int(fields.get(b"published_at_ms", 0)),
+        begun_at_ms=int(fields.get(b"begun_at_ms", 0)),
+        shown=tuple(json.loads(fields.get(b"shown", b"[]"))),
+    )

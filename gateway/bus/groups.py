@@ -1,4 +1,4 @@
-"""Reading a stream through a consumer group, so that nothing is lost with the one who read it.
+"""Reading streams through a consumer group, so that nothing is lost with the one who read it.
 
 An entry stays pending with its consumer until it is finished. What a dead consumer left behind is
 adopted and handed out again; what this process has handed out itself is not.
@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from gateway.bus.connection import Refused
-from gateway.bus.line import Line
-from gateway.bus.pool import Pool
-from gateway.bus.scripts import script
-from gateway.contracts.errors import BusUnavailable
+from gateway.bus.client import Refused
+from gateway.bus.keys import ShardKeys
+from gateway.bus.shards import Shard, Shards
+from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
 from gateway.limits import BUS_WAIT_MAX_S
 
+T = TypeVar("T")
 _ADOPT_EVERY_S: Final = 1.0
 _ADOPT_BATCH: Final = 500
 _GROUP_LOST: Final = ("NOGROUP", "UNBLOCKED")
@@ -32,32 +32,93 @@ class StreamEntry:
     fields: Mapping[bytes, bytes]
 
 
-class GroupReader:
-    """One consumer of one stream. `left_behind` names, among consumers, those that will not come back."""
+class GroupReader(Generic[T]):
+    """One consumer of one stream in every shard.
+
+    `understand` says what an entry means and raises `BadEnvelope` for one that nobody can read, which goes to the dead
+    letters; one that a newer release wrote stays pending for it. `left_behind` names, among consumers of a shard, those
+    that will not come back.
+    """
 
     def __init__(
         self,
-        line: Line,
-        pool: Pool,
+        shards: Shards,
+        key_of: Callable[[ShardKeys], str],
         *,
+        group: str,
+        consumer: str,
+        understand: Callable[[StreamEntry], T],
+        left_behind: Callable[[Shard, Sequence[str]], Awaitable[Sequence[str]]],
+    ) -> None:
+        self.consumer = consumer
+        self._shards = shards
+        self._group = group
+        self._understand = understand
+        self._wakeups = shards.wakeups(key_of)
+        self._readers = [_ShardReader(shard, key_of(shard.keys), group, consumer, left_behind) for shard in shards]
+
+    async def read(self, *, count: int, wait_s: float) -> Sequence[tuple[Shard, str, T]]:
+        """Return up to `count` entries of one shard, each with its own id there: what was left behind first, then new
+        ones, waiting `wait_s` at most. The next call goes on with the other shards."""
+        return await self._shards.read(self._wakeups, lambda shard, s: self._look(shard, count, s), wait_s=wait_s)
+
+    def put_back(self, entries: Sequence[tuple[Shard, str, T]]) -> None:
+        """Give these again by the next read: they never reached the caller."""
+        for shard, entry_id, _ in entries:
+            self._readers[shard.number].put_back([entry_id])
+
+    def put_back_all(self) -> None:
+        """Give everything again that is not finished: nobody works on any of it any more."""
+        for reader in self._readers:
+            reader.put_back_all()
+        self._wakeups.wake_all()
+
+    def finished(self, shard: Shard, entry_id: str) -> None:
+        """Forget an entry that was acknowledged, or given up."""
+        self._readers[shard.number].handed_out.discard(entry_id)
+
+    async def _look(self, shard: Shard, count: int, wait_s: float) -> Sequence[tuple[Shard, str, T]]:
+        reader = self._readers[shard.number]
+        entries = await reader.read(count=count, wait_s=wait_s)
+        found: list[tuple[Shard, str, T]] = []
+        try:
+            for entry in entries:
+                try:
+                    found.append((shard, entry.id, self._understand(entry)))
+                except NewerEnvelope:  # it stays pending: when we have gone a newer process adopts it
+                    continue
+                except BadEnvelope as error:
+                    arguments = (self._group, entry.id, entry.fields[b"e"], str(error))
+                    await shard.run("bury_entry", (reader.stream, shard.keys.dead_letters), arguments)
+                    reader.handed_out.discard(entry.id)
+        except BaseException:  # cancelled, or Redis went away over an unreadable one
+            reader.put_back([entry.id for entry in entries])
+            raise
+        return found
+
+
+class _ShardReader:
+    """One consumer of one stream."""
+
+    def __init__(
+        self,
+        shard: Shard,
         stream: str,
         group: str,
         consumer: str,
-        left_behind: Callable[[Sequence[str]], Awaitable[Sequence[str]]],
+        left_behind: Callable[[Shard, Sequence[str]], Awaitable[Sequence[str]]],
     ) -> None:
-        self._line = line
-        self._pool = pool
-        self._stream = stream
+        self.stream = stream
+        self.handed_out: set[str] = set()
+        self._shard = shard
         self._group = group
         self._consumer = consumer
         self._left_behind = left_behind
-        self._handed_out: set[str] = set()
         self._has_group = False
         self._has_backlog = True  # until a look at our own pending entries says otherwise
         self._adopt_at = 0.0
 
     async def read(self, *, count: int, wait_s: float) -> list[StreamEntry]:
-        """Up to `count` entries: what was left behind first, then new ones, waiting `wait_s` at most."""
         if not self._has_group:
             await self._make_group()
         await self._adopt()
@@ -67,22 +128,16 @@ class GroupReader:
                 return entries
         return await self._fresh(count, wait_s)
 
-    def put_back(self, entries: Sequence[StreamEntry]) -> None:
-        """These never reached the caller: the next read gives them again."""
-        self._handed_out.difference_update(entry.id for entry in entries)
+    def put_back(self, entry_ids: Sequence[str]) -> None:
+        self.handed_out.difference_update(entry_ids)
         self._has_backlog = True
 
     def put_back_all(self) -> None:
-        """Nobody works on anything any more: whatever is not finished is given again."""
-        self._handed_out.clear()
+        self.handed_out.clear()
         self._has_backlog = True
 
-    def finished(self, entry_id: str) -> None:
-        """The entry was acknowledged, or given up."""
-        self._handed_out.discard(entry_id)
-
     async def _make_group(self) -> None:
-        await self._line.run(script("make_group"), (self._stream,), (self._group,))
+        await self._shard.run("make_group", (self.stream,), (self._group,))
         self._has_group = True
 
     async def _adopt(self) -> None:
@@ -91,28 +146,28 @@ class GroupReader:
             return
         self._adopt_at = now + _ADOPT_EVERY_S
         try:
-            rows = await self._line.call("XINFO CONSUMERS", self._stream, self._group)
+            rows = await self._shard.line.call("XINFO CONSUMERS", self.stream, self._group)
         except Refused:  # somebody emptied Redis under us
             await self._make_group()
             return
         others = [name for row in rows if (name := _text(row["name"])) != self._consumer]
         if not others:
             return
-        for name in await self._left_behind(others):
+        for name in await self._left_behind(self._shard, others):
             arguments = (self._group, name, self._consumer, _ADOPT_BATCH)
-            while adopted := int(await self._line.run(script("adopt"), (self._stream,), arguments)):
+            while adopted := int(await self._shard.run("adopt", (self.stream,), arguments)):
                 self._has_backlog = True
                 if adopted < _ADOPT_BATCH:
                     break
 
     async def _backlog(self, count: int) -> list[StreamEntry]:
         """Entries that are ours but were not handed out by this process, oldest first."""
-        room = count + len(self._handed_out)
+        room = count + len(self.handed_out)
         entries = await self._read_group("0", room)
         gone = [entry.id for entry in entries if not entry.fields]
         if gone:  # deleted from the stream while pending: nothing is left to do
-            await self._line.run(script("drop_entries"), (self._stream,), (self._group, *gone))
-        open_entries = [entry for entry in entries if entry.fields and entry.id not in self._handed_out]
+            await self._shard.run("drop_entries", (self.stream,), (self._group, *gone))
+        open_entries = [entry for entry in entries if entry.fields and entry.id not in self.handed_out]
         self._has_backlog = len(entries) >= room or len(open_entries) > count
         return self._hand_out(open_entries[:count])
 
@@ -123,7 +178,7 @@ class GroupReader:
     async def _read_group(self, start: str, count: int, *block: str | int) -> list[StreamEntry]:
         group = ("GROUP", self._group, self._consumer, "COUNT", count)
         try:
-            answer: Any = await self._pool.call("XREADGROUP", *group, *block, "STREAMS", self._stream, start)
+            answer: Any = await self._shard.pool.call("XREADGROUP", *group, *block, "STREAMS", self.stream, start)
         except Refused as error:
             if error.code not in _GROUP_LOST:
                 raise
@@ -135,9 +190,20 @@ class GroupReader:
         return [StreamEntry(_text(row[0]), row[1] or {}) for row in answer[0][1]] if answer else []
 
     def _hand_out(self, entries: list[StreamEntry]) -> list[StreamEntry]:
-        self._handed_out.update(entry.id for entry in entries)
+        self.handed_out.update(entry.id for entry in entries)
         return entries
 
 
 def _text(word: bytes | str) -> str:
     return word.decode() if isinstance(word, bytes) else word
+
+
+async def dead_workers(shard: Shard, consumers: Sequence[str]) -> Sequence[str]:
+    """Return the consumers without a lease: who is reaped or drained is gone for good under that name."""
+    alive = {name.decode() for name in await shard.line.call("ZRANGE", shard.keys.workers, 0, -1)}
+    return [name for name in consumers if name not in alive]
+
+
+async def all_of_them(_shard: Shard, consumers: Sequence[str]) -> Sequence[str]:
+    """Return all consumers: who reads holds a lease that no other process has, so nobody else will finish them."""
+    return consumers

@@ -1,28 +1,40 @@
-"""The pulse of a worker: a small thread with its own connection.
+"""Who is alive: the heartbeat of a worker, and names for processes that tell a dead one.
+
+A heartbeat is a small thread with its own connection for each shard.
 
 An event loop that is busy for some seconds must not lose its leases, so the beat does not depend on it;
 a loop that is dead must lose them, so the beat pauses when the loop has not ticked for LOOP_DEAD_AFTER_S.
+A server that hangs holds up the beats of its shards only: the leases in the others go on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from redis import Redis
 from redis.exceptions import RedisError
 
-from gateway.bus.lanescripts import ScriptCall
-from gateway.bus.leases import Leases
-from gateway.contracts.ports import Cancel
+from gateway.bus.lanes import Lanes, Leases
+from gateway.bus.scripts import ScriptCall
+from gateway.bus.shards import Shard, Shards
+from gateway.contracts.errors import BusError
+from gateway.contracts.ports import Cancel, CancelKind
 from gateway.limits import BEAT_EVERY_S, LEASE_TTL_S, LOOP_DEAD_AFTER_S
 
 _TICK_EVERY_S: Final = 0.5
+_SEPARATOR: Final = "@"
+_PROC: Final = Path("/proc")
+_START_FIELD: Final = 19  # of /proc/<pid>/stat behind the command's name: starttime (proc(5), field 22)
+_DEAD_STATES: Final = frozenset("ZXx")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +50,86 @@ class Heartbeat:
     """Beats and reaps for one registered worker while its block runs.
 
     `on_cancel(cancel)` and `on_lost()` are called in the event loop: cancel that turn; cancel all of
-    them and register again. The beat goes on after a loss, so the worker may register at any time.
+    them and register again. The beat goes on after a loss, so the worker may register at any time. Of several shards,
+    a lease that one lost is taken again there, and its turns alone are cancelled.
     """
+
+    def __init__(
+        self,
+        shards: Shards,
+        lanes: Lanes,
+        worker: str,
+        *,
+        on_cancel: Callable[[Cancel], None],
+        on_lost: Callable[[], None],
+        beating: Beating,
+    ) -> None:
+        self._shards = shards
+        self._lanes = lanes
+        self._worker = worker
+        self._on_cancel = on_cancel
+        self._lease_ttl_s = beating.lease_ttl_s
+        self._returning: dict[int, asyncio.Task[None]] = {}
+        self._beats = [
+            _ShardBeat(
+                shard.blocking_client,
+                lanes.leases_in(shard),
+                worker,
+                on_cancel=on_cancel,
+                on_lost=on_lost if shards.is_one else partial(self._lose, shard),
+                beating=beating,
+            )
+            for shard in shards
+        ]
+
+    @property
+    def lease_end_s(self) -> float:
+        """The monotonic time up to which nobody can have taken our lanes; 0 once the lease is known to be lost.
+
+        Whatever ends before it was done by the only owner. A process that was paused finds it in the past. A shard in
+        which the worker has no lane does not count; without any lane it is the longest lease.
+        """
+        ends_s = [self._lanes.leases_in(shard).end_s(self._worker) for shard in self._shards]
+        held = [ends_s[shard.number] for shard in self._shards if self._lanes.held(shard, self._worker)]
+        return min(held, default=max(ends_s))
+
+    async def __aenter__(self) -> Self:
+        for beat in self._beats:
+            beat.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.gather(*[beat.stop() for beat in self._beats])
+        for task in self._returning.values():
+            task.cancel()
+        if self._returning:
+            await asyncio.wait(self._returning.values())
+
+    def _lose(self, shard: Shard) -> None:
+        """The shard reaped us, or forgot us in a failover: what we run there is somebody else's by now."""
+        if shard.number in self._returning:
+            return
+        for lane in self._lanes.held(shard, self._worker):
+            self._on_cancel(Cancel(lane, CancelKind.RESTART))
+        returning = asyncio.create_task(self._return(shard), name=f"bus-return-{shard.number}")
+        self._returning[shard.number] = returning
+
+    async def _return(self, shard: Shard) -> None:
+        try:
+            await self._lanes.leases_in(shard).register(self._worker, lease_ttl_s=self._lease_ttl_s)
+        except BusError:  # the next beat that is answered says again that we are not known
+            return
+        finally:
+            del self._returning[shard.number]
+
+
+class _ShardBeat:
+    """The thread that beats in one shard."""
 
     def __init__(
         self,
@@ -65,27 +155,15 @@ class Heartbeat:
         self._ticker: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
-    @property
-    def lease_end_s(self) -> float:
-        """The monotonic time up to which nobody can have taken our lanes; 0 once the lease is known to be lost.
-
-        Whatever ends before it was done by the only owner. A process that was paused finds it in the past.
-        """
-        return self._leases.end_s(self._worker)
-
-    async def __aenter__(self) -> Self:
+    def start(self) -> None:
+        """Begin to beat."""
         loop = asyncio.get_running_loop()
         self._tick(loop)
         self._thread = threading.Thread(target=self._beat_on, args=(loop,), name="bus-heartbeat", daemon=True)
         self._thread.start()
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def stop(self) -> None:
+        """End the thread."""
         self._stop.set()
         if self._ticker is not None:
             self._ticker.cancel()
@@ -139,3 +217,62 @@ class Heartbeat:
 
 def _evaluate(client: Redis, call: ScriptCall) -> Any:
     return client.eval(call.script.text, len(call.keys), *call.keys, *call.arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessName:
+    """One process on one machine. `machine` is empty where nothing can be known.
+
+    A lease tells after seconds that its holder is gone. A process that was killed and started again on the
+    same machine need not wait: boot, process namespace, process id and start time together name one
+    process for ever, and /proc says whether it still runs. Elsewhere (another machine, container, or a
+    system without /proc) nobody is judged, and the lease decides.
+    """
+
+    machine: str
+    pid: int
+    started: int
+
+    @classmethod
+    def of_this_process(cls) -> ProcessName:
+        """Return the name of the caller's process."""
+        pid = os.getpid()
+        return cls(_machine(), pid, _started(pid) or 0)
+
+    def sign(self, name: str) -> str:
+        """Return `name`, and whose it is."""
+        return f"{name}{_SEPARATOR}{self.machine}.{self.pid}.{self.started}"
+
+    def knows_dead(self, signed: str) -> bool:
+        """Tell whether `signed` names a process of this machine that does not run any more."""
+        other = _signer(signed)
+        if other is None or not self.machine or other.machine != self.machine:
+            return False
+        return _started(other.pid) != other.started
+
+
+def _signer(signed: str) -> ProcessName | None:
+    machine, _, numbers = signed.rpartition(_SEPARATOR)[2].partition(".")
+    pid, _, started = numbers.partition(".")
+    if not (pid.isdecimal() and started.isdecimal()):
+        return None
+    return ProcessName(machine, int(pid), int(started))
+
+
+@cache
+def _machine() -> str:
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        namespace = str((_PROC / "self/ns/pid").readlink())
+    except OSError:
+        return ""
+    return f"{boot}-{''.join(filter(str.isdecimal, namespace))}"
+
+
+def _started(pid: int) -> int | None:
+    """Tell when a process of this machine started, in clock ticks; None when it does not run."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in _DEAD_STATES else int(fields[_START_FIELD])

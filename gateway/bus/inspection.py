@@ -1,21 +1,83 @@
-"""What servers these are, and whether they keep what they are given: for the doctor."""
+"""What servers these are: whether they can serve us, whose bus they hold, and, for the doctor, whether they keep what
+they are given. No message ever contains the password."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from gateway.bus.address import Arrangement
+from gateway.bus.client import translated
 from gateway.bus.cluster import Cluster
-from gateway.bus.connection import INSTALLATION_FIELD, close_client, translated
 from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys
-from gateway.bus.server import Server
+from gateway.bus.server import Arrangement, Server, close_client
+from gateway.contracts.errors import BusUnavailable, ConfigError
+from gateway.limits import INSTALLATION_WAIT_S
 
+LAYOUT_VERSION: Final = 1
+INSTALLATION_FIELD: Final = "installation"
+"""Of `meta`: whose the bus is."""
+OLDEST_SERVER: Final = (6, 2)
+_LOOK_EVERY_S: Final = 0.1
 _KEEPS_ALL: Final = "noeviction"
 _UNKNOWN: Final = ""  # managed servers often refuse CONFIG GET
+
+
+async def check_server(client: Redis, where: str, *, shards: int, installation: str | None) -> str:
+    """The installation that the bus belongs to; raises as `settle_installation` does, and `ConfigError` for a server
+    too old, or laid out for another number of shards."""
+    version = str((await client.info("server")).get("redis_version", "0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_SERVER:
+        raise ConfigError(f"Redis at {where} is version {version}; Trivet needs Redis 6.2 or newer, or Valkey")
+    await check_layout(client, where, shards=shards)
+    return await settle_installation(client, where, installation)
+
+
+async def check_layout(client: Redis, where: str, *, shards: int) -> None:
+    """The first Trivet on a server writes how keys are laid out; one with another layout is refused."""
+    meta = ShardKeys(0).meta
+    wanted = {"shards": shards, "layout": LAYOUT_VERSION}
+    for field, number in wanted.items():
+        await client.hsetnx(meta, field, str(number))
+        present = int(await client.hget(meta, field) or 0)
+        if present != number:
+            raise ConfigError(
+                f"Redis at {where} holds a bus with {field} = {present}, this Trivet works with {number}: "
+                "use the version that made it, or another database number in redis.url"
+            )
+
+
+async def settle_installation(client: Redis, where: str, wanted: str | None) -> str:
+    """The installation that the bus belongs to. The first that has a database tells it (`wanted`); those without one
+    take what the bus says, and wait until it does.
+
+    Raises `ConfigError` when it belongs to another, `BusUnavailable` when nobody has told it INSTALLATION_WAIT_S later.
+    """
+    meta = ShardKeys(0).meta
+    if wanted is not None:
+        await client.hsetnx(meta, INSTALLATION_FIELD, wanted)
+    give_up_at = asyncio.get_running_loop().time() + INSTALLATION_WAIT_S
+    while True:
+        present: Any = await client.hget(meta, INSTALLATION_FIELD)
+        if present is not None:
+            refuse_foreign(present.decode(), where, wanted)
+            return str(present.decode())
+        if asyncio.get_running_loop().time() > give_up_at:
+            raise BusUnavailable(f"Redis at {where} does not say yet whose it is: start `trivet agent`, which tells it")
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def refuse_foreign(present: str, where: str, wanted: str | None) -> None:
+    """Raises `ConfigError` when the bus at `where` belongs to `present` and not to `wanted`."""
+    if wanted not in (None, present):
+        raise ConfigError(
+            f"Redis at {where} belongs to the installation {present}, the database to {wanted}: give this Trivet a "
+            "server or a database number of its own in redis.url; or, if both are its own, stop it and run "
+            "`trivet installation --take-bus`"
+        )
 
 
 @dataclass(frozen=True, slots=True)

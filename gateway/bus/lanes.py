@@ -1,66 +1,207 @@
 """Exclusive, ordered work on lanes, as the agent role does it.
 
 A lane is absent, ready, parked, delayed or owned, never two of these. Each step from one to the next is one
-script; a lease that was lost makes every step an answer that nothing happened.
+script; a lease that was lost makes every step an answer that nothing happened. One lease covers all lanes that a
+worker owns in a shard.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import replace
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gateway.bus.holdings import Holdings
-from gateway.bus.keys import HANDLE_SEPARATOR, ShardKeys, lane_handle
-from gateway.bus.lanescripts import LaneScripts
-from gateway.bus.line import Line, Word
-from gateway.bus.outbound import reply_arguments
-from gateway.bus.pool import Pool
+from gateway.bus import subscriptions
+from gateway.bus.keys import HANDLE_SEPARATOR, lane_handle
+from gateway.bus.scripts import ScriptCall, Word, digest
+from gateway.bus.shards import Shard, Shards, bounded
 from gateway.contracts.envelope import decode_inbound
-from gateway.contracts.errors import BadEnvelope, NewerEnvelope
+from gateway.contracts.errors import BadEnvelope, BusError, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
-from gateway.contracts.ports import Claim, ClaimBatch, DeadMessage, Lease
-from gateway.limits import BUS_WAIT_MAX_S, ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S
+from gateway.contracts.ports import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, Lease
+from gateway.limits import ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD_PATIENCE_S
 
-_WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "for ever"
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
+_KINDS: Final = frozenset(CancelKind)
+_WORKER: Final = re.compile(r"[^\s|\x00-\x1f]{1,128}")
 
 
-class Lanes:
-    """Claim, commit and what lies between. `turns_max`: turns at a time over all workers, 0 for any number."""
+@dataclass(slots=True)
+class _Holding:
+    fence: int
+    messages: int
+    cancelled: CancelKind | None = None
 
-    def __init__(
-        self, line: Line, pool: Pool, keys: ShardKeys, scripts: LaneScripts, holdings: Holdings, *, turns_max: int
-    ) -> None:
-        self._line = line
-        self._scripts = scripts
-        self._pool = pool
-        self._keys = keys
+    def takes(self, kind: CancelKind) -> bool:
+        """True when this cancel is news: a stop after a restart is, a second one or a restart after a stop is not."""
+        is_news = self.cancelled is None or (self.cancelled is CancelKind.RESTART and kind is CancelKind.STOP)
+        if is_news:
+            self.cancelled = kind
+        return is_news
+
+
+class Holdings:
+    """Tells a cancel meant for the running turn from one that comes too late or a second time."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], _Holding] = {}
+        self._known_fence: dict[str, int] = {}
+        self._early: dict[str, set[str]] = {}
+
+    def forget(self, worker: str) -> None:
+        """The worker begins anew or leaves."""
+        self._held = {place: holding for place, holding in self._held.items() if place[0] != worker}
+        self._known_fence.pop(worker, None)
+        self._early.pop(worker, None)
+
+    def take(self, worker: str, lane: str, fence: int, messages: int) -> None:
+        """A claim was answered."""
+        self._held[worker, lane] = _Holding(fence, messages)
+        self._known_fence[worker] = max(fence, self.known_fence(worker))
+
+    def drop(self, worker: str, lane: str, fence: int) -> None:
+        """A lease ended, by commit, by retry or by being fenced."""
+        holding = self._held.get((worker, lane))
+        if holding is not None and holding.fence == fence:
+            del self._held[worker, lane]
+
+    def lanes(self, worker: str) -> tuple[str, ...]:
+        """What the worker holds now."""
+        return tuple(lane for holder, lane in self._held if holder == worker)
+
+    def known_fence(self, worker: str) -> int:
+        """The highest fence the worker has heard of; 0 before its first claim."""
+        return self._known_fence.get(worker, 0)
+
+    def messages(self, worker: str, lane: str, fence: int) -> int | None:
+        """How many messages the lease covers, None when it is over."""
+        holding = self._held.get((worker, lane))
+        return holding.messages if holding is not None and holding.fence == fence else None
+
+    def grow(self, worker: str, lane: str, fence: int, messages: int) -> None:
+        """The lease, if it is not over by now, took more messages in."""
+        holding = self._held.get((worker, lane))
+        if holding is not None and holding.fence == fence:
+            holding.messages += messages
+
+    def cancelled(self, worker: str, cancels: Iterable[str]) -> tuple[Cancel, ...]:
+        """The running turns that are meant by `cancels` (kind, lane and fence), each once per kind.
+
+        A cancel may overtake the answer of the claim it belongs to: it is kept for the next call.
+        """
+        meant: list[Cancel] = []
+        early: set[str] = set()
+        for word in sorted({*self._early.pop(worker, ()), *cancels}, reverse=True):  # a stop before a restart
+            kind, lane, fence = word.split(HANDLE_SEPARATOR)
+            if kind not in _KINDS:  # of a newer release, side by side with ours
+                continue
+            holding = self._held.get((worker, lane))
+            if holding is not None and holding.fence == int(fence):
+                if holding.takes(CancelKind(kind)):
+                    meant.append(Cancel(lane, CancelKind(kind)))
+            elif int(fence) > self.known_fence(worker):
+                early.add(word)
+        if early:
+            self._early[worker] = early
+        return tuple(meant)
+
+
+class Leases:
+    """The leases of this process's workers in one shard, and how long each surely lasts."""
+
+    def __init__(self, shard: Shard, holdings: Holdings) -> None:
+        self._shard = shard
         self._holdings = holdings
-        self._turns_max = turns_max
+        self._ends_s: dict[str, float] = {}
+        self._heard: dict[str, tuple[bytes, ...]] = {}
+
+    def end_s(self, worker: str) -> float:
+        """The monotonic time up to which nobody can have taken the worker's lanes; 0 without a lease."""
+        return self._ends_s.get(worker, 0.0)
+
+    async def register(self, worker: str, *, lease_ttl_s: float) -> None:
+        """Make `worker` known; it must beat before `lease_ttl_s` passes.
+
+        What an earlier worker of this name still owned is handed back as if it had died.
+        """
+        if not _WORKER.fullmatch(worker):
+            raise BusError(f"not a worker id: {worker[:40]!r} (no spaces, no '|', at most 128 characters)")
+        self._forget(worker)
+        end_s = time.monotonic() + lease_ttl_s
+        await self._shard.run("register", (self._shard.keys.workers,), (worker, _ms(lease_ttl_s)))
+        self._ends_s[worker] = end_s
+
+    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
+        """Renew the lease of `worker`; the turns to cancel, None if the lease was lost."""
+        call = self.beat_call(worker, lease_ttl_s=lease_ttl_s)
+        end_s = time.monotonic() + lease_ttl_s
+        answer = await self._shard.line.run(call)
+        self.renewed(worker, answer, end_s=end_s)
+        return self.heard(worker, answer)
+
+    def beat_call(self, worker: str, *, lease_ttl_s: float) -> ScriptCall:
+        """The next beat: it also says which cancels the last one brought."""
+        keys = (self._shard.keys.workers, self._shard.keys.cancels(worker))
+        return self._shard.call("beat", keys, (worker, _ms(lease_ttl_s), *self._heard.get(worker, ())))
+
+    def renewed(self, worker: str, answer: Any, *, end_s: float) -> None:
+        """Note what the raw answer of a beat says about the lease, in whichever thread."""
+        self._ends_s[worker] = 0.0 if answer == -1 else end_s
+
+    def heard(self, worker: str, answer: Any) -> tuple[Cancel, ...] | None:
+        """The turns to cancel by the raw answer of a beat, None if it says that the lease was lost."""
+        if answer == -1:
+            return None
+        self._heard[worker] = tuple(answer)
+        return self._holdings.cancelled(worker, [cancel.decode() for cancel in answer])
+
+    async def reap(self) -> int:
+        """Make the lanes of dead workers ready again, in front; how many."""
+        return int(await self._shard.line.run(self.reap_call()))
+
+    def reap_call(self) -> ScriptCall:
+        """The script that reaps."""
+        return self._shard.call("reap", (self._shard.keys.workers,))
+
+    async def drain(self, worker: str) -> None:
+        """Hand every lane of `worker` back at once, without counting a failed run, and forget the worker."""
+        self._forget(worker)
+        await self._shard.run("drain", (self._shard.keys.workers,), (worker,))
+
+    def _forget(self, worker: str) -> None:
+        self._ends_s.pop(worker, None)
+        self._heard.pop(worker, None)
+        self._holdings.forget(worker)
+
+
+class _ShardLanes:
+    """What this process knows of the lanes of one shard, and the claims there."""
+
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.holdings = Holdings()
+        self.leases = Leases(shard, self.holdings)
+        self.dead_entries: dict[str, bytes] = {}
         self._claiming = asyncio.Lock()
         self._unsettled: list[Claim] = []
-        self._dead_entries: dict[str, bytes] = {}
 
     async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
-        """Lease up to `lanes_max` ready lanes; an empty batch when nothing is ready or the lease is lost.
-
-        A lane that failed runs again whole; on its last try its head runs alone. A message that failed
-        `attempts_max` times is in `dead` and in the dead letters, and the rest of its lane goes on; until
-        `finish_dead` it is in the `dead` of another claim every DEAD_TOLD_WITHIN_S.
-        """
-        keys = self._keys
+        """Lease lanes of this shard."""
+        keys = self.shard.keys
         # One at a time: what a claim may give again depends on what the one before was answered.
         async with self._claiming:
             await self._settle(worker)
-            answer = await self._scripts.run(
+            answer = await self.shard.run(
                 "claim",
                 (keys.workers, keys.fence, keys.dead_letters, keys.untold),
                 (
-                    *(worker, self._holdings.known_fence(worker)),
-                    *(lanes_max, messages_max, attempts_max, self._turns_max),
+                    *(worker, self.holdings.known_fence(worker)),
+                    *(lanes_max, messages_max, attempts_max, self.shard.caps.turns_max),
                 ),
             )
             if answer == -1:
@@ -69,81 +210,37 @@ class Lanes:
             claims = [claim for row in rows if (claim := await self._readable(worker, row)) is not None]
             # Only now: a caller cancelled before this line is given the same lanes by its next claim.
             for claim in claims:
-                self._holdings.take(worker, str(claim.key), claim.lease.fence, len(claim.messages))
+                self.holdings.take(worker, str(claim.key), claim.lease.fence, len(claim.messages))
         return ClaimBatch(
             claims=tuple(claims),
             next_due_s=None if next_due_ms < 0 else next_due_ms / 1000,
             dead=tuple([found for row in dead if (found := await self._dead(row)) is not None]),
         )
 
-    async def finish_dead(self, message: InboundMessage) -> None:
-        """The author of a message that a claim found dead was told; before, others are asked to do it."""
-        entry = self._dead_entries.pop(message.id, None)
-        if entry is not None:
-            await self._line.call("ZREM", self._keys.untold, entry)
+    async def end(self, name: str, claim: Claim, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> bool:
+        """End a run by the script `name`: nobody here works for the lane any more, whatever Redis says or does not
+        say."""
+        try:
+            return bool(await self.shard.run(name, keys, (*_proof(claim), *arguments)))
+        except BaseException:
+            self._unsettled.append(claim)
+            raise
+        finally:
+            self.holdings.drop(claim.lease.worker, str(claim.key), claim.lease.fence)
 
-    async def wait_for_work(self, *, timeout_s: float) -> None:
-        """Return when a lane may be ready, at the latest after `timeout_s` or BUS_WAIT_MAX_S."""
-        if timeout_s <= 0:
-            return
-        wait_s = max(_WAIT_MIN_S, min(timeout_s, BUS_WAIT_MAX_S))
-        await self._pool.call("BLPOP", self._keys.wake, f"{wait_s:.3f}")
-
-    async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
-        """Acknowledge the first `handled` messages and publish the replies, atomically. False: fenced.
-
-        What was claimed and not handled is ready again, in order, at the tail of the ready list.
-        """
-        keys = self._keys
-        arguments: list[Word] = [handled, keys.published("")]
-        for reply in replies:
-            arguments.extend(reply_arguments(reply))
-        streams = (keys.outbound(reply.address.channel) for reply in replies)
-        return await self._end("commit", claim, (keys.outbound_channels, *streams), arguments)
-
-    async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
-        """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
-        return await self._wait(claim, delay_s, is_failure=True, error=error)
-
-    async def _wait(self, claim: Claim, delay_s: float, *, is_failure: bool, error: str) -> bool:
+    async def wait(self, claim: Claim, delay_s: float, *, is_failure: bool, error: str) -> bool:
+        """Give the lane back to wait, in order."""
         arguments = (int(delay_s * 1000), int(is_failure), error[:ERROR_CHARS_MAX])
-        return await self._end("retry_later", claim, (), arguments)
-
-    async def restart(self, claim: Claim) -> bool:
-        """Give the lane back to start at once, without counting a failed run. False: fenced.
-
-        It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone.
-        """
-        return await self._end("restart", claim, (), ())
-
-    async def revoke(self, key: SessionKey, fence: int) -> bool:
-        """Take the lane from whoever runs the turn with this fence; its messages are stopped. False: nobody does."""
-        return bool(await self._scripts.run("revoke", arguments=(lane_handle(key), fence)))
-
-    async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
-        """Up to `messages_max` messages behind those the lease covers, now covered too; each is given once."""
-        lane, lease = str(claim.key), claim.lease
-        have = self._holdings.messages(lease.worker, lane, lease.fence)
-        if have is None or messages_max <= 0:
-            return ()
-        rows = await self._scripts.run("extend", arguments=(*_proof(claim), have, messages_max))
-        messages: list[InboundMessage] = []
-        for row in rows:
-            message = _decoded(row[_ARRIVAL_DIGITS:])
-            if message is None:  # it and what stands behind it wait: `commit` counts from the head
-                break
-            messages.append(message)
-        self._holdings.grow(lease.worker, lane, lease.fence, len(messages))
-        return tuple(messages)
+        return await self.end("retry_later", claim, (), arguments)
 
     async def _dead(self, row: Sequence[bytes]) -> DeadMessage | None:
         """A message whose author is to be told, None for what has no author that we can read."""
         entry, envelope = row
         message = _decoded(envelope)
         if message is None:
-            await self._line.call("ZREM", self._keys.untold, entry)
+            await self.shard.line.call("ZREM", self.shard.keys.untold, entry)
             return None
-        self._dead_entries[message.id] = entry
+        self.dead_entries[message.id] = entry
         return DeadMessage(entry.decode(), message)
 
     async def _readable(self, worker: str, row: Sequence[Any]) -> Claim | None:
@@ -154,33 +251,287 @@ class Lanes:
         envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
         claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0)
         if not all(envelopes):  # withdrawn before we heard of the claim
-            await self.restart(claim)
+            await self.end("restart", claim)
             return None
         messages, error = _readable_head(envelopes)
         if error is None or messages:
             return replace(claim, messages=messages)
         if isinstance(error, NewerEnvelope):
-            await self._wait(claim, NEWER_DELAY_S, is_failure=False, error=str(error))
+            await self.wait(claim, NEWER_DELAY_S, is_failure=False, error=str(error))
         else:
             delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
-            await self.retry_later(claim, delay_s=delay_s, error=str(error))
+            await self.wait(claim, delay_s, is_failure=True, error=str(error))
         return None
-
-    async def _end(self, name: str, claim: Claim, keys: Sequence[str], arguments: Sequence[Word]) -> bool:
-        """The end of a run: nobody here works for the lane any more, whatever Redis says or does not say."""
-        try:
-            return bool(await self._scripts.run(name, keys, (*_proof(claim), *arguments)))
-        except BaseException:
-            self._unsettled.append(claim)
-            raise
-        finally:
-            self._holdings.drop(claim.lease.worker, str(claim.key), claim.lease.fence)
 
     async def _settle(self, worker: str) -> None:
         """Runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
         for claim in [claim for claim in self._unsettled if claim.lease.worker == worker]:
-            await self._scripts.run("restart", arguments=_proof(claim))
+            await self.shard.run("restart", arguments=_proof(claim))
             self._unsettled.remove(claim)
+
+
+class Lanes:
+    """Claim, commit and what lies between. Raises `BusUnavailable`; a lost lease is an answer, not an error."""
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
+        self._parts = [_ShardLanes(shard) for shard in shards]
+        self._wakeups = shards.wakeups(lambda keys: keys.wake)
+        self._promising: set[int] = set()  # shards whose token we took
+        self._turn = random.randrange(len(shards))
+        self._late: set[asyncio.Task[None]] = set()
+
+    # --- leases of workers
+
+    async def register(self, worker: str, *, lease_ttl_s: float) -> None:
+        """Make `worker` known; it must beat before `lease_ttl_s` passes. In a shard that does not answer, the first
+        beat that it answers finds no lease.
+
+        What an earlier worker of this name still owned is handed back as if it had died.
+        """
+        await self._shards.ask_present(lambda shard: self.leases_in(shard).register(worker, lease_ttl_s=lease_ttl_s))
+
+    async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
+        """Renew the lease of `worker`; return the turns to cancel, None if the lease was lost in any shard."""
+        heard = await self._shards.ask_all(lambda shard: self.leases_in(shard).beat(worker, lease_ttl_s=lease_ttl_s))
+        if any(found is None for found in heard):
+            return None
+        return tuple(cancel for found in heard for cancel in found or ())
+
+    async def reap(self) -> int:
+        """Make the lanes of dead workers ready again, in front; return how many."""
+        return sum(await self._shards.ask_all(lambda shard: self.leases_in(shard).reap()))
+
+    async def drain(self, worker: str) -> None:
+        """Hand every lane of `worker` back at once, without counting a failed run, and forget the worker. Where a shard
+        does not answer, the lease ends by itself."""
+        await self._shards.ask_present(lambda shard: self.leases_in(shard).drain(worker))
+
+    def leases_in(self, shard: Shard) -> Leases:
+        """Return the leases of this process's workers in one shard."""
+        return self._parts[shard.number].leases
+
+    def held(self, shard: Shard, worker: str) -> tuple[str, ...]:
+        """Return the lanes of a shard that `worker` has claimed and not given back, as far as this process knows."""
+        return self._parts[shard.number].holdings.lanes(worker)
+
+    async def cancellations(self, worker: str) -> AsyncIterator[Cancel]:
+        """Yield running turns to end, each once, whether this or the beat hears of it first."""
+        parts = {self._shards.names.news(part.shard.keys.cancels(worker)): part for part in self._parts}
+        async for heard in subscriptions.messages(self._shards.pubsub, *parts):
+            for cancel in parts[heard.channel].holdings.cancelled(worker, [heard.data.decode()]):
+                yield cancel
+
+    # --- claims
+
+    async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
+        """Lease up to `lanes_max` ready lanes; an empty batch when nothing is ready or the lease is lost.
+
+        A lane that failed runs again whole; on its last try its head runs alone. A message that failed
+        `attempts_max` times is in `dead` and in the dead letters, and the rest of its lane goes on; until
+        `finish_dead` it is in the `dead` of another claim every DEAD_TOLD_WITHIN_S.
+
+        Of several shards those whose token we took are asked first, then the others in turn, from a random one on, so
+        that none starves. A round asks as many at once as lanes are wanted, each for its share; one that gave all it
+        was asked for is asked again.
+        """
+        wish = _Wish(worker, messages_max, attempts_max)
+        if self._shards.is_one:
+            return await wish.ask(self._parts[0], lanes_max)
+        hungry = self._in_turn()
+        claims: list[Claim] = []
+        due_s: list[float] = []
+        dead: list[DeadMessage] = []
+        while hungry and len(claims) < lanes_max:
+            wanted = lanes_max - len(claims)
+            asked, hungry = hungry[:wanted], hungry[wanted:]
+            share = wanted // len(asked)
+            for number, batch in (await self._ask(asked, wish, share)).items():
+                shard = self._shards[number]
+                claims += batch.claims
+                dead += [replace(each, letter_id=self._shards.sign(shard, each.letter_id)) for each in batch.dead]
+                if batch.next_due_s is not None:
+                    due_s.append(batch.next_due_s)
+                if batch.claims:
+                    self._turn = number + 1
+                if len(batch.claims) == share:
+                    hungry.append(number)
+        return ClaimBatch(tuple(claims), min(due_s, default=None), tuple(dead))
+
+    async def finish_dead(self, message: InboundMessage) -> None:
+        """Note that the author of a message that a claim found dead was told. Until then, should this worker die, the
+        claim of another one finds it again."""
+        part = self._part(message.key)
+        entry = part.dead_entries.pop(message.id, None)
+        if entry is not None:
+            await part.shard.line.call("ZREM", part.shard.keys.untold, entry)
+
+    async def wait_for_work(self, *, timeout_s: float) -> None:
+        """Return when a lane may be ready, at the latest after `timeout_s` or BUS_WAIT_MAX_S.
+
+        All idle workers hear that there is a token, one gets it, and only that one goes on to claim.
+        """
+        if timeout_s <= 0:
+            return
+        if self._shards.is_one:
+            await self._shards.first.pop(self._shards.first.keys.wake, wait_s=timeout_s)
+            return
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + timeout_s
+        while loop.time() < give_up_at:
+            await self._wakeups.wait(give_up_at - loop.time())
+            awake = self._shards.outages.present(self._wakeups.take())
+            if any(await asyncio.gather(*[self._take_token(number) for number in awake])):
+                return
+
+    # --- runs
+
+    async def commit(self, claim: Claim, *, handled: int, replies: Sequence[Reply] = ()) -> bool:
+        """Acknowledge the first `handled` messages and publish the replies, atomically. False: fenced.
+
+        What was claimed and not handled is ready again, in order, at the tail of the ready list.
+        """
+        part = self._part(claim.key)
+        keys = part.shard.keys
+        arguments: list[Word] = [handled, keys.published("")]
+        for reply in replies:
+            arguments += [reply.address.channel, digest(reply.id), bounded(reply)]
+        streams = (keys.outbound(reply.address.channel) for reply in replies)
+        return await part.end("commit", claim, (keys.outbound_channels, *streams), arguments)
+
+    async def retry_later(self, claim: Claim, *, delay_s: float, error: str) -> bool:
+        """Give the lane back after a failed run; it waits `delay_s`, in order. False: fenced."""
+        return await self._part(claim.key).wait(claim, delay_s, is_failure=True, error=error)
+
+    async def restart(self, claim: Claim) -> bool:
+        """Give the lane back to start at once, without counting a failed run. False: fenced.
+
+        It is in front RESTARTS_IN_FRONT_MAX times, then at the tail; without messages it is gone.
+        """
+        return await self._part(claim.key).end("restart", claim)
+
+    async def revoke(self, key: SessionKey, fence: int) -> bool:
+        """Take the lane from a worker that does not react to a stop; its messages are stopped, and the next claim says
+        so. False: the turn with this fence does not own the lane."""
+        return bool(await self._shards.of(key).run("revoke", arguments=(lane_handle(key), fence)))
+
+    async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
+        """Return up to `messages_max` messages that arrived after those the lease covers (steer mode), now covered too;
+        each is given once."""
+        lane, lease, part = str(claim.key), claim.lease, self._part(claim.key)
+        have = part.holdings.messages(lease.worker, lane, lease.fence)
+        if have is None or messages_max <= 0:
+            return ()
+        rows = await part.shard.run("extend", arguments=(*_proof(claim), have, messages_max))
+        messages: list[InboundMessage] = []
+        for row in rows:
+            message = _decoded(row[_ARRIVAL_DIGITS:])
+            if message is None:  # it and what comes after it wait: `commit` counts from the head
+                break
+            messages.append(message)
+        part.holdings.grow(lease.worker, lane, lease.fence, len(messages))
+        return tuple(messages)
+
+    async def depth(self, key: SessionKey) -> tuple[int, bool]:
+        """Return how many messages wait in a lane after those of a running turn, and whether a turn runs."""
+        shard, lane = self._shards.of(key), str(key)
+        length, owner = await shard.line.call_all(
+            [("LLEN", shard.keys.mailbox(lane)), ("HGET", shard.keys.own, lane)],
+        )
+        in_work = int(owner.rpartition(b"|")[2]) if owner else 0
+        return max(0, length - in_work), owner is not None
+
+    async def is_in_work(self, key: SessionKey, fence: int) -> bool:
+        """Tell whether the turn with this fencing token still owns the lane."""
+        shard = self._shards.of(key)
+        owner = await shard.line.call("HGET", shard.keys.own, str(key))
+        return owner is not None and int(owner.split(b"|")[-2]) == fence
+
+    async def stop(self, key: SessionKey) -> None:
+        """End the running turn of a lane and drop what waits in it, as /stop does; nobody is told. It returns at once:
+        `depth` says when the turn has ended."""
+        await self._shards.of(key).run("stop", arguments=(lane_handle(key),))
+
+    async def close(self) -> None:
+        """Let claims that are still on their way arrive, and hand them back."""
+        if self._late:
+            await asyncio.wait(self._late)
+
+    # --- claims over several shards
+
+    def _part(self, key: SessionKey) -> _ShardLanes:
+        return self._parts[self._shards.of(key).number]
+
+    async def _ask(self, numbers: Sequence[int], wish: _Wish, share: int) -> dict[int, ClaimBatch]:
+        """Return the batches of those that answer soon. A claim is never cancelled: its lanes would be nobody's."""
+        asking = {number: asyncio.create_task(self._claim(number, wish, share)) for number in numbers}
+        try:
+            await asyncio.wait(asking.values(), timeout=SHARD_PATIENCE_S)
+        except asyncio.CancelledError:
+            for number, task in asking.items():
+                self._hand_back_later(number, task)
+            raise
+        batches: dict[int, ClaimBatch] = {}
+        for number, task in asking.items():
+            if not task.done():
+                self._shards.outages.note(number)
+                self._hand_back_later(number, task)
+            elif (batch := task.result()) is not None:
+                batches[number] = batch
+        return batches
+
+    async def _claim(self, number: int, wish: _Wish, share: int) -> ClaimBatch | None:
+        try:
+            return await wish.ask(self._parts[number], share)
+        except BusError:
+            self._shards.outages.note(number)
+            return None
+
+    def _in_turn(self) -> list[int]:
+        """List the shards that answer: those whose token we took, then the one after that which gave last, and so
+        on."""
+        count = len(self._shards)
+        order = self._shards.outages.present(set(range(count)))
+        order.sort(key=lambda number: (number not in self._promising, (number - self._turn) % count))
+        self._promising.clear()
+        return order
+
+    async def _take_token(self, number: int) -> bool:
+        shard, token = self._shards[number], None
+        async with self._shards.outages.noted(number):
+            token = await shard.line.call("LPOP", shard.keys.wake)
+        if token is not None:
+            self._promising.add(number)
+        return token is not None
+
+    def _hand_back_later(self, number: int, claiming: asyncio.Task[ClaimBatch | None]) -> None:
+        task = asyncio.create_task(self._hand_back(number, claiming))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _hand_back(self, number: int, claiming: asyncio.Task[ClaimBatch | None]) -> None:
+        batch = await claiming
+        if batch is None:
+            return
+        for claim in batch.claims:
+            try:
+                await self._parts[number].end("restart", claim)
+            except BusError:  # the lease ends by itself
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a worker asks for, whichever shard it comes from."""
+
+    worker: str
+    messages_max: int
+    attempts_max: int
+
+    async def ask(self, part: _ShardLanes, lanes_max: int) -> ClaimBatch:
+        return await part.claim(
+            self.worker, lanes_max=lanes_max, messages_max=self.messages_max, attempts_max=self.attempts_max
+        )
 
 
 def _proof(claim: Claim) -> tuple[str, str, int]:
@@ -208,3 +559,7 @@ def _decoded(envelope: bytes) -> InboundMessage | None:
         return decode_inbound(envelope)
     except BadEnvelope:
         return None
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)

@@ -1,7 +1,7 @@
-"""The Lua scripts: one file each under `lua/`, one typed caller each in the rooms beside this one.
+"""The Lua scripts: one file each under `lua/`, one method each that calls it, in the classes of this package.
 
 A script is the limits under their own names, its prelude, and its file; the scripts about lanes have a
-prelude of their own in between (see `lanescripts.py`). It is addressed by
+prelude of their own in between, which names the keys and arguments that they share. It is addressed by
 the SHA-1 of all that, so two versions of Trivet run side by side on one server.
 
 A server that is full (`maxmemory`) takes in nothing new, and lets what it has be answered, which is how it gets room
@@ -14,7 +14,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeAlias
 
 from gateway.bus.keys import DEDUPE_BUCKETS
 from gateway.limits import (
@@ -45,6 +45,9 @@ from gateway.limits import (
     TOLD_TTL_S,
     VAULT_SECRETS_MAX,
 )
+
+Word: TypeAlias = str | bytes | int | float
+Command: TypeAlias = tuple[Word, ...]
 
 _HOUR_MS: Final = 3_600_000
 _DUE_LANES_MAX: Final = 128  # that one claim makes ready: a script must stay short
@@ -109,6 +112,20 @@ class Script:
     name: str
     text: str
     sha: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """A script with everything it is called with."""
+
+    script: Script
+    keys: tuple[str, ...]
+    arguments: Command
+
+    @property
+    def command(self) -> Command:
+        """The call as one command."""
+        return ("EVALSHA", self.script.sha, len(self.keys), *self.keys, *self.arguments)
 
 
 @cache

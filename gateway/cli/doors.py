@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.ports import OperatorBus
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
 from gateway.store import Store
 
+if TYPE_CHECKING:
+    from gateway.bus.operator import Operator
+
 
 @contextlib.asynccontextmanager
-async def operator_bus(settings: Settings) -> AsyncIterator[OperatorBus]:
+async def operator_bus(settings: Settings) -> AsyncIterator[Operator]:
     """The bus, as operators use it."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up

@@ -6,9 +6,8 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from gateway.bus.connection import refuse_foreign
 from gateway.bus.embedded import embedded_url, find_server
-from gateway.bus.inspection import ServerFacts, inspect_bus
+from gateway.bus.inspection import ServerFacts, inspect_bus, refuse_foreign
 from gateway.config import Settings, database_url, masked_url
 from gateway.config.derived import is_readable_by_others
 from gateway.config.kept import REDIS_PASSWORD_FILE

@@ -15,8 +15,8 @@ RESTORERS = (
     "gateway/contracts/envelope.py",
     "gateway/contracts/entries.py",
     "gateway/contracts/suggestions.py",
-    "gateway/bus/ledger.py",
-    "gateway/bus/pairing.py",
+    "gateway/bus/deliveries.py",
+    "gateway/bus/access.py",
     "gateway/store/",
 )
 """Of text that was clean when it was written; the sentinel title."""

@@ -242,7 +242,7 @@ async def test_figures_show_every_state_of_a_lane(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(2, ANNA))
     await bus.intake.enqueue(message(1, BORIS))
     await bus.intake.enqueue(message(1, CARLA), settle_ms=60_000)
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     await bus.operator.report_channel("telegram", "connected", ttl_s=60)
     await bus.operator.report_channel("slack", "token refused | twice", ttl_s=60)
     figures = await bus.operator.figures()
@@ -257,9 +257,9 @@ async def test_figures_show_every_state_of_a_lane(bus: RedisBus) -> None:
         outbound_pending={"telegram": 1},
         channels_connected={"telegram": "connected", "slack": "token refused | twice"},
     )
-    assert await bus.operator.lane_depth(ANNA) == (1, True)
-    assert await bus.operator.lane_depth(CARLA) == (1, False)
-    assert await bus.operator.lane_depth(SessionKey("telegram", "4")) == (0, False)
+    assert await bus.lanes.depth(ANNA) == (1, True)
+    assert await bus.lanes.depth(CARLA) == (1, False)
+    assert await bus.lanes.depth(SessionKey("telegram", "4")) == (0, False)
 
 
 async def test_how_much_waited_is_kept_for_whoever_looks_later(bus: RedisBus) -> None:

@@ -71,7 +71,7 @@ async def test_a_deleted_message_is_gone_and_the_others_go_on(bus: RedisBus) -> 
 async def test_a_lane_whose_only_message_is_deleted_is_gone(bus: RedisBus, settle_ms: int) -> None:
     await bus.intake.enqueue(message(1), settle_ms=settle_ms)
     assert await bus.intake.withdraw(ANNA, message(1).id) is Amendment.CHANGED
-    assert await bus.operator.lane_depth(ANNA) == (0, False)
+    assert await bus.lanes.depth(ANNA) == (0, False)
     assert (await bus.intake.enqueue(message(1))).verdict is Verdict.DUPLICATE, "a redelivery does not revive it"
     assert (await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)).claims == ()
 
@@ -189,7 +189,7 @@ async def test_a_turn_from_which_everything_was_deleted_is_over(bus: RedisBus) -
     claim = await claim_one(bus)
     await bus.intake.withdraw(ANNA, message(1).id)
     assert await bus.lanes.restart(claim)
-    assert await bus.operator.lane_depth(ANNA) == (0, False)
+    assert await bus.lanes.depth(ANNA) == (0, False)
     assert (await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)).claims == ()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.bus import attachments
+from gateway.bus import files
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ports import FetchedFile, WantedAttachment
@@ -21,11 +21,11 @@ LONG = bytes(range(256)) * (ATTACHMENT_PIECE_BYTES // 256) * (2 * ATTACHMENT_PIE
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever falls silent is given up at once."""
-    monkeypatch.setattr(attachments, "ATTACHMENT_SILENCE_S", 0.05)
+    monkeypatch.setattr(files, "ATTACHMENT_SILENCE_S", 0.05)
 
 
 async def asked(bus: RedisBus) -> WantedAttachment:
-    wanted = await bus.attachments.wanted("telegram", wait_s=5)
+    wanted = await bus.files.wanted_attachment("telegram", wait_s=5)
     assert wanted is not None
     return wanted
 
@@ -35,50 +35,50 @@ async def test_what_a_turn_needs_comes_byte_for_byte(bus: RedisBus, content: byt
     """However long it is, and whoever of the channels answers."""
     file = FetchedFile("photo.jpg", "image/jpeg", content)
     async with asyncio.TaskGroup() as group:
-        fetching = group.create_task(bus.attachments.fetch(WANTED))
+        fetching = group.create_task(bus.files.fetch_attachment(WANTED))
         wanted = await asked(bus)
         assert wanted == WANTED
-        assert await bus.attachments.lend(wanted, file)
+        assert await bus.files.put_attachment(wanted, file)
     assert fetching.result() == file
 
 
 async def test_a_refusal_says_why(bus: RedisBus) -> None:
     async with asyncio.TaskGroup() as group:
         fetching = group.create_task(refused(bus))
-        await bus.attachments.refuse(await asked(bus), reason="it is gone")
+        await bus.files.refuse_attachment(await asked(bus), reason="it is gone")
     assert fetching.result() == "it is gone"
 
 
 async def refused(bus: RedisBus) -> str:
     with pytest.raises(FileRefused) as caught:
-        await bus.attachments.fetch(WANTED)
+        await bus.files.fetch_attachment(WANTED)
     return str(caught.value)
 
 
 async def test_nobody_answers_and_nothing_is_left(bus: RedisBus, bus_servers: Any, impatient: None) -> None:
     """A wish that was given up is not worked on by whoever comes later."""
-    assert await bus.attachments.fetch(WANTED) is None
-    assert await bus.attachments.wanted("telegram", wait_s=0) is None
+    assert await bus.files.fetch_attachment(WANTED) is None
+    assert await bus.files.wanted_attachment("telegram", wait_s=0) is None
     assert not [key for server in bus_servers.clients for key in server.scan_iter("*ticket-1*")]
 
 
 async def test_who_was_killed_on_the_way_is_noticed(bus: RedisBus, impatient: None) -> None:
     """It took the wish, said that it is at it, and was never heard of again."""
     async with asyncio.TaskGroup() as group:
-        fetching = group.create_task(bus.attachments.fetch(WANTED))
-        await bus.attachments.at_it(await asked(bus))
+        fetching = group.create_task(bus.files.fetch_attachment(WANTED))
+        await bus.files.note_fetching(await asked(bus))
     assert fetching.result() is None
 
 
 async def test_who_says_that_it_is_at_it_is_waited_for(bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "ATTACHMENT_SILENCE_S", 0.6)
+    monkeypatch.setattr(files, "ATTACHMENT_SILENCE_S", 0.6)
     async with asyncio.TaskGroup() as group:
-        fetching = group.create_task(bus.attachments.fetch(WANTED))
+        fetching = group.create_task(bus.files.fetch_attachment(WANTED))
         wanted = await asked(bus)
         for _ in range(8):  # more than the silence that would be its end
             await asyncio.sleep(0.1)
-            await bus.attachments.at_it(wanted)
-        await bus.attachments.lend(wanted, FetchedFile("a", "b", b"c"))
+            await bus.files.note_fetching(wanted)
+        await bus.files.put_attachment(wanted, FetchedFile("a", "b", b"c"))
     assert fetching.result() == FetchedFile("a", "b", b"c")
 
 
@@ -86,18 +86,18 @@ async def test_a_file_that_nobody_takes_is_never_whole_on_the_bus(
     bus: RedisBus, bus_servers: Any, impatient: None
 ) -> None:
     """A turn may end while its file is on the way."""
-    assert not await bus.attachments.lend(WANTED, FetchedFile("a", "b", LONG))
+    assert not await bus.files.put_attachment(WANTED, FetchedFile("a", "b", LONG))
     assert not [key for server in bus_servers.clients for key in server.scan_iter("*ticket-1*")]
 
 
 async def test_what_nobody_takes_ends_by_itself(bus: RedisBus, bus_servers: Any) -> None:
-    assert await bus.attachments.lend(WANTED, FetchedFile("a", "b", b"c"))
+    assert await bus.files.put_attachment(WANTED, FetchedFile("a", "b", b"c"))
     ((server, key),) = [(server, key) for server in bus_servers.clients for key in server.scan_iter("*ticket-1*")]
     assert 0 < server.ttl(key) <= ATTACHMENT_TTL_S
 
 
 async def test_each_channel_hears_of_its_own_files(bus: RedisBus, impatient: None) -> None:
     async with asyncio.TaskGroup() as group:
-        fetching = group.create_task(bus.attachments.fetch(WANTED))
-        assert await bus.attachments.wanted("discord", wait_s=0) is None
+        fetching = group.create_task(bus.files.fetch_attachment(WANTED))
+        assert await bus.files.wanted_attachment("discord", wait_s=0) is None
     assert fetching.result() is None

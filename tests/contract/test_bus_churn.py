@@ -91,10 +91,10 @@ class Churn:
         while pending := await self._bus.deliveries.replies("telegram", "c1", count=500, wait_s=0):
             for item in pending:
                 await self._bus.deliveries.finish("telegram", item.entry_id, receipt(item.reply))
-        while receipts := await self._bus.lanes.receipts("w1", count=500, wait_s=0):
-            await self._bus.lanes.finish_receipts([entry_id for entry_id, _ in receipts])
+        while receipts := await self._bus.deliveries.take_receipts("w1", count=500, wait_s=0):
+            await self._bus.deliveries.finish_receipts([entry_id for entry_id, _ in receipts])
         for worker in WORKERS:
-            await self._bus.lanes.drain(worker, [])
+            await self._bus.lanes.drain(worker)
 
     def _make_due(self) -> None:
         """Time passes for lanes that back off or settle."""

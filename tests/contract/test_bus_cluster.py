@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from gateway.bus.address import Node
 from gateway.bus.bus import open_bus
-from gateway.bus.caps import Caps
 from gateway.bus.cluster import owners_in, slot_of
 from gateway.bus.heartbeat import Beating
 from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys, shard_number
+from gateway.bus.server import Node
+from gateway.bus.shards import Caps
 from gateway.contracts.errors import BusError, ConfigError
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, message, receipt, reply
@@ -131,9 +131,9 @@ async def test_a_claim_that_nobody_waited_for_hands_its_lanes_back(cluster: Clus
 
 
 async def test_a_ledger_row_belongs_to_a_reply_in_hand(cluster: ClusterSet) -> None:
-    """Which shard it is in, the reply says: nobody writes a row for one that he was not given."""
+    """Which shard it is in, its entry says: nobody writes a row for one that was not given out."""
     bus = await open_bus(cluster.url, installation=INSTALLATION)
-    with pytest.raises(BusError, match="not being delivered"):
+    with pytest.raises(BusError, match="not an entry of this bus"):
         await bus.deliveries.record("telegram", "1-0", receipt(reply(1)).record)
     await bus.close()
 

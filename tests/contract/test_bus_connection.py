@@ -14,7 +14,7 @@ import pytest
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.errors import BusUnavailable, ConfigError
-from gateway.contracts.ports import AccessBus, DeliveryBus, IntakeBus, LaneBus, OperatorBus, Verdict
+from gateway.contracts.ports import Verdict
 from tests.parts.bus_samples import message
 from tests.parts.databases import INSTALLATION
 from tests.parts.ports import free_port
@@ -34,16 +34,6 @@ def guarded_port(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[int]
     raw_redis.config_set("requirepass", own)
     raw_redis.config_set("port", 0)
     raw_redis.flushall()
-
-
-async def test_the_rooms_keep_the_ports(bus: RedisBus) -> None:
-    """The types say so; a type checker fails here when a port and its room part."""
-    intake: IntakeBus = bus.intake
-    access: AccessBus = bus.access
-    lanes: LaneBus = bus.lanes
-    deliveries: DeliveryBus = bus.deliveries
-    operator: OperatorBus = bus.operator
-    assert all((intake, access, lanes, deliveries, operator))
 
 
 @pytest.mark.parametrize(

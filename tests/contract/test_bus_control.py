@@ -31,10 +31,10 @@ async def test_a_command_reaches_one_worker_and_its_answer_the_channel(bus: Redi
     assert await bus.intake.request_control(control(1, kind=ControlKind.STATUS)) == Admission(Verdict.ACCEPTED)
     again = await bus.intake.request_control(control(1, kind=ControlKind.STATUS))
     assert again == Admission(Verdict.DUPLICATE), "a redelivery"
-    requests = bus.lanes.control_requests("w1")
+    requests = bus.control.requests("w1")
     entry, request = await next_request(requests)
     assert request == control(1, kind=ControlKind.STATUS)
-    await bus.lanes.finish_control(entry, reply(1))
+    await bus.control.finish(entry, reply(1))
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=10, wait_s=0)
     assert pending.reply == reply(1)
     assert raw_redis.xlen("{q0}:control") == 0
@@ -43,7 +43,7 @@ async def test_a_command_reaches_one_worker_and_its_answer_the_channel(bus: Redi
 async def test_commands_are_shared_out_among_workers(bus: RedisBus) -> None:
     for number in range(2):
         await bus.intake.request_control(control(number, kind=ControlKind.STATUS))
-    first, second = bus.lanes.control_requests("w1"), bus.lanes.control_requests("w2")
+    first, second = bus.control.requests("w1"), bus.control.requests("w2")
     _, one = await next_request(first)
     await bus.intake.request_control(control(2, kind=ControlKind.STATUS))
     _, other = await next_request(second)
@@ -52,16 +52,16 @@ async def test_commands_are_shared_out_among_workers(bus: RedisBus) -> None:
 
 async def test_a_dead_workers_command_goes_to_a_living_one(bus: RedisBus) -> None:
     await bus.intake.request_control(control(1))
-    _, request = await next_request(bus.lanes.control_requests("w1"))
-    await bus.lanes.drain("w1", [])
-    _, again = await next_request(bus.lanes.control_requests("w2"))
+    _, request = await next_request(bus.control.requests("w1"))
+    await bus.lanes.drain("w1")
+    _, again = await next_request(bus.control.requests("w2"))
     assert again == request
 
 
 async def test_a_status_request_leaves_the_lane_alone(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
     await bus.intake.request_control(control(1, kind=ControlKind.STATUS))
-    assert await bus.operator.lane_depth(ANNA) == (1, False)
+    assert await bus.lanes.depth(ANNA) == (1, False)
 
 
 async def test_stop_cancels_the_turn_and_drops_what_waits(bus: RedisBus) -> None:
@@ -70,7 +70,7 @@ async def test_stop_cancels_the_turn_and_drops_what_waits(bus: RedisBus) -> None
     await bus.intake.enqueue(message(2))
     await bus.intake.enqueue(message(3))
     assert (await bus.intake.request_control(control(1))).verdict is Verdict.ACCEPTED
-    _, request = await next_request(bus.lanes.control_requests("w2"))
+    _, request = await next_request(bus.control.requests("w2"))
     assert (request.dropped, request.was_running, request.stopped_fence) == (2, True, claim.lease.fence)
     assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
     assert await bus.lanes.beat("w1", lease_ttl_s=60) == ()
@@ -83,7 +83,7 @@ async def test_stop_empties_a_lane_that_nobody_runs(bus: RedisBus, settle_ms: in
     """Ready or still settling, the lane is gone, and the next message starts afresh."""
     await bus.intake.enqueue(message(1), settle_ms=settle_ms)
     await bus.intake.request_control(control(1))
-    _, request = await next_request(bus.lanes.control_requests("w1"))
+    _, request = await next_request(bus.control.requests("w1"))
     assert (request.dropped, request.was_running, request.stopped_fence) == (1, False, 0)
     assert not raw_redis.exists("{q0}:mb:telegram:1", "{q0}:ready", "{q0}:delay")
     assert (await bus.intake.enqueue(message(2))).verdict is Verdict.ACCEPTED
@@ -95,12 +95,12 @@ async def test_an_operators_stop_does_the_same_without_a_word(bus: RedisBus, raw
     claim = await claim_one(bus)
     await bus.intake.enqueue(message(2))
     await bus.intake.enqueue(message(3, BORIS))
-    await bus.operator.stop(ANNA)
-    assert await bus.operator.lane_depth(ANNA) == (0, True)
+    await bus.lanes.stop(ANNA)
+    assert await bus.lanes.depth(ANNA) == (0, True)
     assert await bus.lanes.beat("w1", lease_ttl_s=60) == (Cancel(str(ANNA), CancelKind.STOP),)
     assert await bus.lanes.commit(claim, handled=1)
-    assert await bus.operator.lane_depth(BORIS) == (1, False), "nobody else's"
-    await bus.operator.stop(BORIS)
+    assert await bus.lanes.depth(BORIS) == (1, False), "nobody else's"
+    await bus.lanes.stop(BORIS)
     assert (await bus.operator.figures()).queued == 0
     assert raw_redis.xlen("{q0}:control") == 0
 
@@ -108,7 +108,7 @@ async def test_an_operators_stop_does_the_same_without_a_word(bus: RedisBus, raw
 async def test_stop_touches_no_other_lane(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1, BORIS))
     await bus.intake.request_control(control(1, ANNA))
-    assert await bus.operator.lane_depth(BORIS) == (1, False)
+    assert await bus.lanes.depth(BORIS) == (1, False)
 
 
 async def test_a_cancel_is_published_as_it_happens_and_told_once(bus: RedisBus) -> None:
@@ -140,8 +140,8 @@ async def test_a_late_cancel_does_not_hit_the_next_turn(bus: RedisBus) -> None:
 
 async def test_an_unfinished_command_is_handed_out_again_to_a_worker_that_asks_anew(bus: RedisBus) -> None:
     await bus.intake.request_control(control(1))
-    first = await next_request(bus.lanes.control_requests("w1"))
-    assert await next_request(bus.lanes.control_requests("w1")) == first
+    first = await next_request(bus.control.requests("w1"))
+    assert await next_request(bus.control.requests("w1")) == first
 
 
 # --- a stopped turn never runs again
@@ -155,7 +155,7 @@ async def take_over(bus: RedisBus, how: str, claim: Claim) -> None:
     elif how == "started again":
         await bus.lanes.register("w1", lease_ttl_s=60)
     elif how == "drained":
-        await bus.lanes.drain("w1", [claim])
+        await bus.lanes.drain("w1")
     else:
         assert await bus.lanes.revoke(claim.key, claim.lease.fence)
 
@@ -211,7 +211,7 @@ async def test_a_second_stop_leaves_the_stopped_turn_to_its_new_worker(bus: Redi
     stopped = await claim_one(bus)
     assert (stopped.messages, stopped.is_stopped) == ((message(1),), True)
     await bus.lanes.commit(stopped, handled=1)
-    assert await bus.operator.lane_depth(ANNA) == (0, False)
+    assert await bus.lanes.depth(ANNA) == (0, False)
 
 
 async def test_a_revoke_hits_only_the_turn_it_means(bus: RedisBus) -> None:
@@ -219,10 +219,10 @@ async def test_a_revoke_hits_only_the_turn_it_means(bus: RedisBus) -> None:
     claim = await claim_one(bus)
     assert not await bus.lanes.revoke(ANNA, claim.lease.fence - 1)
     assert not await bus.lanes.revoke(BORIS, claim.lease.fence)
-    assert await bus.operator.is_in_work(ANNA, claim.lease.fence)
-    assert not await bus.operator.is_in_work(ANNA, claim.lease.fence - 1)
+    assert await bus.lanes.is_in_work(ANNA, claim.lease.fence)
+    assert not await bus.lanes.is_in_work(ANNA, claim.lease.fence - 1)
     await bus.lanes.commit(claim, handled=1)
-    assert not await bus.operator.is_in_work(ANNA, claim.lease.fence)
+    assert not await bus.lanes.is_in_work(ANNA, claim.lease.fence)
 
 
 async def test_the_next_message_after_a_stop_is_always_processed(bus: RedisBus) -> None:
@@ -246,9 +246,9 @@ async def test_the_next_message_after_a_stop_is_always_processed(bus: RedisBus) 
 async def test_asking_where_a_message_is_leaves_the_lane_alone(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
     await bus.intake.request_control(control(1, kind=ControlKind.WHERE))
-    _, request = await next_request(bus.lanes.control_requests("w1"))
+    _, request = await next_request(bus.control.requests("w1"))
     assert (request.kind, request.stopped_fence) == (ControlKind.WHERE, 0)
-    assert await bus.operator.lane_depth(ANNA) == (1, False)
+    assert await bus.lanes.depth(ANNA) == (1, False)
 
 
 # --- how fast people may give commands
@@ -271,7 +271,7 @@ async def test_a_flood_of_commands_is_cut_off_and_anothers_stop_is_the_next_one_
     assert [answer.verdict for answer in answers] == [Verdict.ACCEPTED] * 2 + [Verdict.TOO_FAST] * 18
     assert 0 < answers[-1].wait_s <= 60
     assert (await bus.intake.request_control(control(1, BORIS), rate=SLOW)).verdict is Verdict.ACCEPTED
-    requests = bus.lanes.control_requests("w1")
+    requests = bus.control.requests("w1")
     heard = [(await next_request(requests))[1].message.key for _ in range(3)]
     assert sorted(map(str, heard)) == sorted(map(str, [ANNA, ANNA, BORIS]))
 

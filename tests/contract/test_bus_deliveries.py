@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
-from gateway.bus.processes import ProcessName
+from gateway.bus.heartbeat import ProcessName
 from gateway.contracts.errors import BusError
 from gateway.contracts.messages import Activity, DeliveryRecord, DeliveryState, own_words
 from gateway.contracts.ports import PendingReply, TokenWish
@@ -21,7 +21,7 @@ from tests.parts.bus_samples import ANNA, address, receipt, reply
 READ_AND_HANG = """
 import asyncio, sys
 from gateway.bus.bus import open_bus
-from gateway.bus.processes import ProcessName
+from gateway.bus.heartbeat import ProcessName
 from gateway.contracts.messages import DeliveryRecord, DeliveryState
 
 async def main():
@@ -43,7 +43,7 @@ async def replies(bus: RedisBus, consumer: str = "c1", *, wait_s: float = 0) -> 
 
 
 async def test_a_reply_is_handed_out_once_and_gone_when_finished(bus: RedisBus, raw_redis: Any) -> None:
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await replies(bus)
     assert pending.reply == reply(1)
     published_at_ms = int(pending.entry_id.partition("-")[0])
@@ -56,7 +56,7 @@ async def test_a_reply_is_handed_out_once_and_gone_when_finished(bus: RedisBus, 
 
 async def test_replies_keep_their_order(bus: RedisBus) -> None:
     sent = [reply(number) for number in range(25)]
-    await bus.lanes.republish(sent)
+    await bus.deliveries.publish(sent)
     seen: list[PendingReply] = []
     while len(seen) < 25:
         seen.extend(await replies(bus, wait_s=5))
@@ -65,30 +65,30 @@ async def test_replies_keep_their_order(bus: RedisBus) -> None:
 
 async def test_waiting_for_replies_ends_when_one_comes(bus: RedisBus) -> None:
     waiting = asyncio.create_task(replies(bus, wait_s=60))
-    await bus.deliveries.publish_notice(reply(1))
+    await bus.deliveries.publish([reply(1)])
     assert [pending.reply for pending in await asyncio.wait_for(waiting, 5)] == [reply(1)]
 
 
 async def test_a_channel_sees_its_own_replies_only(bus: RedisBus) -> None:
     elsewhere = replace(reply(1), address=replace(address(), channel="slack.T1"))
-    await bus.lanes.republish([elsewhere])
+    await bus.deliveries.publish([elsewhere])
     assert await replies(bus) == []
     assert [found.reply for found in await bus.deliveries.replies("slack.T1", "c1", count=1, wait_s=0)] == [elsewhere]
 
 
 async def test_a_reply_whose_delivery_began_is_not_published_again(bus: RedisBus, raw_redis: Any) -> None:
     """The ledger outlives the digests of published ids: a late sweeper changes nothing."""
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await replies(bus)
     await bus.deliveries.finish("telegram", pending.entry_id, receipt(reply(1)))
     raw_redis.delete(*raw_redis.keys("{q0}:ddo:*"))
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     assert raw_redis.xlen("{q0}:out:telegram") == 0
 
 
 async def test_an_oversized_reply_is_refused_before_anything_is_sent(bus: RedisBus) -> None:
     with pytest.raises(BusError, match="limit"):
-        await bus.lanes.republish([reply(1, text="x" * REPLY_ENVELOPE_BYTES_MAX)])
+        await bus.deliveries.publish([reply(1, text="x" * REPLY_ENVELOPE_BYTES_MAX)])
 
 
 async def test_the_ledger_says_how_far_a_reply_came(bus: RedisBus, raw_redis: Any) -> None:
@@ -106,7 +106,7 @@ async def test_the_ledger_says_how_far_a_reply_came(bus: RedisBus, raw_redis: An
         marked=(0,),
         begun_at_ms=1_699_000_000_000,
     )
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await replies(bus)
     row = replace(row, published_at_ms=pending.record.published_at_ms)
     assert await bus.deliveries.record("telegram", pending.entry_id, row)
@@ -116,33 +116,33 @@ async def test_the_ledger_says_how_far_a_reply_came(bus: RedisBus, raw_redis: An
 
 
 async def test_the_end_of_a_delivery_is_told_once(bus: RedisBus) -> None:
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await replies(bus)
     for _ in range(2):
         await bus.deliveries.finish("telegram", pending.entry_id, receipt(reply(1)))
     await bus.lanes.register("w1", lease_ttl_s=60)
-    ((entry_id, told),) = await bus.lanes.receipts("w1", count=10, wait_s=0)
+    ((entry_id, told),) = await bus.deliveries.take_receipts("w1", count=10, wait_s=0)
     assert told == receipt(reply(1))
-    assert await bus.lanes.receipts("w1", count=10, wait_s=0) == []
-    await bus.lanes.finish_receipts([entry_id])
-    assert await bus.lanes.receipts("w1", count=10, wait_s=0) == []
+    assert await bus.deliveries.take_receipts("w1", count=10, wait_s=0) == []
+    await bus.deliveries.finish_receipts([entry_id])
+    assert await bus.deliveries.take_receipts("w1", count=10, wait_s=0) == []
 
 
 async def test_receipts_of_a_dead_worker_go_to_a_living_one(bus: RedisBus) -> None:
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await replies(bus)
     await bus.deliveries.finish("telegram", pending.entry_id, receipt(reply(1)))
     await bus.lanes.register("w1", lease_ttl_s=60)
     await bus.lanes.register("w2", lease_ttl_s=60)
-    assert len(await bus.lanes.receipts("w1", count=10, wait_s=0)) == 1
-    await bus.lanes.drain("w1", [])
-    ((_, told),) = await bus.lanes.receipts("w2", count=10, wait_s=0)
+    assert len(await bus.deliveries.take_receipts("w1", count=10, wait_s=0)) == 1
+    await bus.lanes.drain("w1")
+    ((_, told),) = await bus.deliveries.take_receipts("w2", count=10, wait_s=0)
     assert told == receipt(reply(1))
 
 
 async def test_an_unreadable_reply_goes_to_the_dead_letters(bus: RedisBus, raw_redis: Any) -> None:
     raw_redis.xadd("{q0}:out:telegram", {"e": b"not json"})
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     assert [pending.reply for pending in await replies(bus)] == [reply(1)]
     ((_, letter),) = raw_redis.xrange("{q0}:dlq")
     assert (letter[b"e"], letter[b"reason"]) == (b"not json", b"unreadable")
@@ -150,7 +150,7 @@ async def test_an_unreadable_reply_goes_to_the_dead_letters(bus: RedisBus, raw_r
 
 async def test_another_consumer_name_takes_over_what_the_first_left(bus: RedisBus) -> None:
     """A delivery loop that was restarted within its process goes on where the old one stopped."""
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     await replies(bus, "first")
     assert [pending.reply for pending in await replies(bus, "second")] == [reply(1)]
 
@@ -161,7 +161,7 @@ async def test_a_cancelled_read_loses_nothing(bus: RedisBus) -> None:
     for number in range(20):
         reading = asyncio.create_task(replies(bus, wait_s=5))
         await asyncio.sleep(0)
-        await bus.lanes.republish([reply(number)])
+        await bus.deliveries.publish([reply(number)])
         reading.cancel()
         found = await asyncio.gather(reading, return_exceptions=True)
         if isinstance(found[0], BaseException):
@@ -171,7 +171,7 @@ async def test_a_cancelled_read_loses_nothing(bus: RedisBus) -> None:
 async def test_who_lost_a_reply_to_another_process_may_write_nothing_about_it(bus: RedisBus, valkey_url: str) -> None:
     """A process that was stopped, or cut off, learns before its next call that its successor has the reply."""
     successor = await open_bus(valkey_url, process=ProcessName("elsewhere", 1, 1))
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await replies(bus)
     row = replace(pending.record, state=DeliveryState.SENDING)
     assert await bus.deliveries.record("telegram", pending.entry_id, row)
@@ -186,7 +186,7 @@ async def test_who_lost_a_reply_to_another_process_may_write_nothing_about_it(bu
 
 async def test_what_was_put_back_is_handed_out_again(bus: RedisBus) -> None:
     """The lease was lost and came back: nobody works on the replies any more."""
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     await replies(bus)
     bus.deliveries.put_back("telegram")
     assert [pending.reply for pending in await replies(bus)] == [reply(1)]
@@ -196,7 +196,7 @@ async def test_after_a_kill_the_restarted_process_has_its_predecessors_replies_a
     bus: RedisBus, valkey_url: str
 ) -> None:
     """No lease has to end first: process id and start time say that the old holder is dead."""
-    await bus.lanes.republish([reply(1), reply(2)])
+    await bus.deliveries.publish([reply(1), reply(2)])
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", READ_AND_HANG, valkey_url, stdout=asyncio.subprocess.PIPE
     )
@@ -220,7 +220,7 @@ async def test_activities_reach_whoever_listens(bus: RedisBus) -> None:
     listening = asyncio.ensure_future(anext(heard))
     activity = Activity(address(ANNA), "turn-1", 5.0)
     while not listening.done():  # pub/sub keeps nothing: repeat until the subscription stands
-        await bus.lanes.show_activity(activity)
+        await bus.deliveries.show_activity(activity)
         await asyncio.wait({listening}, timeout=0.01)
     assert listening.result() == activity
 

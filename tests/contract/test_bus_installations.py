@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.deliveries import ledger_fields
 from gateway.bus.keys import ShardKeys
-from gateway.bus.ledger import to_fields
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.messages import (
     Activity,
@@ -57,11 +57,11 @@ async def test_what_one_says_by_pub_sub_the_other_does_not_hear(bus: RedisBus, o
         await what(bus)
 
     def activity(each: RedisBus) -> Awaitable[None]:
-        return each.lanes.show_activity(Activity(address(ANNA), each.names.installation, 5.0))
+        return each.deliveries.show_activity(Activity(address(ANNA), each.names.installation, 5.0))
 
     def draft(each: RedisBus) -> Awaitable[None]:
         shown = reply(1)
-        return each.lanes.show_draft(Draft(shown.address, ANNA, each.names.installation, shown.id, shown.text))
+        return each.deliveries.show_draft(Draft(shown.address, ANNA, each.names.installation, shown.id, shown.text))
 
     heard = await heard_first(
         bus.deliveries.activities("telegram"), bus.names.activity("telegram"), raw_redis, lambda: show(activity)
@@ -82,10 +82,10 @@ async def test_every_name_that_the_server_hears_carries_the_installation(bus: Re
         await bus.intake.enqueue(message(1))
         claim = await claim_one(bus)
         await bus.intake.request_control(control(2))
-        ((entry, _),) = [found async for found in taken(bus.lanes.control_requests("w1"), 1)]
-        await bus.lanes.finish_control(entry, reply(2))
+        ((entry, _),) = [found async for found in taken(bus.control.requests("w1"), 1)]
+        await bus.control.finish(entry, reply(2))
         await bus.lanes.commit(claim, handled=1, replies=[reply(1)])
-        await bus.lanes.republish([reply(3)])
+        await bus.deliveries.publish([reply(3)])
         for pending in await bus.deliveries.replies("telegram", "c", count=10, wait_s=0):
             await bus.deliveries.finish("telegram", pending.entry_id, receipt(pending.reply))
         names = set()
@@ -140,7 +140,7 @@ async def test_whoever_has_no_database_waits_to_be_told(
     assert bus.names.installation == OTHER
     await bus.close()
     raw_redis.flushall()
-    monkeypatch.setattr("gateway.bus.connection.INSTALLATION_WAIT_S", 0.0)
+    monkeypatch.setattr("gateway.bus.inspection.INSTALLATION_WAIT_S", 0.0)
     with pytest.raises(BusUnavailable, match="trivet agent"):
         await open_bus(valkey_url)
 
@@ -169,13 +169,13 @@ async def test_an_upgrade_takes_over_what_was_begun_in_a_group_of_another_name(b
     """Of an older release, whose groups carried no installation: what it had finished is over, what it had begun or
     never seen is there, in order, and a send that it was at is known as one."""
     stream, receipts = KEYS.outbound("telegram"), KEYS.receipts
-    await bus.lanes.republish([reply(number) for number in (1, 2, 3)])
+    await bus.deliveries.publish([reply(number) for number in (1, 2, 3)])
     raw_redis.xgroup_create(stream, "channel", "0")
     ((_, ((first, _), (second, _))),) = raw_redis.xreadgroup("channel", "old@x.1.1", {stream: ">"}, count=2)
     raw_redis.xack(stream, "channel", first)
     raw_redis.xdel(stream, first)
     sending = DeliveryRecord(reply(2).id, DeliveryState.SENDING, 1)
-    raw_redis.hset(KEYS.ledger(reply(2).id), items=list(to_fields(sending)))
+    raw_redis.hset(KEYS.ledger(reply(2).id), items=list(ledger_fields(sending)))
     raw_redis.expire(KEYS.ledger(reply(2).id), 60)
 
     found = await bus.deliveries.replies("telegram", "c", count=10, wait_s=0)
@@ -194,18 +194,18 @@ async def test_an_upgrade_takes_over_what_was_begun_in_a_group_of_another_name(b
     raw_redis.xreadgroup("agents", "old:1:abc", {receipts: ">"}, count=1)
 
     await bus.lanes.register("new", lease_ttl_s=60)
-    commands = [request.message.id async for _, request in taken(bus.lanes.control_requests("new"), 2)]
+    commands = [request.message.id async for _, request in taken(bus.control.requests("new"), 2)]
     assert commands == [message(1).id, message(2).id]
-    ended = await bus.lanes.receipts("new", count=10, wait_s=0)
+    ended = await bus.deliveries.take_receipts("new", count=10, wait_s=0)
     assert [end.record.reply_id for _, end in ended] == [reply(2).id, reply(3).id]
-    await bus.lanes.finish_receipts([entry for entry, _ in ended])
+    await bus.deliveries.finish_receipts([entry for entry, _ in ended])
     assert (raw_redis.xlen(stream), raw_redis.xlen(receipts)) == (0, 0)
     assert groups(raw_redis, KEYS.control) == groups(raw_redis, receipts) == [f"{INSTALLATION}:agents"]
 
 
 async def test_a_bus_that_changes_hands_loses_nothing(bus: RedisBus, valkey_url: str) -> None:
     """What was begun under its old name begins anew under the new one."""
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     assert await bus.deliveries.replies("telegram", "c", count=10, wait_s=0)
     await bus.give_to(OTHER)
     heir = await open_bus(valkey_url, installation=OTHER)

@@ -176,9 +176,9 @@ class Interleavings(RuleBasedStateMachine):
     def revoke(self, data: st.DataObject) -> None:
         lane = self.some_owned(data)
         claim = self.ends(lane)
-        assert self.runner.run(self.bus.operator.is_in_work(claim.key, claim.lease.fence))
+        assert self.runner.run(self.bus.lanes.is_in_work(claim.key, claim.lease.fence))
         assert self.runner.run(self.bus.lanes.revoke(claim.key, claim.lease.fence))
-        assert not self.runner.run(self.bus.operator.is_in_work(claim.key, claim.lease.fence))
+        assert not self.runner.run(self.bus.lanes.is_in_work(claim.key, claim.lease.fence))
         self.model.revoke(lane)
 
     @precondition(lambda self: self.model.owned())
@@ -217,8 +217,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(worker=workers)
     def leave_and_return(self, worker: str) -> None:
-        mine = [self.ends(lane) for lane in self.model.owned(worker)]
-        self.runner.run(self.bus.lanes.drain(worker, mine))
+        self.runner.run(self.bus.lanes.drain(worker))
         self.model.leave(worker, is_death=False)
         self.runner.run(self.bus.lanes.register(worker, lease_ttl_s=LEASE_TTL_S))
 
@@ -232,7 +231,7 @@ class Interleavings(RuleBasedStateMachine):
         assert not self.runner.run(self.bus.lanes.retry_later(claim, delay_s=0, error="late"))
         assert not self.runner.run(self.bus.lanes.restart(claim))
         assert not self.runner.run(self.bus.lanes.revoke(claim.key, claim.lease.fence))
-        assert not self.runner.run(self.bus.operator.is_in_work(claim.key, claim.lease.fence))
+        assert not self.runner.run(self.bus.lanes.is_in_work(claim.key, claim.lease.fence))
         assert self.runner.run(self.bus.lanes.extend(claim, messages_max=100)) == ()
 
     # --- the operator

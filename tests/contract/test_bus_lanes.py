@@ -169,7 +169,7 @@ async def test_commit_publishes_each_reply_once(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
     claim = await claim_one(bus)
     assert await bus.lanes.commit(claim, handled=1, replies=[reply(1), reply(2)])
-    await bus.lanes.republish([reply(1), reply(2)])
+    await bus.deliveries.publish([reply(1), reply(2)])
     await bus.intake.enqueue(message(2))
     assert await bus.lanes.commit(await claim_one(bus), handled=1, replies=[reply(1)])
     pending = await bus.deliveries.replies("telegram", "c1", count=10, wait_s=0)
@@ -212,7 +212,7 @@ async def test_extend_takes_no_more_than_it_is_asked_for(bus: RedisBus) -> None:
     (claim,) = batch.claims
     assert ids(await bus.lanes.extend(claim, messages_max=2)) == ["1", "2"]
     assert await bus.lanes.extend(claim, messages_max=0) == ()
-    assert await bus.operator.lane_depth(ANNA) == (2, True)
+    assert await bus.lanes.depth(ANNA) == (2, True)
     assert await bus.lanes.commit(claim, handled=3)
     assert ids((await claim_one(bus)).messages) == ["3", "4"]
 
@@ -389,8 +389,8 @@ async def test_a_worker_without_a_lease_claims_nothing(bus: RedisBus) -> None:
 
 async def test_draining_hands_lanes_back_without_a_failed_run(bus: RedisBus) -> None:
     await bus.intake.enqueue(message(1))
-    claims = await claim_some(bus, "w1")
-    await bus.lanes.drain("w1", claims)
+    await claim_some(bus, "w1")
+    await bus.lanes.drain("w1")
     claim = await claim_one(bus, "w2")
     assert claim.attempts == 0
     assert await bus.lanes.beat("w1", lease_ttl_s=LEASE_TTL_S) is None

@@ -21,8 +21,8 @@ async def test_a_draft_is_heard_by_its_channel_and_by_nobody_else(bus: RedisBus)
     elsewhere = replace(DRAFT, address=replace(DRAFT.address, channel="discord"))
     async with asyncio.timeout(10):
         while not hearing.done():
-            await bus.lanes.show_draft(elsewhere)
-            await bus.lanes.show_draft(DRAFT)
+            await bus.deliveries.show_draft(elsewhere)
+            await bus.deliveries.show_draft(DRAFT)
             await asyncio.sleep(0.01)
     assert hearing.result() == DRAFT
 
@@ -40,7 +40,7 @@ async def test_what_shows_a_draft_is_known_until_it_is_forgotten(bus: RedisBus, 
 
 async def test_nothing_is_begun_for_a_reply_that_is_being_delivered(bus: RedisBus) -> None:
     """Whoever wrote its row has looked for previews before."""
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=1, wait_s=0)
     sending = DeliveryRecord(reply(1).id, DeliveryState.SENDING, shown=("11", "12"))
     assert await bus.deliveries.record("telegram", pending.entry_id, sending)
@@ -51,6 +51,6 @@ async def test_nothing_is_begun_for_a_reply_that_is_being_delivered(bus: RedisBu
 
 async def test_a_preview_does_not_keep_its_reply_from_being_published(bus: RedisBus) -> None:
     assert await bus.deliveries.note_preview("telegram", PREVIEW)
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=1, wait_s=0)
     assert pending.record.shown == ()

@@ -84,24 +84,24 @@ async def test_who_presses_is_told_once_and_the_press_is_acknowledged(bus: Redis
     pressed = press(1)
     waiting = asyncio.create_task(bus.questions.told(pressed.message, wait_s=5))
     await bus.intake.request_control(pressed)
-    receipt, request = await anext(bus.lanes.control_requests("w"))
+    receipt, request = await anext(bus.control.requests("w"))
     assert request == pressed
     word = reply("word", BORIS, text="Only Anna may.")
-    await bus.lanes.finish_press(receipt, request.message, word)
+    await bus.control.finish_press(receipt, request.message, word)
     assert await waiting == word
     assert await bus.questions.told(pressed.message, wait_s=0.01) is None
-    await bus.lanes.drain("w", [])
+    await bus.lanes.drain("w")
 
 
 async def test_a_press_that_comes_twice_is_one(bus: RedisBus) -> None:
     await bus.lanes.register("w", lease_ttl_s=60)
     assert (await bus.intake.request_control(press(1))).verdict is Verdict.ACCEPTED
     assert (await bus.intake.request_control(press(1))).verdict is Verdict.DUPLICATE
-    await bus.lanes.drain("w", [])
+    await bus.lanes.drain("w")
 
 
 async def test_an_amendment_finds_the_messages_of_what_it_amends(bus: RedisBus) -> None:
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await bus.deliveries.replies("telegram", "c", count=10, wait_s=1)
     await bus.deliveries.record("telegram", pending.entry_id, replace(pending.record, platform_ids=("55",)))
     amendment = replace(reply(2), amends=reply(1).id)

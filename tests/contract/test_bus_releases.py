@@ -33,7 +33,7 @@ def writes_newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Lets this process write as the newer release does, or as we do again."""
 
     def switch(is_newer: bool) -> None:
-        monkeypatch.setattr("gateway.bus.wire.encode", of_newer_release if is_newer else encode)
+        monkeypatch.setattr("gateway.bus.shards.encode", of_newer_release if is_newer else encode)
 
     return switch
 
@@ -43,7 +43,7 @@ def reads_newer(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """From now on this process is of the newer release."""
 
     def switch() -> None:
-        for room in ("lanes.decode_inbound", "deliveries.decode_reply", "control.decode"):
+        for room in ("lanes.decode_inbound", "deliveries.decode_reply", "deliveries.decode", "control.decode"):
             monkeypatch.setattr(f"gateway.bus.{room}", as_newer_release)
 
     return switch
@@ -94,9 +94,9 @@ async def test_a_reply_of_a_newer_release_waits_for_the_next_process(
 ) -> None:
     """Those behind it are delivered, and nothing is buried."""
     writes_newer(True)
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     writes_newer(False)
-    await bus.lanes.republish([reply(2)])
+    await bus.deliveries.publish([reply(2)])
     first = await bus.deliveries.replies("telegram", "c", count=10, wait_s=0)
     assert [pending.reply.id for pending in first] == [reply(2).id]
     assert await bus.deliveries.replies("telegram", "c", count=10, wait_s=0) == []
@@ -115,21 +115,21 @@ async def test_commands_and_receipts_of_a_newer_release_wait_for_a_newer_worker(
     """The old worker leaves them pending; when it has gone they are somebody else's."""
     await bus.lanes.register("old", lease_ttl_s=60)
     receipt = Receipt(DeliveryRecord(reply(1).id, DeliveryState.SENT, 1), ANNA, "telegram")
-    await bus.lanes.republish([reply(1)])
+    await bus.deliveries.publish([reply(1)])
     (pending,) = await bus.deliveries.replies("telegram", "c", count=10, wait_s=0)
     writes_newer(True)
     await bus.intake.request_control(ControlRequest(ControlKind.STATUS, message(1)))
     await bus.deliveries.finish("telegram", pending.entry_id, receipt)
     writes_newer(False)
     await bus.intake.request_control(ControlRequest(ControlKind.STATUS, message(2)))
-    requests = bus.lanes.control_requests("old")
+    requests = bus.control.requests("old")
     assert (await anext(requests))[1].message.id == message(2).id
-    assert await bus.lanes.receipts("old", count=10, wait_s=0) == []
+    assert await bus.deliveries.take_receipts("old", count=10, wait_s=0) == []
     assert (await bus.operator.figures()).dead_letters == 0
-    await bus.lanes.drain("old", [])
+    await bus.lanes.drain("old")
     reads_newer()
     upgraded = await open_bus(valkey_url)
     await upgraded.lanes.register("new", lease_ttl_s=60)
-    assert (await anext(upgraded.lanes.control_requests("new")))[1].message.id == message(1).id
-    assert [found for _, found in await upgraded.lanes.receipts("new", count=10, wait_s=0)] == [receipt]
+    assert (await anext(upgraded.control.requests("new")))[1].message.id == message(1).id
+    assert [found for _, found in await upgraded.deliveries.take_receipts("new", count=10, wait_s=0)] == [receipt]
     await upgraded.close()

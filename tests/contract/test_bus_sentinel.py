@@ -48,7 +48,7 @@ async def test_every_room_finds_the_new_primary(watched: SentinelSet) -> None:
         assert await bus.lanes.commit(boris, handled=1, replies=[reply(1, BORIS)])
         assert [found.reply for found in await until_replies(bus)] == [reply(1, BORIS)]
         while not listening.done():
-            await bus.lanes.show_activity(Activity(address(ANNA), "turn-1", 5.0))
+            await bus.deliveries.show_activity(Activity(address(ANNA), "turn-1", 5.0))
             await asyncio.wait({listening}, timeout=0.05)
         await bus.intake.request_control(control(1))
         async with asyncio.timeout(20):

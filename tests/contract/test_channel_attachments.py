@@ -64,14 +64,14 @@ def wish(message: InboundMessage, attachment: Attachment, bytes_max: int = ROOM)
 
 
 async def fetched(bus: RedisBus, wanted: WantedAttachment) -> FetchedFile:
-    found = await bus.attachments.fetch(wanted)
+    found = await bus.files.fetch_attachment(wanted)
     assert found is not None
     return found
 
 
 async def refused(bus: RedisBus, wanted: WantedAttachment) -> str:
     with pytest.raises(FileRefused) as caught:
-        await bus.attachments.fetch(wanted)
+        await bus.files.fetch_attachment(wanted)
     return str(caught.value)
 
 
@@ -172,12 +172,12 @@ class TestFetching:
     async def test_who_was_killed_with_a_wish_in_hand_is_followed_by_another(
         self, town: Town, bus: RedisBus, agent: EchoAgent, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("gateway.bus.attachments.ATTACHMENT_SILENCE_S", 0.1)
+        monkeypatch.setattr("gateway.bus.files.ATTACHMENT_SILENCE_S", 0.1)
         async with town.line(bus):
             (message,) = await heard(town, agent, PHOTO)
         wanted = wish(message, message.attachments[0])
-        asking = asyncio.create_task(bus.attachments.fetch(wanted))
-        assert await bus.attachments.wanted(town.platform, wait_s=5) == wanted
+        asking = asyncio.create_task(bus.files.fetch_attachment(wanted))
+        assert await bus.files.wanted_attachment(town.platform, wait_s=5) == wanted
         assert await asking is None
         monkeypatch.undo()
         async with town.line(bus):
@@ -219,7 +219,7 @@ async def test_whatever_an_sdk_throws_ends_in_a_sentence(bus: RedisBus, caplog: 
         *[RuntimeError("https://api/bot123:SECRET")] * 4, SendFailed("x"), FetchedFile("a", "b", b"c")
     )
     wanted = WantedAttachment("t", "telegram", ANNA, "r", ROOM)
-    serving = Fetching(adapter, bus.attachments, Scrubber(), delay_scale=0)
+    serving = Fetching(adapter, bus.files, Scrubber(), delay_scale=0)
     async with asyncio.TaskGroup() as group:
         refusal = group.create_task(refused(bus, wanted))
         await serving.serve(wait_s=5)

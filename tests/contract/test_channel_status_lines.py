@@ -51,12 +51,12 @@ async def test_a_line_appears_once_silently_and_is_edited_in_place(town: Town, b
         message = await heard_in(town, bus, dm.id)
         line = line_for(message, "⏳ explore: where it is")
         for _ in range(2):
-            await bus.lanes.republish([line])
+            await bus.deliveries.publish([line])
         assert await town.until_answers(2, dm) == ["echo: look into it", "⏳ explore: where it is"]
         answer, said = town.answers(dm)
         assert (answer.silent, said.silent) == (False, town.platform != "slack")
 
-        await bus.lanes.republish([edit_of(line, "✓ explore: where it is (2 s, 900 tokens)")])
+        await bus.deliveries.publish([edit_of(line, "✓ explore: where it is (2 s, 900 tokens)")])
         await until(lambda: town.texts(dm)[-1] == "✓ explore: where it is (2 s, 900 tokens)")
         *_, edited = town.answers(dm)
         assert (edited.id, edited.edited) == (said.id, True)
@@ -66,7 +66,7 @@ async def test_a_line_appears_once_silently_and_is_edited_in_place(town: Town, b
 async def test_a_line_stays_in_its_thread_and_quotes_nobody(town: Town, bus: RedisBus) -> None:
     async with town.line(bus):
         message = await heard_in(town, bus, town.thread.id, mention_bot=True)
-        await bus.lanes.republish([line_for(message, "⏳ explore")])
+        await bus.deliveries.publish([line_for(message, "⏳ explore")])
         await town.until_answers(2, town.thread)
     _, said = town.answers(town.thread)
     assert said.text == "⏳ explore"
@@ -80,10 +80,10 @@ async def test_a_line_that_the_platform_does_not_take_is_left_out(town: Town, bu
         message = await heard_in(town, bus, dm.id)
         town.stage.faults.blocked = True
         line = line_for(message, "⏳ explore")
-        await bus.lanes.republish([line])
+        await bus.deliveries.publish([line])
         await until_delivered(bus, town.platform)
         town.stage.faults.blocked = False
-        await bus.lanes.republish([edit_of(line, "✓ explore")])
+        await bus.deliveries.publish([edit_of(line, "✓ explore")])
         await until_delivered(bus, town.platform)
         await town.stays_silent(1)
 
@@ -95,7 +95,7 @@ async def test_no_line_of_a_turn_comes_behind_its_answer(town: Town, bus: RedisB
         message = await heard_in(town, bus, dm.id)
     line = line_for(message, "⏳ explore", turn_id="turn-2")
     answer = replace(line, id="answer-2", text=CleanText("It is here."), kind=ReplyKind.ANSWER)
-    await bus.lanes.republish([line, answer, edit_of(line, "✓ explore")])
+    await bus.deliveries.publish([line, answer, edit_of(line, "✓ explore")])
     async with town.line(bus):
         assert (await town.until_answers(2, dm))[-1] == "It is here."
         await until_delivered(bus, town.platform)
@@ -109,8 +109,8 @@ async def test_a_line_whose_sending_was_cut_is_found_and_edited(town: Town, bus:
         message = await heard_in(town, bus, dm.id)
         town.stage.faults.drop_after = 1
         line = line_for(message, "⏳ explore: where it is")
-        await bus.lanes.republish([line])
+        await bus.deliveries.publish([line])
         await until(lambda: len(town.answers(dm)) == 2)
-        await bus.lanes.republish([edit_of(line, "✓ explore: where it is")])
+        await bus.deliveries.publish([edit_of(line, "✓ explore: where it is")])
         await until(lambda: town.texts(dm)[-1] == "✓ explore: where it is")
         await town.stays_silent(2)

@@ -131,7 +131,7 @@ async def test_only_the_answer_takes_the_place_of_the_waiting_message(town: Town
         await invoked(town, town.group, "remind", "in a minute")
         await town.until_answers(1, town.group)
         agent.answer = lambda text: "reminder"
-        await bus.lanes.republish([agent.reply_to(agent.heard[0], "later")])
+        await bus.deliveries.publish([agent.reply_to(agent.heard[0], "later")])
         assert await town.until_answers(2, town.group) == ["echo: /remind in a minute", "reminder"]
         assert [said.only_for for said in town.answers(town.group)] == [town.ann.id, None]
 
@@ -306,7 +306,7 @@ async def test_an_answer_grows_in_the_waiting_message(town: Town, bus: RedisBus)
         )
         async with asyncio.timeout(20):
             while not town.answers(town.group):  # drafts are lossy: the agent says them again
-                await bus.lanes.show_draft(draft)
+                await bus.deliveries.show_draft(draft)
                 await asyncio.sleep(0.1)
         assert town.texts(town.group)[0].startswith("a long answer that grew")
         done.set()

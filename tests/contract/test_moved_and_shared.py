@@ -10,7 +10,7 @@ import pytest
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus, open_bus
-from gateway.bus.processes import ProcessName
+from gateway.bus.heartbeat import ProcessName
 from gateway.contracts.messages import DeliveryState
 from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.towns import Town, telegram_town
@@ -85,7 +85,7 @@ async def test_a_place_that_shut_us_out_costs_one_call_until_somebody_speaks_the
         await until_delivered(bus, town.platform)
         town.stage.faults.blocked = False
         late = agent.reply_to(agent.heard[0], "late")
-        await bus.lanes.republish([late])
+        await bus.deliveries.publish([late])
         await until_delivered(bus, town.platform)
         (record,) = await bus.operator.delivery_records(late.key, [late.id])
         assert (record.state, record.begun_at_ms) == (DeliveryState.FAILED, 0)

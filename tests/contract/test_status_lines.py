@@ -38,7 +38,7 @@ class Chat:
         """Those of one agent process."""
         return StatusLines(
             self.store,
-            self.bus.lanes,
+            self.bus.deliveries,
             Scrubber(known_values=["hunter2hunter2"]),
             CLOCK,
             self.background,

@@ -157,7 +157,7 @@ async def test_a_dead_letter_is_tried_again_or_dropped_by_whoever_means_it(page:
     await sure.get_by_role("button", name="Yes").click()
     await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
     assert await desk.bus.operator.dead_letters(9) == []
-    assert (await desk.bus.operator.lane_depth(BOB))[0] == 1
+    assert (await desk.bus.lanes.depth(BOB))[0] == 1
 
 
 async def test_what_waited_before_the_page_was_opened_is_drawn_at_once(

@@ -60,11 +60,11 @@ async def test_the_thread_that_a_mention_began_bears_the_title(
     async with town.line(bus, adapter=beginning(town, bus)):
         thread = await begun(town, stage, agent)
         assert name_of(stage, thread) == "Trivet"
-        await bus.lanes.republish([called(agent.heard[0], "Boiling eggs")])
+        await bus.deliveries.publish([called(agent.heard[0], "Boiling eggs")])
         await until(lambda: name_of(stage, thread) == "Boiling eggs")
         await stage.say(town.ann.id, thread, "and on a mountain?")
         await until(lambda: len(agent.heard) == 2)
-        await bus.lanes.republish([called(agent.heard[1], "Boiling eggs"), called(agent.heard[1], "Eggs 🥚" * 20)])
+        await bus.deliveries.publish([called(agent.heard[1], "Boiling eggs"), called(agent.heard[1], "Eggs 🥚" * 20)])
         await until(lambda: len(renamings(stage, thread)) == 2)
     assert renamings(stage, thread)[0] == "Boiling eggs"
     assert name_of(stage, thread).startswith("Eggs 🥚Eggs")
@@ -79,7 +79,7 @@ async def test_a_title_that_is_faster_than_its_answer_waits_for_the_thread(
         target = DiscordTarget(said.id, begun_in=town.group.id)
         address = ReplyAddress("discord", target.lane, make_target(target))
         early = title_of(SessionKey("discord", town.ann.id, (town.group.id, said.id)), address, "Boiling eggs")
-        await bus.lanes.republish([early])
+        await bus.deliveries.publish([early])
         await until_state(bus, early, DeliveryState.RETRY)
         async with EchoAgent(bus).at_work():
             await until(lambda: int(said.id) in stage.world.channels)
@@ -95,10 +95,10 @@ async def test_a_name_too_many_waits_and_answers_do_not(
     async with town.line(bus, adapter=beginning(town, bus)):
         thread = await begun(town, stage, agent)
         for number in range(granted):
-            await bus.lanes.republish([called(agent.heard[0], f"name {number}")])
+            await bus.deliveries.publish([called(agent.heard[0], f"name {number}")])
             await until_named(stage, thread, f"name {number}")
         refused = called(agent.heard[0], "one too many")
-        await bus.lanes.republish([refused])
+        await bus.deliveries.publish([refused])
         await until_state(bus, refused, DeliveryState.RETRY)
         await stage.say(town.ann.id, thread, "go on")
         await until(lambda: stage.said(thread)[-1].text == "echo: go on")
@@ -113,7 +113,7 @@ async def test_where_we_may_not_rename_it_the_thread_keeps_its_name_and_its_answ
         thread = await begun(town, stage, agent)
         stage.world.channels[int(thread)].locked = True
         name = called(agent.heard[0], "Boiling eggs")
-        await bus.lanes.republish([name])
+        await bus.deliveries.publish([name])
         await until_state(bus, name, DeliveryState.FAILED)
         await stage.say(town.ann.id, thread, "go on")
         await until(lambda: stage.said(thread)[-1].text == "echo: go on")
@@ -127,7 +127,7 @@ async def test_an_archived_thread_is_renamed_once_somebody_has_woken_it(
         thread = await begun(town, stage, agent)
         stage.world.channels[int(thread)].archived = True
         name = called(agent.heard[0], "Boiling eggs")
-        await bus.lanes.republish([name])
+        await bus.deliveries.publish([name])
         await until_state(bus, name, DeliveryState.RETRY)
         await stage.say(town.ann.id, thread, "go on")
         await until(lambda: name_of(stage, thread) == "Boiling eggs")
@@ -141,13 +141,13 @@ async def test_the_threads_of_others_keep_their_names(
     async with town.line(bus, adapter=beginning(town, bus)):
         thread = await begun(town, stage, agent)
         first = called(agent.heard[0], "Boiling eggs")
-        await bus.lanes.republish([first])
+        await bus.deliveries.publish([first])
         await until_state(bus, first, DeliveryState.SENT)
         await stage.say(town.ben.id, thread, "me too")
         await stage.say(town.ann.id, town.thread.id, "help us", mention_bot=True)
         await until(lambda: len(agent.heard) == 3)
         names = [called(message, "Somebody else's") for message in agent.heard[1:]]
-        await bus.lanes.republish(names)
+        await bus.deliveries.publish(names)
         for name in names:
             await until_state(bus, name, DeliveryState.SENT)
     assert (name_of(stage, thread), name_of(stage, town.thread.id)) == ("Boiling eggs", town.thread.title)
@@ -161,11 +161,11 @@ async def test_a_thread_that_is_gone_ends_its_title(
         await stage.say(town.ann.id, thread, "and now?")
         await until(lambda: len(agent.heard) == 2)
         first = called(agent.heard[0], "Boiling eggs")
-        await bus.lanes.republish([first])
+        await bus.deliveries.publish([first])
         await until_state(bus, first, DeliveryState.SENT)
         del stage.world.channels[int(thread)]
         late = called(agent.heard[1], "Boiling more eggs")
-        await bus.lanes.republish([late])
+        await bus.deliveries.publish([late])
         await until_state(bus, late, DeliveryState.FAILED)
 
 

@@ -31,12 +31,12 @@ async def test_a_topic_that_the_client_made_of_a_message_bears_the_title(bus: Re
         said = await town.stage.say(town.ann.id, topic.id, "how long do eggs take?")
         assert await town.until_answers(1, topic) == ["echo: how long do eggs take?"]
         first = called(agent.heard[0], "🥚" * 80)
-        await bus.lanes.republish([first, called(agent.heard[0], "🥚" * 80)])
+        await bus.deliveries.publish([first, called(agent.heard[0], "🥚" * 80)])
         await until_state(bus, first, DeliveryState.SENT)
         assert name_of(town.stage, topic) == "🥚" * (limits.TOPIC_NAME_UNITS_MAX // 2)
         await town.stage.say(town.ann.id, topic.id, "and on a mountain?", reply_to=said.id)
         await town.until_answers(2, topic)
-        await bus.lanes.republish([called(agent.heard[1], "Boiling eggs")])
+        await bus.deliveries.publish([called(agent.heard[1], "Boiling eggs")])
         await until(lambda: name_of(town.stage, topic) == "Boiling eggs")
     assert agent.heard[0].key.place == agent.heard[1].key.place != ()
 
@@ -46,7 +46,7 @@ async def test_a_topic_that_somebody_named_keeps_its_name(bus: RedisBus) -> None
         await town.stage.say(town.ann.id, town.thread.id, "help us", mention_bot=True)
         await town.until_answers(1, town.thread)
         title = called(agent.heard[0], "Boiling eggs")
-        await bus.lanes.republish([title])
+        await bus.deliveries.publish([title])
         await until_state(bus, title, DeliveryState.SENT)
         assert name_of(town.stage, town.thread) == town.thread.title
 
@@ -60,7 +60,7 @@ async def test_a_topic_of_a_group_that_we_began_bears_the_title(bus: RedisBus) -
         topic = next(place for place in town.stage.places() if place.title == "…")
         await town.stage.say(town.ann.id, topic.id, "help us", mention_bot=True)
         await town.until_answers(1, topic)
-        await bus.lanes.republish([called(agent.heard[0], "Boiling eggs")])
+        await bus.deliveries.publish([called(agent.heard[0], "Boiling eggs")])
         await until(lambda: name_of(town.stage, topic) == "Boiling eggs")
 
 
@@ -73,7 +73,7 @@ async def test_a_topic_that_is_gone_takes_neither_title_nor_answer(bus: RedisBus
         await town.until_answers(1, topic)
         town.stage.delete_topic(topic.id)
         title, late = called(agent.heard[0], "Boiling eggs"), agent.reply_to(agent.heard[0], "late")
-        await bus.lanes.republish([title, late])
+        await bus.deliveries.publish([title, late])
         await until_state(bus, title, DeliveryState.FAILED)
         await until_state(bus, late, DeliveryState.FAILED)
         await town.stage.say(town.ann.id, town.dm(town.ann).id, "still there?")
@@ -86,7 +86,7 @@ async def test_an_assistant_thread_of_slack_is_listed_under_the_title(bus: Redis
         thread = town.stage.open_assistant(town.ann.id)
         await town.stage.say(town.ann.id, thread.id, "how long do eggs take?")
         await until(lambda: agent.heard)
-        await bus.lanes.republish([called(agent.heard[0], "Boiling eggs")])
+        await bus.deliveries.publish([called(agent.heard[0], "Boiling eggs")])
         await until(lambda: name_of(town.stage, thread) == "Boiling eggs")
 
 
@@ -101,7 +101,7 @@ async def test_other_threads_of_slack_have_no_names(bus: RedisBus) -> None:
         await until(lambda: "echo: help me" in town.texts(assistant))
         granted, town.stage.switches.scopes = town.stage.switches.scopes, frozenset({"connections:write"})
         nameless, named = (called(message, "Boiling eggs") for message in agent.heard)
-        await bus.lanes.republish([nameless, named])
+        await bus.deliveries.publish([nameless, named])
         await until_state(bus, nameless, DeliveryState.SENT)
         await until_state(bus, named, DeliveryState.FAILED)
         town.stage.switches.scopes = granted

@@ -94,9 +94,9 @@ async def test_a_full_bus_takes_nothing_and_what_it_has_is_answered_to_the_end(s
     (pending,) = await deliveries.replies("telegram", "c1", count=10, wait_s=0)
     assert await deliveries.record("telegram", pending.entry_id, DeliveryRecord(reply(1).id, DeliveryState.SENDING))
     await deliveries.finish("telegram", pending.entry_id, receipt(reply(1)))
-    ((entry, told),) = await lanes.receipts("w2", count=10, wait_s=0)
+    ((entry, told),) = await deliveries.take_receipts("w2", count=10, wait_s=0)
     assert told.record.reply_id == reply(1).id
-    await lanes.finish_receipts([entry])
+    await deliveries.finish_receipts([entry])
     with full:
         await bus.intake.enqueue(message(3))
     await small.make_room()

@@ -78,7 +78,7 @@ async def test_a_question_whose_acknowledgement_got_lost_is_there_once_with_its_
         asked = question_to(town, said.id)
         for reply in (asked, replace(asked, id="ask:1:end", text=CleanText("Settled."), choices=(), amends=asked.id)):
             town.stage.faults.drop_after = 1
-            await bus.lanes.republish([reply])
+            await bus.deliveries.publish([reply])
             await until(lambda: not town.stage.faults.drop_after)
             await until_delivered(bus, town.platform)
             (shown,) = [message for message in town.answers() if "echo" not in message.text]

@@ -76,7 +76,7 @@ class Town:
         while True:
             try:
                 is_done = await self.bus.lanes.commit(claim, handled=len(claim.messages), replies=answers)
-                if is_done or (may_be_done and await self.bus.operator.lane_depth(claim.key) == (0, False)):
+                if is_done or (may_be_done and await self.bus.lanes.depth(claim.key) == (0, False)):
                     self.committed.update(one.id for one in claim.messages)
                     return
                 if not may_be_done:

@@ -45,6 +45,6 @@ async def test_each_firing_happens_once(bus: RedisBus, valkey_url: str, database
     print(f"claimed by process: {claimed}")
     assert sum(claimed) == OWNERS * EACH
     for key in keys:
-        assert await bus.operator.lane_depth(key) == (EACH, False)
+        assert await bus.lanes.depth(key) == (EACH, False)
         left = await store.schedules.active(key)
         assert [one.next_due_ms for one in left] == [now_ms + HOUR_MS] * (EACH // 2)

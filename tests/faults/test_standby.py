@@ -23,7 +23,7 @@ from channels.leases import BUS_AWAY, SOMEBODY_ELSE
 from channels.line import Line
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.bus.processes import ProcessName
+from gateway.bus.heartbeat import ProcessName
 from tests.parts.answering import EchoAgent, until_delivered
 from tests.parts.databases import INSTALLATION
 from tests.parts.towns import Town, town

@@ -145,7 +145,7 @@ class AgentProcess:
 
     async def reap(self) -> None:
         """Let the bus forget the worker, as it would after a long pause; the next beat tells it."""
-        await self.bus.lanes.drain(self.worker_id, ())
+        await self.bus.lanes.drain(self.worker_id)
 
     async def heard(self, replies: int, channel: str = "telegram", *, within_s: float = ANSWER_WITHIN_S) -> list[Reply]:
         """Deliver until `replies` have arrived on `channel`, as a channel would; all of them in order."""
@@ -266,8 +266,8 @@ async def running_agent(
         if tweak is not None:
             tweak(process)
         beside = [
-            asyncio.create_task(Relay(worker_id, bus.lanes, store, clock, NoSpans(), health.tally).run()),
-            asyncio.create_task(Porter(bus.lanes, store).run()),
+            asyncio.create_task(Relay(worker_id, bus.deliveries, store, clock, NoSpans(), health.tally).run()),
+            asyncio.create_task(Porter(bus.files, store).run()),
             asyncio.create_task(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
             ),

@@ -62,9 +62,9 @@ class EchoAgent:
     async def _lend(self) -> None:
         while True:
             try:
-                wanted = await self._bus.lanes.wanted_file(wait_s=5.0)
+                wanted = await self._bus.files.wanted_file(wait_s=5.0)
                 if wanted is not None:
-                    await self._bus.lanes.lend_file(wanted, self.files[wanted.position][1] if self.files else b"")
+                    await self._bus.files.put_file(wanted, self.files[wanted.position][1] if self.files else b"")
             except BusUnavailable:
                 await asyncio.sleep(0.1)
 
@@ -83,7 +83,7 @@ class EchoAgent:
         (message,) = claim.messages
         self.heard.append(message)
         if self._thinking is not None:
-            await self._bus.lanes.show_activity(Activity(message.address, f"turn-{message.id}", 30.0))
+            await self._bus.deliveries.show_activity(Activity(message.address, f"turn-{message.id}", 30.0))
             await self._thinking.wait()
         await self._bus.lanes.commit(claim, handled=1, replies=[self.reply_to(message)])
 

@@ -104,9 +104,9 @@ async def becomes(look: Callable[[], Awaitable[object]], wanted: object) -> None
 
 async def idle(agent: AgentProcess) -> None:
     """Nothing waits and nothing runs in Ann's lane."""
-    await becomes(lambda: agent.bus.operator.lane_depth(ANN), (0, False))
+    await becomes(lambda: agent.bus.lanes.depth(ANN), (0, False))
 
 
 async def lined_up(agent: AgentProcess, count: int) -> None:
     """So many messages lie behind the turn that runs."""
-    await becomes(lambda: agent.bus.operator.lane_depth(ANN), (count, True))
+    await becomes(lambda: agent.bus.lanes.depth(ANN), (count, True))

@@ -52,6 +52,7 @@ async def office(
     parts = Parts(
         store=store,
         figures=bus.operator,
+        lanes=bus.lanes,
         intake=bus.intake,
         keeper=keeper_of(store, bus),
         vault=bus.vault,

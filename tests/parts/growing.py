@@ -51,7 +51,7 @@ class Growing:
     async def says(self, text: str) -> None:
         """The answer as far as it is."""
         draft = Draft(self.message.address, self.message.key, self.turn_id, self.reply_id, CleanText(text))
-        await self._bus.lanes.show_draft(draft)
+        await self._bus.deliveries.show_draft(draft)
 
     def answers(self, text: str) -> None:
         """It is whole."""
@@ -60,7 +60,7 @@ class Growing:
 
     async def ends(self) -> None:
         """There will be no answer."""
-        await self._bus.lanes.show_activity(Activity(self.message.address, self.turn_id, 0.0, ended=True))
+        await self._bus.deliveries.show_activity(Activity(self.message.address, self.turn_id, 0.0, ended=True))
 
 
 @contextlib.asynccontextmanager

@@ -38,6 +38,7 @@ def app_of(
     parts = Parts(
         store=store,
         figures=bus.operator,
+        lanes=bus.lanes,
         intake=bus.intake,
         keeper=keeper_of(store, bus),
         vault=bus.vault,

@@ -40,14 +40,14 @@ class Postman:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            wanted = await self.bus.attachments.wanted(self.channel, wait_s=5)
+            wanted = await self.bus.files.wanted_attachment(self.channel, wait_s=5)
             if wanted is None:
                 continue
             self.fetched.append(wanted.reference)
             if wanted.reference in self.lost:
-                await self.bus.attachments.refuse(wanted, reason=self.lost[wanted.reference])
+                await self.bus.files.refuse_attachment(wanted, reason=self.lost[wanted.reference])
             else:
-                await self.bus.attachments.lend(wanted, FetchedFile("x", "x/x", self.files[wanted.reference]))
+                await self.bus.files.put_attachment(wanted, FetchedFile("x", "x/x", self.files[wanted.reference]))
 
 
 @asynccontextmanager

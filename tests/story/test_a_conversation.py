@@ -299,5 +299,5 @@ async def titled(agent: AgentProcess, key: str) -> str:
 async def until_running(agent: AgentProcess, key: str) -> None:
     """Wait until a worker has taken the lane."""
     async with asyncio.timeout(PATIENCE_S):
-        while not (await agent.bus.operator.lane_depth(SessionKey.parse(key)))[1]:  # noqa: ASYNC110 - no event crosses Redis
+        while not (await agent.bus.lanes.depth(SessionKey.parse(key)))[1]:  # noqa: ASYNC110 - no event crosses Redis
             await asyncio.sleep(0.01)

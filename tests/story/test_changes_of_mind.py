@@ -180,7 +180,7 @@ async def test_a_message_deleted_during_the_run_takes_its_turn_along(agent: Agen
     await agent.say("my secret", message_id="telegram:bot:1:7")
     await mind.until_asked(1)
     assert await agent.delete("telegram:bot:1:7") is Amendment.RESTARTED
-    while (await agent.bus.operator.lane_depth(SessionKey.parse("telegram:1")))[1]:  # noqa: ASYNC110 - no event crosses Redis
+    while (await agent.bus.lanes.depth(SessionKey.parse("telegram:1")))[1]:  # noqa: ASYNC110 - no event crosses Redis
         await asyncio.sleep(0.01)
     gate.set()
     assert "I can see 1 message(s)" in await agent.ask("history")

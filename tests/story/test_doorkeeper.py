@@ -35,6 +35,7 @@ async def api(sqlite_store: Store, bus: RedisBus) -> AsyncIterator[httpx.AsyncCl
     parts = Parts(
         store=sqlite_store,
         figures=bus.operator,
+        lanes=bus.lanes,
         intake=bus.intake,
         keeper=keeper_of(sqlite_store, bus, AccessPolicy(StrangerRule.CLOSED, frozenset({BOSS}))),
         vault=bus.vault,

@@ -178,7 +178,7 @@ async def test_a_turn_waits_for_a_bus_that_is_away(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can say whether the lane is still ours: no model is called before somebody can."""
-    is_in_work = agent.bus.operator.is_in_work
+    is_in_work = agent.bus.lanes.is_in_work
     asked = 0
 
     async def silent(key: SessionKey, fence: int) -> bool:
@@ -189,7 +189,7 @@ async def test_a_turn_waits_for_a_bus_that_is_away(
         assert mind.calls == 0
         return await is_in_work(key, fence)
 
-    monkeypatch.setattr(agent.bus.operator, "is_in_work", silent)
+    monkeypatch.setattr(agent.bus.lanes, "is_in_work", silent)
     await agent.say("hello")
     await until(lambda: asked > 3)
     monkeypatch.undo()
@@ -237,14 +237,14 @@ async def test_the_relay_publishes_what_was_lost_and_only_that(bus: RedisBus, da
     store = open_store(database_url, clock)
     lost, waiting, going, arrived = replies = [_reply(number, clock.now_ms()) for number in range(4)]
     await store.outbox.put(replies)
-    await bus.lanes.republish([waiting, going, arrived])
+    await bus.deliveries.publish([waiting, going, arrived])
     taken = {p.reply.id: p for p in await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)}
     begun = DeliveryRecord(going.id, DeliveryState.SENDING, attempt=1)
     assert await bus.deliveries.record("telegram", taken[going.id].entry_id, begun)
     sent = DeliveryRecord(arrived.id, DeliveryState.SENT, attempt=1, platform_ids=("1",))
     await bus.deliveries.finish("telegram", taken[arrived.id].entry_id, Receipt(sent, arrived.key, "telegram"))
     clock.at_ms += 60_000
-    relay = Relay("relay-1", bus.lanes, store, clock, NoSpans(), Tally())
+    relay = Relay("relay-1", bus.deliveries, store, clock, NoSpans(), Tally())
     assert await relay.write_receipts() == 1
     assert await relay.sweep() == 3
     again = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=0.1)
@@ -259,11 +259,11 @@ async def test_a_receipt_that_sql_did_not_take_is_written_later(
     """The bus gives it to one relay, once: that relay keeps it."""
     reply = _reply(1, 1_000)
     await store.outbox.put([reply])
-    await bus.lanes.republish([reply])
+    await bus.deliveries.publish([reply])
     (pending,) = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
     record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1)
     await bus.deliveries.finish("telegram", pending.entry_id, Receipt(record, reply.key, "telegram"))
-    relay = Relay("relay-1", bus.lanes, store, SystemClock(), NoSpans(), Tally())
+    relay = Relay("relay-1", bus.deliveries, store, SystemClock(), NoSpans(), Tally())
 
     async def away(_receipts: object) -> None:
         raise StoreUnavailable("the test took the database away")

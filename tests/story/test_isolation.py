@@ -152,7 +152,7 @@ async def tried(agent: AgentProcess, text: str, key: str) -> str:
     """Say it, say no to whatever is asked, and hear everything until the lane is empty: sub-agents wake it, too."""
     began = seen = len(agent.replies)
     await agent.say(text, key)
-    while seen == began or await agent.bus.operator.lane_depth(SessionKey.parse(key)) != (0, False):
+    while seen == began or await agent.bus.lanes.depth(SessionKey.parse(key)) != (0, False):
         await agent.deliver("telegram")
         for reply in agent.replies[seen:]:
             if reply.kind is ReplyKind.QUESTION:

@@ -242,7 +242,9 @@ async def test_what_cannot_be_shown_whole_is_covered_by_nothing(
 ) -> None:
     approval = PlaceApproval(GROUP, "file_write", GrantRole.GUEST, "", str(ADA), 1)
     await sqlite_store.access.put_place_approval(approval)
-    asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=1.0)
+    asking = AskingPeople(
+        bus.questions, bus.deliveries, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=1.0
+    )
     text = CleanText("x" * length)
     lasting = Lasting(approval, {"file_write"}, is_offered=True)
     verdict = await asking.ask(Question(GUS, "t1", 1, GUS, None, text, "", lasting=lasting))

@@ -270,7 +270,9 @@ async def test_an_answer_to_another_question_runs_nothing(agent: AgentProcess, r
 
 
 async def test_where_nobody_can_be_asked_asking_is_denying(bus: RedisBus, sqlite_store: Store) -> None:
-    asking = AskingPeople(bus.questions, bus.lanes, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=60)
+    asking = AskingPeople(
+        bus.questions, bus.deliveries, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=60
+    )
     key = SessionKey.parse(ADMIN)
     assert await asking.ask(Question(key, "t1", 1, key, None, CleanText("May I?"), "")) is Verdict.DENIED
 

@@ -17,6 +17,7 @@ from agent.model.scripted import ScriptedClient
 from agent.people import People
 from agent.running.bell import Bell
 from gateway.bus.bus import RedisBus
+from gateway.bus.inbound import Inbound
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
 from gateway.config.schedules import Schedules
@@ -83,7 +84,7 @@ class Firer:
         )
         firing = Scheduler(
             cast(ScheduleStore, Mortal(self.store.schedules, self.dies_behind)),
-            self.intake or Mortal(self.bus.intake, self.dies_behind),
+            cast(Inbound, self.intake or Mortal(self.bus.intake, self.dies_behind)),
             people,
             Bell(),
             Scrubber(),
@@ -115,7 +116,7 @@ class Firer:
 
     async def waiting(self, key: str = ANN) -> int:
         """Messages in a lane that no agent works on."""
-        waiting, _ = await self.bus.operator.lane_depth(SessionKey.parse(key))
+        waiting, _ = await self.bus.lanes.depth(SessionKey.parse(key))
         return waiting
 
 

@@ -46,7 +46,7 @@ async def answer_to(agent: AgentProcess, text: str, key: str = ANNA) -> Reply:
 async def borrowed(agent: AgentProcess, reply: Reply, key: str = "") -> bytes | None:
     """The bytes of a reply's file, as its channel gets them."""
     wanted = WantedFile(SessionKey.parse(key) if key else reply.key, reply.id, 0)
-    return await agent.bus.deliveries.borrow_file(wanted, wait_s=5)
+    return await agent.bus.files.fetch_file(wanted, wait_s=5)
 
 
 async def test_a_file_goes_with_the_answer_of_its_turn_and_with_no_other(agent: AgentProcess) -> None:

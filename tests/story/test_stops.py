@@ -191,7 +191,7 @@ async def test_sub_agents_are_asked_to_end_while_the_turn_does(
 ) -> None:
     """Neither waits for the other: here each begins only when the other has begun, too."""
     asked, looked = asyncio.Event(), asyncio.Event()
-    ask, is_in_work = agent.store.tasks.want_cancelled, agent.bus.operator.is_in_work
+    ask, is_in_work = agent.store.tasks.want_cancelled, agent.bus.lanes.is_in_work
 
     async def asking(key: SessionKey, *, task_ids: Sequence[str] | None = None) -> int:
         asked.set()
@@ -207,7 +207,7 @@ async def test_sub_agents_are_asked_to_end_while_the_turn_does(
     await agent.say("think for ever")
     await mind.until_asked(1)
     monkeypatch.setattr(agent.store.tasks, "want_cancelled", asking)
-    monkeypatch.setattr(agent.bus.operator, "is_in_work", looking)
+    monkeypatch.setattr(agent.bus.lanes, "is_in_work", looking)
     await agent.control(ControlKind.STOP)
     assert (await agent.heard(1))[0].text == "Stopped."
 

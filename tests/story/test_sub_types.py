@@ -72,6 +72,7 @@ def operator(store: Store, bus: RedisBus) -> httpx.AsyncClient:
     parts = Parts(
         store=store,
         figures=bus.operator,
+        lanes=bus.lanes,
         intake=bus.intake,
         keeper=keeper_of(store, bus),
         vault=bus.vault,

@@ -119,12 +119,12 @@ async def test_answers_to_the_operator_are_received_and_go_to_no_chat(bus: Redis
         kind=ReplyKind.NOTICE,
         created_at_ms=CLOCK.now_ms(),
     )
-    await bus.deliveries.publish_notice(reply)
+    await bus.deliveries.publish([reply])
     taking = asyncio.create_task(take_replies(bus.deliveries, consumer="admin-1", clock=CLOCK))
     try:
         received: list[str] = []
         while not received:
-            received = [each.record.reply_id for _, each in await bus.lanes.receipts("w", count=10, wait_s=1)]
+            received = [each.record.reply_id for _, each in await bus.deliveries.take_receipts("w", count=10, wait_s=1)]
     finally:
         taking.cancel()
         await asyncio.gather(taking, return_exceptions=True)

@@ -28,7 +28,7 @@ class TestDeliveries:
     ) -> None:
         """From the message to the receipt, by the message's id or the reply's."""
         reply = await answered_reply(sqlite_store, bus)
-        await bus.lanes.republish([reply])
+        await bus.deliveries.publish([reply])
         (pending,) = await bus.deliveries.replies("telegram", "c1", count=1, wait_s=5)
         begun = replace(pending.record, state=DeliveryState.SENDING, begun_at_ms=CLOCK.now_ms())
         assert await bus.deliveries.record("telegram", pending.entry_id, begun)
@@ -64,7 +64,7 @@ class TestDeliveries:
         await bus.intake.enqueue(message(ADA, 0, "first"))
         await bus.intake.enqueue(poison)
         assert await self.names(admin, poison.id) == ["waits in its lane"]
-        await bus.operator.stop(ADA)
+        await bus.lanes.stop(ADA)
         await bury(bus, message(ADA, 2, "poison"))
         (letter,) = await bus.operator.dead_letters(10)
         assert await self.names(admin, letter.entry_id) == ["received", "dead letter"]
@@ -112,7 +112,7 @@ class TestDeliveries:
         assert (await admin.delete(f"/api/dead-letters/{second['id']}")).status_code == 204
         assert (await admin.delete(f"/api/dead-letters/{second['id']}")).status_code == 404
         assert (await admin.post("/api/dead-letters/nonsense/retry")).status_code == 404
-        assert (await bus.operator.lane_depth(ADA))[0] == 1
+        assert (await bus.lanes.depth(ADA))[0] == 1
 
 
 async def answered_reply(store: Store, bus: RedisBus) -> Reply:

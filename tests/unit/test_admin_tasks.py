@@ -33,6 +33,7 @@ def parts_of(store: Store, bus: RedisBus) -> Parts:
     return Parts(
         store=store,
         figures=bus.operator,
+        lanes=bus.lanes,
         intake=bus.intake,
         keeper=keeper_of(store, bus),
         vault=bus.vault,

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.bus import ledger
-from gateway.bus.holdings import Holdings
+from gateway.bus.deliveries import ledger_fields, ledger_row
+from gateway.bus.heartbeat import ProcessName
 from gateway.bus.keys import DECLARED, DEDUPE_BUCKETS, ShardKeys, kind_of, lane_handle, shard_number
-from gateway.bus.processes import ProcessName
+from gateway.bus.lanes import Holdings
 from gateway.bus.scripts import all_scripts
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState
@@ -149,5 +149,5 @@ def test_nobody_is_judged_without_knowledge(signed: str) -> None:
     )
 )
 def test_a_ledger_row_survives_redis(record: DeliveryRecord) -> None:
-    words = [word if isinstance(word, bytes) else str(word).encode() for word in ledger.to_fields(record)]
-    assert ledger.from_fields(record.reply_id, dict(zip(words[::2], words[1::2], strict=True))) == record
+    words = [word if isinstance(word, bytes) else str(word).encode() for word in ledger_fields(record)]
+    assert ledger_row(record.reply_id, dict(zip(words[::2], words[1::2], strict=True))) == record

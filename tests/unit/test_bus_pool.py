@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.bus.pool import honest
+from gateway.bus.client import honest
 
 
 async def forgetful() -> str:

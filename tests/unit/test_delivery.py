@@ -55,7 +55,7 @@ def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULE
     """A delivery whose back-offs take no time."""
     clock = ManualClock()
     homes, tenure = Homes(adapter, bus), Tenure()
-    courier = Courier(adapter, bus, bus, Scrubber(), clock, homes, tenure, rules=rules, delay_scale=0.0)
+    courier = Courier(adapter, bus, bus, bus, Scrubber(), clock, homes, tenure, rules=rules, delay_scale=0.0)
     return Delivery(adapter, bus, courier, homes, tenure, consumer="c1")
 
 

@@ -115,7 +115,7 @@ def labels_asked(expression: str) -> set[str]:
 async def test_every_metric_and_label_that_is_asked_for_is_told(sqlite_store: Store, bus: RedisBus) -> None:
     """Of an installation in which a message waits, a reply too, a channel is connected and a model was paid."""
     await bus.intake.enqueue(message(ADA, 1, "waiting"))
-    await bus.deliveries.publish_notice(NOTICE)
+    await bus.deliveries.publish([NOTICE])
     await bus.operator.report_channel("telegram", "connected", ttl_s=30)
     await converse(sqlite_store, ADA, 1)
     tally = Tally()

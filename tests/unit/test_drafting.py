@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from agent.limits import DRAFT_CHARS_MAX
 from agent.working.drafting import showing
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, Draft, own_words
@@ -17,7 +18,7 @@ EVERY_S = 0.01
 
 
 @dataclass
-class Wall:
+class Wall(Deliveries):
     """A bus on which drafts are read; the first `away` of them get lost."""
 
     away: int = 0

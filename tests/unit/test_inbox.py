@@ -12,6 +12,7 @@ from agent.attachments.sentences import not_read
 from agent.limits import ATTACHMENT_ASKED_MAX
 from agent.tools.files.quota import Usage
 from agent.tools.files.workspace import Workspaces
+from gateway.bus.files import Files
 from gateway.clock import SystemClock
 from gateway.config.attachments import Attachments
 from gateway.contracts.errors import FileRefused
@@ -27,7 +28,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 PHOTO = Attachment(AttachmentKind.IMAGE, "file-1", own_words("photo.jpg"), own_words("image/jpeg"))
 
 
-class Platform:
+class Platform(Files):
     """What the bus leads to: files by reference; each call is noted. None in `answers`: nobody is there."""
 
     def __init__(self, **files: bytes | Exception | None) -> None:
@@ -35,7 +36,7 @@ class Platform:
         self.asked: list[WantedAttachment] = []
         self.absent = 0
 
-    async def fetch(self, wanted: WantedAttachment) -> FetchedFile | None:
+    async def fetch_attachment(self, wanted: WantedAttachment) -> FetchedFile | None:
         self.asked.append(wanted)
         if self.absent > 0:
             self.absent -= 1
@@ -44,18 +45,6 @@ class Platform:
         if isinstance(found, Exception):
             raise found
         return None if found is None else FetchedFile("whatever", "text/html", found)
-
-    async def wanted(self, channel: str, *, wait_s: float) -> WantedAttachment | None:
-        raise AssertionError("a channel's side")
-
-    async def at_it(self, wanted: WantedAttachment) -> None:
-        raise AssertionError("a channel's side")
-
-    async def lend(self, wanted: WantedAttachment, file: FetchedFile) -> bool:
-        raise AssertionError("a channel's side")
-
-    async def refuse(self, wanted: WantedAttachment, *, reason: str) -> None:
-        raise AssertionError("a channel's side")
 
 
 @pytest.fixture

@@ -75,6 +75,7 @@ async def test_whoever_shows_that_an_answer_is_made_does_not_hear_of_it() -> Non
         adapter,
         bus,
         bus,
+        bus,
         PlainScrubber(),
         ManualClock(),
         homes,

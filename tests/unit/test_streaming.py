@@ -87,7 +87,7 @@ async def staged(adapter: GrowingAdapter, bus: MemoryBus | None = None) -> Async
     homes, tenure = Homes(adapter, bus), Tenure()
     assert isinstance(adapter, StreamingAdapter)
     streams = Streams(adapter, bus, bus, Scrubber(), clock, homes, tenure, spots)
-    courier = Courier(adapter, bus, bus, Scrubber(), clock, homes, tenure, rules=RULES, delay_scale=0.0)
+    courier = Courier(adapter, bus, bus, bus, Scrubber(), clock, homes, tenure, rules=RULES, delay_scale=0.0)
     delivery = Delivery(adapter, bus, courier, homes, tenure, consumer="c1", spots=spots, coming=streams.coming)
     running = [asyncio.create_task(delivery.run())]
     await until(lambda: tenure.is_sure)

@@ -21,9 +21,10 @@ from agent.features.schedules.texts import moment_text
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
 from agent.people import People
 from agent.running.bell import Bell
+from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, own_words
-from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Scrubber, Verdict
 from gateway.contracts.schedules import Schedule, ScheduleKind
 from gateway.store.schedules import ScheduleStore
 from gateway.words import ENGLISH
@@ -39,7 +40,7 @@ class Scheduler:
     def __init__(
         self,
         book: ScheduleStore,
-        intake: IntakeBus,
+        intake: Inbound,
         people: People,
         bell: Bell,
         scrubber: Scrubber,

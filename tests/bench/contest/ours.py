@@ -59,7 +59,7 @@ class Ours:
         pulse = self._bus.heartbeat(WORKER, on_cancel=_unexpected, on_lost=_unexpected)
         async with pulse, race.in_background(self._claim_for_ever(tally)):
             yield
-        await self._bus.lanes.drain(WORKER, ())
+        await self._bus.lanes.drain(WORKER)
 
     async def _claim_for_ever(self, tally: race.Tally) -> None:
         free, freed = race.SLOTS, asyncio.Event()

@@ -13,10 +13,9 @@ from typing import Any, Final, TypeAlias
 
 from redis.asyncio import BlockingConnectionPool, Redis
 
-from gateway.bus.connection import close_client
-from gateway.bus.line import Line
-from gateway.bus.server import Server
-from gateway.bus.way import OneServer
+from gateway.bus.client import PipelinedConnection
+from gateway.bus.cluster import NodeClients, NodeResolver
+from gateway.bus.server import Server, close_client
 from tests.bench.contest import race
 
 STREAM: Final = "contest"
@@ -89,7 +88,7 @@ async def open_raw(url: str) -> AsyncIterator[Raw]:
     server = Server.at(url)
     match sys.argv[-1]:
         case "line":
-            line = Line(OneServer(server.line_client()), server.where)
+            line = PipelinedConnection(NodeResolver(NodeClients(server.line_client)), server.where)
             call, close = line.call, line.close
         case "pipelined":
             client = server.line_client()

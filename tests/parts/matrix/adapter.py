@@ -17,6 +17,7 @@ from channels.adapter import CONNECTED, Budget, Door
 from channels.backoff import Backoff
 from channels.normalized import Incoming
 from channels.raw import Raw, integer, mapping, mappings, text
+from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,
@@ -30,7 +31,6 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import IntakeBus
 from tests.parts.matrix.address import MatrixTarget, key_part, make_target, parse_target
 from tests.parts.matrix.normalize import MatrixIdentity, normalize
 from tests.parts.matrix.render import MatrixChunk, render, under
@@ -45,7 +45,7 @@ class MatrixAdapter:
     name = "matrix"
     typing_period_s = 20.0
 
-    def __init__(self, *, token: str, api_base: str, positions: IntakeBus) -> None:
+    def __init__(self, *, token: str, api_base: str, positions: Inbound) -> None:
         self._api = f"{api_base}/_matrix/client/v3"
         self._headers = {"Authorization": f"Bearer {token}"}
         self._positions = positions

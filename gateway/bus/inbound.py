@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.bus.keys import ShardKeys, lane_handle
-from gateway.bus.lanescripts import LaneScripts
-from gateway.bus.line import Line
+from gateway.bus.keys import lane_handle
 from gateway.bus.scripts import digest
-from gateway.bus.wire import bounded
+from gateway.bus.shards import Shards, bounded
 from gateway.contracts.access import Rate
 from gateway.contracts.envelope import inbound_prefix
 from gateway.contracts.ids import SessionKey
@@ -27,23 +25,14 @@ _RESTARTED: Final = "restarted:"
 """In front of a message id: the digest by which the dedupe sets know that a change restarted its turn."""
 
 
-class Intake:
-    """`gateway.contracts.ports.IntakeBus` on one ordered line."""
+class Inbound:
+    """What the channels role may do with what people say. Raises `BusUnavailable`.
 
-    def __init__(
-        self,
-        line: Line,
-        keys: ShardKeys,
-        scripts: LaneScripts,
-        *,
-        lane_messages_max: int,
-        queue_messages_max: int,
-    ) -> None:
-        self._line = line
-        self._keys = keys
-        self._scripts = scripts
-        self._lane_messages_max = lane_messages_max
-        self._queue_messages_max = queue_messages_max
+    One connection, one order: calls from one task reach Redis in the order they were made.
+    """
+
+    def __init__(self, shards: Shards) -> None:
+        self._shards = shards
 
     async def enqueue(
         self,
@@ -56,39 +45,47 @@ class Intake:
         """Deduplicate by `message.id` and append to its lane: both or neither.
 
         With `settle_ms` an idle lane waits that long for more; each further fragment renews the wait,
-        up to SETTLE_MAX_S. A message whose answer was lost with a connection is sent again by itself and
+        up to SETTLE_MAX_S. With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the
+        same step. With a `rate`, its author is not taken more from, in the same step: what comes again counts once.
+
+        A message whose answer was lost with a connection is sent again by itself and
         may then be reported as a duplicate of itself: it is on the bus either way. What an author may still send
         lies with the lane: one who writes into places of their own lanes on a Cluster has some for each shard.
         """
-        verdict, queued, running, wait_ms = await self._scripts.run(
+        shard = self._shards.of(message.key)
+        enqueue = shard.call(
             "enqueue",
             arguments=(
-                *(lane_handle(message.key), bounded(message), self._keys.seen(""), digest(message.id)),
-                *(settle_ms, int(interrupts), self._lane_messages_max, self._queue_messages_max),
-                *(self._keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
+                *(lane_handle(message.key), bounded(message), shard.keys.seen(""), digest(message.id)),
+                *(settle_ms, int(interrupts), shard.caps.lane_messages_max, shard.caps.queue_messages_max),
+                *(shard.keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
             ),
         )
+        verdict, queued, running, wait_ms = await shard.intake.run(enqueue)
         return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1, wait_s=wait_ms / 1000)
 
     async def amend(self, message: InboundMessage) -> Amendment:
         """Put an edited message in the place of the one with its id.
 
-        Whether it waits, settles or backs off, it keeps its place, its time and its failed runs.
+        Whether it waits, settles or backs off, it keeps its place, its time and its failed runs. A turn that is
+        answering it is restarted, once per message.
         """
-        envelope, identity = bounded(message), inbound_prefix(message.id)
-        answer = await self._scripts.run(
+        shard, envelope, identity = self._shards.of(message.key), bounded(message), inbound_prefix(message.id)
+        amend = shard.call(
             "amend",
             arguments=(
                 *(lane_handle(message.key), identity, envelope),
-                *(self._keys.seen(""), digest(_RESTARTED + message.id)),
+                *(shard.keys.seen(""), digest(_RESTARTED + message.id)),
             ),
         )
-        return _AMENDMENTS[answer]
+        return _AMENDMENTS[await shard.intake.run(amend)]
 
     async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
-        """Take a deleted message off its lane; a lane whose failing head it was starts afresh."""
-        answer = await self._scripts.run("withdraw", arguments=(lane_handle(key), inbound_prefix(message_id)))
-        return _AMENDMENTS[answer]
+        """Take a deleted message off its lane; a lane whose failing head it was starts afresh, and a turn that
+        is answering it is restarted without it."""
+        shard = self._shards.of(key)
+        withdraw = shard.call("withdraw", arguments=(lane_handle(key), inbound_prefix(message_id)))
+        return _AMENDMENTS[await shard.intake.run(withdraw)]
 
     async def request_control(
         self,
@@ -102,23 +99,26 @@ class Intake:
         messages of that turn are marked: whoever claims them after a death or a revoke does not run them. It is taken
         at any rate where it finds what to stop, and some of what a person may give is kept for it.
         """
-        message = request.message
-        verdict, wait_ms = await self._scripts.run(
+        message, shard = request.message, self._shards.of(request.message.key)
+        asking = shard.call(
             "request_control",
-            (self._keys.control,),
+            (shard.keys.control,),
             (
-                *(lane_handle(message.key), bounded(request), self._keys.seen(""), digest(message.id)),
+                *(lane_handle(message.key), bounded(request), shard.keys.seen(""), digest(message.id)),
                 int(request.kind is ControlKind.STOP),
-                *(self._keys.pace(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
+                *(shard.keys.pace(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
             ),
         )
+        verdict, wait_ms = await shard.intake.run(asking)
         return Admission(_VERDICTS[verdict], wait_s=wait_ms / 1000)
 
     async def position(self, name: str) -> str | None:
-        """An intake position kept for ever, None before it was set."""
-        answer = await self._line.call("HGET", self._keys.positions, name)
+        """Return an intake position (Telegram offset, last message of a place), None before it was set."""
+        shard = self._shards.named(name)
+        answer = await shard.intake.call("HGET", shard.keys.positions, name)
         return None if answer is None else answer.decode()
 
     async def set_position(self, name: str, value: str) -> None:
         """Keep an intake position."""
-        await self._line.call("HSET", self._keys.positions, name, value)
+        shard = self._shards.named(name)
+        await shard.intake.call("HSET", shard.keys.positions, name, value)
