@@ -77,29 +77,10 @@ class DiscordEmulator:
         self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild(guild_name)
         self._audience = Audience()
-        self.gateway = Gateway(
-            world=self.world,
-            token=token,
-            application_id=self.application_id,
-            switches=self.switches,
-            faults=self.faults,
-            clock_s=clock_s,
-        )
-        self._events = DiscordEvents(
-            world=self.world,
-            gateway=self.gateway,
-            audience=self._audience,
-            switches=self.switches,
-            faults=self.faults,
-        )
+        self.gateway = Gateway(self.world, token, self.application_id, self.switches, self.faults, clock_s)
+        self._events = DiscordEvents(self.world, self.gateway, self._audience, self.switches, self.faults)
         self._posting = DiscordPosting(self.world, self._events)
-        self.interactions = DiscordInteractions(
-            world=self.world,
-            events=self._events,
-            switches=self.switches,
-            application_id=self.application_id,
-            clock_s=clock_s,
-        )
+        self.interactions = DiscordInteractions(self.world, self._events, self.switches, self.application_id, clock_s)
         self._signing_key = Ed25519PrivateKey.generate()
         self.http_interactions: HttpInteractions | None = None
         self._clock_s = clock_s
@@ -110,26 +91,11 @@ class DiscordEmulator:
         )
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
-        messages = MessagesApi(
-            world=self.world, posting=self._posting, events=self._events, switches=self.switches, clock_s=clock_s
-        )
-        places = PlacesApi(
-            world=self.world,
-            posting=self._posting,
-            events=self._events,
-            switches=self.switches,
-            buckets=self._buckets,
-            application_id=self.application_id,
-            endpoint=self._endpoint,
-        )
-        interactions = InteractionsApi(
-            world=self.world,
-            posting=self._posting,
-            interactions=self.interactions,
-            switches=self.switches,
-            application_id=self.application_id,
-        )
-        commands = CommandsApi(world=self.world, interactions=self.interactions, application_id=self.application_id)
+        world, posting, switches, application_id = self.world, self._posting, self.switches, self.application_id
+        messages = MessagesApi(world, posting, self._events, switches, clock_s)
+        places = PlacesApi(world, posting, self._events, switches, self._buckets, application_id, self._endpoint)
+        interactions = InteractionsApi(world, posting, self.interactions, switches, application_id)
+        commands = CommandsApi(world, self.interactions, application_id)
         return [
             *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes(), *commands.routes()]),
             Route("/attachments/{channel_id:int}/{file_id:int}/{name}", self._download),

@@ -291,27 +291,19 @@ class Interaction:
         await self._answering.wait()
 
 
+@dataclass(slots=True)
 class DiscordInteractions:
     """Begins interactions and finds them again by their token. `clock_s` gives seconds."""
 
-    def __init__(
-        self,
-        *,
-        world: DiscordState,
-        events: DiscordEvents,
-        switches: DiscordSwitches,
-        application_id: int,
-        clock_s: Callable[[], float],
-    ) -> None:
-        self._world = world
-        self._events = events
-        self._switches = switches
-        self._application_id = application_id
-        self._clock_s = clock_s
-        self._by_token: dict[str, Interaction] = {}
-        self._suggested: dict[tuple[int, str], list[Json]] = {}  # by person and command
-        self.commands: list[Json] = []  # as registered
-        self.permissions: dict[int, int] = {}  # of people in the guild, where they are not all
+    world: DiscordState
+    events: DiscordEvents
+    switches: DiscordSwitches
+    application_id: int
+    clock_s: Callable[[], float]
+    _by_token: dict[str, Interaction] = field(default_factory=dict)
+    _suggested: dict[tuple[int, str], list[Json]] = field(default_factory=dict)  # by person and command
+    commands: list[Json] = field(default_factory=list)  # as registered
+    permissions: dict[int, int] = field(default_factory=dict)  # of people in the guild, where they are not all
 
     # --- what people do
 
@@ -323,7 +315,7 @@ class DiscordInteractions:
     def offered(self, person_id: str, place_id: str) -> list[Json]:
         """List the commands that the person's client shows there."""
         power = self._power_of(int(person_id))
-        in_guild = self._world.channels[int(place_id)].guild_id is not None
+        in_guild = self.world.channels[int(place_id)].guild_id is not None
         return [command for command in self.commands if is_offered(command, in_guild=in_guild, permissions=power)]
 
     def invoke(self, person_id: str, place_id: str, name: str, argument: str) -> Interaction:
@@ -344,7 +336,7 @@ class DiscordInteractions:
         data = self._command_data(name, [_typed(first, typed) | {"focused": True}])
         asked = self._ask(InteractionKind.AUTOCOMPLETE, person_id, place_id, data)
         try:
-            async with asyncio.timeout(self._switches.first_answer_s):
+            async with asyncio.timeout(self.switches.first_answer_s):
                 await asked.until_answered()
         except TimeoutError:
             return []
@@ -354,29 +346,29 @@ class DiscordInteractions:
 
     def press(self, person_id: str, message_id: str, place_id: str, custom_id: str) -> Interaction:
         """A person presses a button of a message."""
-        source = self._world.channels[int(place_id)].messages[int(message_id)]
+        source = self.world.channels[int(place_id)].messages[int(message_id)]
         data: Json = {"custom_id": custom_id, "component_type": _BUTTON}
         return self._ask(InteractionKind.COMPONENT, person_id, place_id, data, source)
 
     def _ask(
         self, kind: InteractionKind, person_id: str, place_id: str, data: Json, source: Message | None = None
     ) -> Interaction:
-        channel, user = self._world.channels[int(place_id)], self._world.users[int(person_id)]
+        channel, user = self.world.channels[int(place_id)], self.world.users[int(person_id)]
         token = secrets.token_urlsafe(48)
-        asked = Interaction(self._world.new_id(), token, kind, channel, user, self._clock_s(), data, source)
+        asked = Interaction(self.world.new_id(), token, kind, channel, user, self.clock_s(), data, source)
         self._by_token[token] = asked
-        self._events.interacted(self._shape(asked), channel)
+        self.events.interacted(self._shape(asked), channel)
         if kind is InteractionKind.COMMAND:
-            asyncio.get_running_loop().call_later(self._switches.first_answer_s, self._miss, asked)
+            asyncio.get_running_loop().call_later(self.switches.first_answer_s, self._miss, asked)
         return asked
 
     def _miss(self, asked: Interaction) -> None:
         if not asked.is_answered:
-            self._events.failed(asked.channel, asked.user, NOT_ANSWERED)
+            self.events.failed(asked.channel, asked.user, NOT_ANSWERED)
 
     def _command_data(self, name: str, options: list[Json]) -> Json:
         registered = [command for command in self.commands if command["name"] == name]
-        command_id = registered[0]["id"] if registered else str(self._world.new_id())
+        command_id = registered[0]["id"] if registered else str(self.world.new_id())
         data: Json = {"id": command_id, "name": name, "type": 1}
         return data | {"options": options} if options else data
 
@@ -395,10 +387,10 @@ class DiscordInteractions:
         return self.permissions.get(person_id, EVERY_PERMISSION)
 
     def _shape(self, asked: Interaction) -> Json:
-        world, channel = self._world, asked.channel
+        world, channel = self.world, asked.channel
         shape: Json = {
             "id": str(asked.id),
-            "application_id": str(self._application_id),
+            "application_id": str(self.application_id),
             "type": asked.kind.value,
             "data": asked.data,
             "token": asked.token,
@@ -439,18 +431,18 @@ class DiscordInteractions:
             raise unknown("interaction")
         if asked.is_answered:
             raise DiscordRefusal(400, 40060, "Interaction has already been acknowledged.")
-        if self._clock_s() - asked.asked_s > self._switches.first_answer_s:
+        if self.clock_s() - asked.asked_s > self.switches.first_answer_s:
             raise unknown("interaction")
         return asked
 
     def to_follow(self, application_id: int, token: str) -> Interaction:
         """For what comes after. Raises `DiscordRefusal`: 10015 for no answer yet, 50027 for a dead token."""
         asked = self._by_token.get(token)
-        if application_id != self._application_id or asked is None or not asked.is_answered:
+        if application_id != self.application_id or asked is None or not asked.is_answered:
             raise unknown("Webhook")
-        if self._switches.refuses_links is not None:
-            raise self._switches.refuses_links
-        if self._clock_s() - asked.asked_s > self._switches.token_life_s:
+        if self.switches.refuses_links is not None:
+            raise self.switches.refuses_links
+        if self.clock_s() - asked.asked_s > self.switches.token_life_s:
             raise DiscordRefusal(401, 50027, "Invalid Webhook Token")
         return asked
 

@@ -71,17 +71,9 @@ class SlackEmulator:
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
         self.http_events: HttpEvents | None = None
         self.delivery = Delivery(self.sockets, self.switches)
-        self._events = SlackEvents(
-            world=self.world,
-            delivery=self.delivery,
-            audience=self._audience,
-            switches=self.switches,
-            faults=self.faults,
-        )
+        self._events = SlackEvents(self.world, self.delivery, self._audience, self.switches, self.faults)
         self._posting = SlackPosting(self.world, self._events, self.switches)
-        self._responses = ResponseLinks(
-            world=self.world, posting=self._posting, switches=self.switches, faults=self.faults, clock_s=clock_s
-        )
+        self._responses = ResponseLinks(self.world, self._posting, self.switches, self.faults, clock_s)
         self._interactions = SlackInteractions(self.world, self.delivery, self._responses)
         self.web_api, files = self._methods(Tokens(bot_token, app_token))
         self.app: ASGIApp = Starlette(routes=self._routes(files), lifespan=self._lifespan)
@@ -89,14 +81,13 @@ class SlackEmulator:
     def _methods(self, tokens: Tokens) -> tuple[WebApi, FilesApi]:
         world, posting, events, switches = self.world, self._posting, self._events, self.switches
         lookup = Lookup(world)
-        files = FilesApi(world=world, posting=posting, lookup=lookup, tokens=tokens, switches=switches)
-        people = PeopleApi(world=world, sockets=self.sockets)
-        self.streams_api = StreamsApi(world=world, posting=posting, events=events, lookup=lookup, switches=switches)
+        files = FilesApi(world, posting, lookup, tokens, switches)
+        self.streams_api = StreamsApi(world, posting, events, lookup, switches)
         methods = (
-            ChatApi(world=world, posting=posting, lookup=lookup, switches=switches).methods()
+            ChatApi(world, posting, lookup, switches).methods()
             | self.streams_api.methods()
-            | ConversationsApi(world=world, lookup=lookup, switches=switches).methods()
-            | people.methods()
+            | ConversationsApi(world, lookup, switches).methods()
+            | PeopleApi(world, self.sockets).methods()
             | files.methods()
         )
         limits = Limits(switches, self._clock_s)
