@@ -117,7 +117,7 @@ class Session:
             self.outlet.put_nowait(frame)
 
     def missed_since(self, seq: int) -> list[str] | None:
-        """Frames after `seq`, or None when some of them are gone."""
+        """Return the frames after `seq`, or None when some of them are gone."""
         if self.sent and self.sent[0][0] > seq + 1:
             return None
         return [frame for number, frame in self.sent if number > seq]
@@ -165,7 +165,7 @@ class Gateway:
         return any(session.outlet is not None for session in self._sessions.values())
 
     def dispatch(self, event: GatewayEvent) -> None:
-        """To every session that asked for it and can still hear of it, now or after a RESUME."""
+        """Send the event to every session that asked for it and can still hear of it, now or after a RESUME."""
         self._forget_the_dead()
         for session in self._sessions.values():
             if session.hears(event):
@@ -174,7 +174,7 @@ class Gateway:
     # --- what a test or a fault may do to all connections
 
     def cut(self) -> None:
-        """As a network fault: no close frame."""
+        """Cut every connection as a network fault would: no close frame."""
         for abort in list(self._lines.values()):
             abort()
 
@@ -182,11 +182,11 @@ class Gateway:
         self._say_to_all(CloseFrame(code))
 
     def ask_to_reconnect(self) -> None:
-        """Op 7, as before a restart of Discord's servers."""
+        """Send op 7, as before a restart of Discord's servers."""
         self._say_to_all(frame(Op.RECONNECT))
 
     def invalidate(self, *, resumable: bool) -> None:
-        """Op 9. Not resumable: the sessions are gone, and with them what they had not heard."""
+        """Send op 9. Not resumable: the sessions are gone, and with them what they had not heard."""
         self._say_to_all(frame(Op.INVALID_SESSION, resumable))
         if not resumable:
             self._sessions.clear()
@@ -369,7 +369,7 @@ async def _write(websocket: WebSocket, outlet: Outlet) -> None:
 
 
 def gateway_url(connection: WebSocket) -> str:
-    """The gateway at the address the client itself came to."""
+    """Return the gateway at the address the client itself came to."""
     return f"ws://{connection.headers['host']}/gateway"
 
 
@@ -401,7 +401,7 @@ class DiscordEvents:
     # --- messages
 
     def said(self, message: Message) -> None:
-        """MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
+        """Send MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
         is_inbound = message.author.id != self.world.bot.id
         if is_inbound and self.faults.poison > 0:
             self.faults.poison -= 1
@@ -414,13 +414,13 @@ class DiscordEvents:
         self._unfurl(message)
 
     def changed(self, message: Message) -> None:
-        """MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
+        """Send MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.EDITED, message)
         self._unfurl(message)
 
     def filled(self, message: Message) -> None:
-        """MESSAGE_UPDATE for the bot; for people it is there only now."""
+        """Send MESSAGE_UPDATE to the bot; for people the message is there only now."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.SAID, message)
         self._unfurl(message)
@@ -436,7 +436,7 @@ class DiscordEvents:
         self.audience.tell(StageEvent(EventKind.TYPING, str(channel.id), status=f"{user.shown_as} is typing"))
 
     def _unfurl(self, message: Message) -> None:
-        """What stands behind a link is fetched and shown, in a new message and in one that gets other words."""
+        """Show what a link leads to, in a new message and in one that gets other words."""
         link = _LINK.search(message.content)
         is_wanted = self.switches.sends_unfurls and not message.flags & MessageFlag.SUPPRESS_EMBEDS
         if link is not None and is_wanted and not message.embeds:
@@ -460,7 +460,7 @@ class DiscordEvents:
             self.gateway.dispatch(GatewayEvent(name, shape, intent, channel.guild_id))
 
     def _to_people(self, kind: EventKind, message: Message) -> None:
-        """A message that is still to be filled is only a sign that the bot works."""
+        """Show people the message; one that is still to be filled is only a sign that the bot works."""
         if message.flags & MessageFlag.LOADING:
             status = f"{message.author.shown_as} is thinking"
             self.audience.tell(StageEvent(EventKind.TYPING, str(message.channel_id), status=status))
@@ -485,7 +485,7 @@ class DiscordEvents:
         self.audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
 
     def interacted(self, interaction: Json, channel: Channel) -> None:
-        """INTERACTION_CREATE needs no intent; with an endpoint, the gateway tells nothing of interactions."""
+        """Send INTERACTION_CREATE, which needs no intent; with an endpoint, the gateway tells of no interactions."""
         if self.endpoint is not None:
             self.endpoint(interaction)
             return
@@ -497,7 +497,7 @@ class DiscordEvents:
             self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
 
     def failed(self, channel: Channel, user: User, why: str) -> None:
-        """What only the one sees whose interaction failed."""
+        """Show why an interaction failed, to its own person only."""
         self.audience.tell(StageEvent(EventKind.TOAST, str(channel.id), status=why, person_id=str(user.id)))
 
     def _dispatch(self, name: str, data: Json, channel: Channel, in_guild: Intent, in_dm: Intent) -> None:

@@ -56,8 +56,10 @@ _LOCALES: Final = frozenset(
 
 
 def registered(body: Json, at: str = "") -> Json:
-    """A command with its defaults written out, without what only Discord knows. `at` is where errors are hung. Raises
-    `DiscordRefusal` 50035."""
+    """Return a command with its defaults written out, without what only Discord knows.
+
+    `at` is where errors are hung. Raises `DiscordRefusal` 50035.
+    """
     kind = body.get("type") or CHAT_INPUT
     name = body.get("name")
     if kind == CHAT_INPUT:
@@ -87,7 +89,7 @@ def registered(body: Json, at: str = "") -> Json:
 
 
 def check_all(listed: Iterable[Json]) -> list[Json]:
-    """A list that takes the place of all commands. Raises `DiscordRefusal`."""
+    """Check a list that takes the place of all commands. Raises `DiscordRefusal`."""
     checked = [registered(body, f"{number}.") for number, body in enumerate(listed)]
     if len(checked) > COMMANDS_MAX:
         raise DiscordRefusal(400, 30032, f"Maximum number of application commands reached ({COMMANDS_MAX})")
@@ -101,7 +103,7 @@ def check_all(listed: Iterable[Json]) -> list[Json]:
 
 
 def check_choices(data: Mapping[str, Any]) -> list[Json]:
-    """What is suggested while somebody types. Raises `DiscordRefusal`."""
+    """Check what is suggested while somebody types. Raises `DiscordRefusal`."""
     choices = data.get("choices")
     if not isinstance(choices, list):
         raise invalid_form("data.choices", "BASE_TYPE_REQUIRED", "This field is required")
@@ -116,7 +118,7 @@ def check_choices(data: Mapping[str, Any]) -> list[Json]:
 
 
 def without_localizations(command: Json) -> Json:
-    """As it is listed for one who does not ask for them."""
+    """Return the command as a request sees it that does not ask for localizations."""
     kept = {key: value for key, value in command.items() if not key.endswith("_localizations")}
     if "options" in kept:
         kept["options"] = [without_localizations(option) for option in kept["options"]]
@@ -124,7 +126,7 @@ def without_localizations(command: Json) -> Json:
 
 
 def is_offered(command: Json, *, in_guild: bool, permissions: int) -> bool:
-    """Whether the client of one with these permissions shows it there."""
+    """Tell whether the client of a person with these permissions shows the command there."""
     contexts = command["contexts"]
     if contexts is None:
         contexts = [IN_A_GUILD, WITH_THE_BOT] if command["dm_permission"] else [IN_A_GUILD]
@@ -137,7 +139,7 @@ def is_offered(command: Json, *, in_guild: bool, permissions: int) -> bool:
 
 
 def as_entry(command: Json, locale: str) -> MenuEntry:
-    """The command in the words of the client."""
+    """Return the command in the words of the client."""
     options = command.get("options") or []
     first = options[0] if options else {}
     return MenuEntry(
@@ -232,7 +234,7 @@ def _numbers(given: object, allowed: tuple[int, ...], at: str) -> list[int] | No
 
 
 def _chars(shape: Json) -> int:
-    """Names, descriptions and values, of a localization the longest."""
+    """Count names, descriptions and values; of a localization the longest."""
     return sum(_texts(shape)) + sum(_chars(option) for option in shape.get("options") or [])
 
 
@@ -283,7 +285,7 @@ class Interaction:
         return self.answer_kind is not None
 
     def answered(self, kind: int, data: Json, original: Message | None) -> None:
-        """The first callback has come."""
+        """Keep the first callback."""
         self.answer_kind, self.answer_data, self.original = kind, data, original
         self._answering.set()
 
@@ -308,7 +310,7 @@ class DiscordInteractions:
     # --- what people do
 
     def run_command(self, person_id: str, place_id: str, name: str, **options: Option) -> Interaction:
-        """A person runs `/name`. The command need not be registered."""
+        """Run `/name` as a person. The command need not be registered."""
         data = self._command_data(name, [_option_of(*option) for option in options.items()])
         return self._ask(InteractionKind.COMMAND, person_id, place_id, data)
 
@@ -345,7 +347,7 @@ class DiscordInteractions:
         return choices
 
     def press(self, person_id: str, message_id: str, place_id: str, custom_id: str) -> Interaction:
-        """A person presses a button of a message."""
+        """Press a button of a message as a person."""
         source = self.world.channels[int(place_id)].messages[int(message_id)]
         data: Json = {"custom_id": custom_id, "component_type": _BUTTON}
         return self._ask(InteractionKind.COMPONENT, person_id, place_id, data, source)
@@ -379,7 +381,7 @@ class DiscordInteractions:
         return found
 
     def _chosen(self, person_id: str, name: str, argument: str) -> Option:
-        """Who picks what was suggested says its value."""
+        """Return the value of the suggestion that was picked, else the argument itself."""
         suggested = self._suggested.get((int(person_id), name), [])
         return next((choice["value"] for choice in suggested if choice["name"] == argument), argument)
 
@@ -419,13 +421,13 @@ class DiscordInteractions:
         }
 
     def known(self) -> list[Interaction]:
-        """Every one there was."""
+        """Return every interaction there was."""
         return list(self._by_token.values())
 
     # --- what the app finds again
 
     def to_answer(self, interaction_id: int, token: str) -> Interaction:
-        """For the first callback. Raises `DiscordRefusal`: 10062 when it comes too late, 40060 when it comes again."""
+        """Find what a first callback answers. Raises `DiscordRefusal`: 10062 when it comes too late, 40060 again."""
         asked = self._by_token.get(token)
         if asked is None or asked.id != interaction_id:
             raise unknown("interaction")
@@ -436,7 +438,7 @@ class DiscordInteractions:
         return asked
 
     def to_follow(self, application_id: int, token: str) -> Interaction:
-        """For what comes after. Raises `DiscordRefusal`: 10015 for no answer yet, 50027 for a dead token."""
+        """Find what comes after. Raises `DiscordRefusal`: 10015 for no answer yet, 50027 for a dead token."""
         asked = self._by_token.get(token)
         if application_id != self.application_id or asked is None or not asked.is_answered:
             raise unknown("Webhook")
@@ -447,7 +449,7 @@ class DiscordInteractions:
         return asked
 
     def metadata(self, asked: Interaction) -> Json:
-        """`interaction_metadata` of the messages that answer it."""
+        """Return the `interaction_metadata` of the messages that answer it."""
         owners = {"0": str(asked.channel.guild_id)} if asked.channel.guild_id else {"1": str(asked.user.id)}
         shape: Json = {
             "id": str(asked.id),
@@ -496,7 +498,7 @@ class HttpInteractions:
         self.failures: deque[str] = deque(maxlen=RECORDED_MAX)  # why people saw "This interaction failed"
 
     async def verify(self) -> bool:
-        """The check when the URL is saved in the portal: a PING is answered, one with a wrong signature refused."""
+        """Check the URL as the portal does: a PING is answered, one with a wrong signature refused."""
         ping = {"id": "1", "application_id": str(self._application_id), "type": 1, "token": "ping", "version": 1}
         try:
             good, bad = await self._post(ping), await self._post(ping, is_genuine=False)
@@ -505,7 +507,7 @@ class HttpInteractions:
             return False
 
     def send(self, interaction: Json) -> None:
-        """Once; nobody tries again."""
+        """Send the interaction once; nothing is tried again."""
         task = asyncio.create_task(self._send(interaction))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

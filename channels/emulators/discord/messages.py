@@ -42,7 +42,7 @@ class Mentions:
 
 
 def mentions_in(content: str) -> Mentions:
-    """Everything the text names, outside code: Discord pings nobody from inside a code block."""
+    """Find everything the text names, outside code: Discord pings nobody from inside a code block."""
     spoken = _CODE.sub(" ", content)
     return Mentions(
         users=tuple(dict.fromkeys(int(found) for found in _USER.findall(spoken))),
@@ -52,7 +52,7 @@ def mentions_in(content: str) -> Mentions:
 
 
 def allowed(found: Mentions, permit: Json | None, *, replied_to: int | None) -> Mentions:
-    """What is left after `allowed_mentions`; without one, everything, and the author of the message replied to.
+    """Keep what `allowed_mentions` allows; without one, everything, and the author of the message replied to.
 
     Raises `DiscordRefusal` (50035) for a permit that Discord rejects.
     """
@@ -131,7 +131,7 @@ class DiscordPosting:
         return message
 
     def forward(self, channel: Channel, author: User, message: Message) -> Message:
-        """A message without words of its own: it refers to another one and carries it as it stands now."""
+        """Post a message without words of its own: it refers to another one and carries it as it stands now."""
         source = message.passed_on or message
         reference = self._reference(message) | {"type": FORWARD}
         return self.post(
@@ -175,8 +175,7 @@ class DiscordPosting:
         self.events.changed(message)
 
     def fill(self, message: Message, draft: DiscordDraft) -> None:
-        """The first content of a message that was waiting for it, which is no edit. Whether it is ephemeral was decided
-        before."""
+        """Give a waiting message its first content, which is no edit. Whether it is ephemeral was decided before."""
         kept = message.flags & MessageFlag.EPHEMERAL
         self._put(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL & ~MessageFlag.LOADING | kept))
         self.events.filled(message)
@@ -199,7 +198,7 @@ class DiscordPosting:
     # --- threads
 
     def thread_from(self, message: Message, author: User, name: str, auto_archive_min: int = 1440) -> Channel:
-        """A public thread with the message's id; its first message (type 21) only points back at the message."""
+        """Begin a public thread with the message's id; its first message (type 21) only points back at the message."""
         parent = self.world.channels[message.channel_id]
         if parent.guild_id is None or parent.is_thread:
             raise DiscordRefusal(400, 50024, "Cannot execute action on this channel type")
@@ -254,14 +253,14 @@ class DiscordPosting:
     # --- looking up
 
     def channel(self, channel_id: int) -> Channel:
-        """Raises `DiscordRefusal` 404 / 10003."""
+        """Find a channel. Raises `DiscordRefusal` 404 / 10003."""
         channel = self.world.channels.get(channel_id)
         if channel is None:
             raise unknown("Channel")
         return channel
 
     def message(self, channel_id: int, message_id: int) -> Message:
-        """Raises `DiscordRefusal` 404 / 10003 or 10008."""
+        """Find a message. Raises `DiscordRefusal` 404 / 10003 or 10008."""
         message = self.channel(channel_id).messages.get(message_id)
         if message is None:
             raise unknown("Message")
@@ -269,7 +268,7 @@ class DiscordPosting:
 
 
 def unchanged(message: Message) -> DiscordDraft:
-    """The message as a draft, to be changed in part."""
+    """Return the message as a draft, to be changed in part."""
     return DiscordDraft(
         content=message.content,
         mentions=Mentions(message.user_mentions, message.role_mentions, message.mentions_everyone),
@@ -294,7 +293,7 @@ _MAY_SET: Final = MessageFlag.SUPPRESS_EMBEDS | MessageFlag.SILENT | MessageFlag
 
 
 def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
-    """Raises `DiscordRefusal`: 50006 for nothing to show, 50035 for a field that breaks its limit."""
+    """Read a message. Raises `DiscordRefusal`: 50006 for nothing to show, 50035 for a field beyond its limit."""
     content = _content(body.get("content"))
     flags = int(body.get("flags") or 0) & _MAY_SET
     nonce = _nonce(body.get("nonce"))
@@ -313,7 +312,7 @@ def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) 
 
 
 def edited_draft(message: Message, body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
-    """The message with the fields of `body` in place; what `body` does not name stays."""
+    """Return the message with the fields of `body` in place; what `body` does not name stays."""
     kept, given = unchanged(message), _components(body)
     flags = message.flags
     if body.get("flags") is not None:
@@ -371,5 +370,5 @@ def _components(body: Json) -> tuple[Json, ...]:
 
 
 def is_system(message: Message) -> bool:
-    """Nobody can reply to what the system said."""
+    """Tell whether the system said it: nobody can reply to that."""
     return message.kind not in (MessageKind.DEFAULT, MessageKind.REPLY, MessageKind.COMMAND_ANSWER)

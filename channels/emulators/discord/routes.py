@@ -83,8 +83,10 @@ class PlacesApi:
         return JSONResponse(shapes.channel(self.world, self.posting.channel(call.id("channel_id"))))
 
     async def change_channel(self, call: Call) -> Response:
-        """Of a thread that the bot began: name, archived, locked and the time to archive. Other channels are not its to
-        change, and new names are counted apart from all else, without a word of it in the headers."""
+        """Change name, archived, locked and time to archive of a thread that the bot began.
+
+        Other channels are not its to change. New names are counted apart from all else, without a word in the headers.
+        """
         thread = self.posting.channel(call.id("channel_id"))
         if not (thread.is_thread and self._may_change(thread)):
             raise forbidden(50013)
@@ -96,7 +98,7 @@ class PlacesApi:
         return JSONResponse(shapes.channel(self.world, thread))
 
     def _may_change(self, thread: Channel) -> bool:
-        """Its creator may, while nobody has locked it."""
+        """Tell whether the bot may change the thread: its creator may, while nobody has locked it."""
         return self.switches.moderates or (thread.owner_id == self.world.bot.id and not thread.locked)
 
     async def thread_from(self, call: Call) -> Response:
@@ -141,7 +143,7 @@ class MessagesApi:
     # --- reading
 
     async def page(self, call: Call) -> Response:
-        """Newest first, whichever way the page was asked for; `after` gives the messages right above that id."""
+        """List messages newest first, whichever way was asked for; `after` gives the messages right above that id."""
         channel = self.posting.channel(call.id("channel_id"))
         limit = int(call.query.get("limit", "50")) if call.query.get("limit", "50").isdigit() else 0
         if not 1 <= limit <= PAGE_MAX:
@@ -187,7 +189,7 @@ class MessagesApi:
         self._nonces[nonce] = (now_s, message.channel_id, message.id)
 
     def _same_nonce(self, body: Json) -> Message | None:
-        """The message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
+        """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
 
         A message that was deleted since gives `Unknown Message`.
         """
@@ -236,7 +238,7 @@ class MessagesApi:
         return Response(status_code=NO_CONTENT)
 
     async def typing(self, call: Call) -> Response:
-        """Shown for 10 s or until the bot's next message."""
+        """Show typing for 10 s or until the bot's next message."""
         self.events.typing(self.posting.channel(call.id("channel_id")), self.world.bot)
         return Response(status_code=NO_CONTENT)
 
@@ -246,7 +248,7 @@ def _public(channel: Channel) -> list[Message]:
 
 
 def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Message]:
-    """`messages` oldest first; the answer newest first."""
+    """Choose a page of `messages`, which are oldest first; the answer is newest first."""
     if "before" in query:
         chosen = [m for m in messages if m.id < snowflake(query["before"], "before")][-limit:]
     elif "after" in query:
@@ -287,7 +289,7 @@ class CommandsApi:
             raise forbidden(50001)
 
     def _kept(self, body: Json) -> Json:
-        """A command of that name and type keeps its id, and its version if nothing about it changed."""
+        """Keep the id of a command of that name and type, and its version if nothing about it changed."""
         same = (c for c in self.interactions.commands if (c["type"], c["name"]) == (body["type"], body["name"]))
         before = next(same, None)
         if before is not None and {key: before[key] for key in before if key not in _DISCORDS_OWN} == body:
@@ -336,7 +338,7 @@ class InteractionsApi:
     # --- the first answer
 
     async def answer(self, call: Call) -> Response:
-        """204, or 200 with what was made of it when `with_response` asks for that."""
+        """Answer 204, or 200 with what was made of it when `with_response` asks for that."""
         asked = self.interactions.to_answer(call.id("interaction_id"), call.path["token"])
         kind, data = call.body.get("type"), call.body.get("data") or {}
         if kind not in list(Answer):
@@ -376,7 +378,7 @@ class InteractionsApi:
         return {"interaction": told, "resource": {"type": asked.answer_kind, "message": self._shape(message)}}
 
     def _post(self, asked: Interaction, draft: DiscordDraft) -> Message:
-        """Signed by the bot through the interaction's webhook, whose id is the application's."""
+        """Post as the bot through the interaction's webhook, whose id is the application's."""
         kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
         author: User = replace(self.world.bot, webhook_id=self.application_id)
         metadata = self.interactions.metadata(asked)
@@ -390,7 +392,7 @@ class InteractionsApi:
     # --- what follows
 
     async def follow_up(self, call: Call) -> Response:
-        """A new message; but the first one after a deferral fills the message that is waiting for it."""
+        """Post a new message; but the first one after a deferral fills the message that is waiting for it."""
         asked = self._follow(call)
         draft = new_draft(call.body, call.files, reply_to=None)
         waiting = asked.original
@@ -419,7 +421,7 @@ class InteractionsApi:
         return self.interactions.to_follow(call.id("webhook_id"), call.path["token"])
 
     def _message(self, call: Call) -> Message:
-        """The original, or a follow-up of the same interaction. Raises `DiscordRefusal` 10008."""
+        """Find the original, or a follow-up of the same interaction. Raises `DiscordRefusal` 10008."""
         asked = self._follow(call)
         if "message_id" not in call.path:
             message = asked.original

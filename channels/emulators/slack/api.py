@@ -99,14 +99,14 @@ class Call:
         return "" if value is None else str(value)
 
     def required(self, name: str) -> str:
-        """Raises `SlackRefusal` (`invalid_arguments`)."""
+        """Return an argument that must be there. Raises `SlackRefusal` (`invalid_arguments`)."""
         value = self.text(name)
         if not value:
             raise missing_argument(name)
         return value
 
     def flag(self, name: str) -> bool:
-        """Forms say `1` or `true`, JSON says true."""
+        """Tell whether an argument is set: forms say `1` or `true`, JSON says true."""
         return self.text(name).lower() in ("1", "true")
 
     def number(self, name: str, default: int) -> int:
@@ -214,7 +214,7 @@ class WebApi:
             raise SlackRefusal("missing_scope", needed=method.scopes[0], provided=provided)
 
     def _refuse_format(self, call: Call, method: Method) -> None:
-        """The counted refusal of a format; plain `text` has none that could be refused."""
+        """Count down the refusal of a format; plain `text` has none that could be refused."""
         is_formatted = any(call.arguments.get(name) for name in ("blocks", "markdown_text", "chunks"))
         if method.delivers and is_formatted and self.faults.refuse_format > 0:
             self.faults.refuse_format -= 1
@@ -231,7 +231,7 @@ def answer(body: Json, status: int, headers: dict[str, str]) -> Response:
 
 
 async def read(request: Request, method: str) -> Call:
-    """Raises `SlackRefusal`: `invalid_json`, `json_not_object`."""
+    """Read a call. Raises `SlackRefusal`: `invalid_json`, `json_not_object`."""
     host = request.headers.get("host", "")
     arguments: Json = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
@@ -252,7 +252,7 @@ async def read(request: Request, method: str) -> Call:
 
 
 def _unpacked(value: str) -> object:
-    """JSON in a form value; a plain list of ids stays text."""
+    """Parse JSON in a form value; a plain list of ids stays text."""
     if not value.lstrip().startswith(("[", "{")):
         return value
     try:
@@ -268,7 +268,7 @@ class Lookup:
     world: SlackState
 
     def conversation(self, channel_id: str) -> Conversation:
-        """By id, or `#name`. Raises `channel_not_found`."""
+        """Find a conversation by id, or `#name`. Raises `channel_not_found`."""
         if not channel_id:
             raise missing_argument("channel")
         place = self.world.conversations.get(channel_id)
@@ -280,7 +280,7 @@ class Lookup:
         return place
 
     def postable(self, channel_id: str) -> Conversation:
-        """Where the bot may post: a user's id opens the direct chat. Raises also `is_archived`, `not_in_channel`."""
+        """Find where the bot may post; a user's id opens the direct chat. Raises `is_archived`, `not_in_channel`."""
         user = self.world.users.get(channel_id)
         place = self.world.dm_with(user) if user is not None else self.conversation(channel_id)
         if place.is_archived:
@@ -293,7 +293,7 @@ class Lookup:
             raise SlackRefusal("not_in_channel")
 
     def own_message(self, place: Conversation, ts: str, refusal: str) -> Message:
-        """Raises `message_not_found`, or `refusal` for somebody else's."""
+        """Find a message of the bot. Raises `message_not_found`, or `refusal` for somebody else's."""
         message = place.messages.get(ts)
         if message is None or message.only_for is not None:
             raise SlackRefusal("message_not_found")

@@ -49,7 +49,7 @@ class SlackEvents:
     # --- messages
 
     def said(self, message: Message) -> None:
-        """A `message` event, also to the app that wrote it; a mention in a channel is an `app_mention` besides."""
+        """Send a `message` event, also to the app that wrote it; a mention in a channel is an `app_mention` besides."""
         self._clear_status(message)
         self.audience.tell(StageEvent(EventKind.SAID, place_of(message), said=as_said(self.world, message)))
         if message.only_for is not None:
@@ -70,7 +70,7 @@ class SlackEvents:
         self._send(place, event, _SUBSCRIPTION[place.event_type], is_inbound=is_inbound)
 
     def changed(self, message: Message, previous: Message, *, is_seen: bool = True) -> None:
-        """`message_changed` with both versions; `is_seen` false when people notice nothing, as with an unfurl."""
+        """Send `message_changed` with both versions; `is_seen` false when people notice nothing, as with an unfurl."""
         place = self.world.conversations[message.channel_id]
         self._send_hidden(
             place,
@@ -102,13 +102,13 @@ class SlackEvents:
         self._send(place, event | parts, _SUBSCRIPTION[place.event_type])
 
     def thread_opened(self, place: Conversation, root_ts: str) -> None:
-        """People see a thread as soon as something hangs on its root; the app learns of it by the reply."""
+        """Show people a thread as soon as something hangs on its root; the app learns of it by the reply."""
         self.audience.tell(StageEvent(EventKind.PLACE, thread_id(place.id, root_ts)))
 
     # --- status: "… is thinking"
 
     def status(self, place_id: str, text: str) -> None:
-        """Shown until the app's next message there, an empty text, or two minutes."""
+        """Show a status until the app's next message there, an empty text, or two minutes."""
         self._statuses[place_id] = (text, self.world.now_s() + STATUS_LIFE_S)
         self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=text))
 
@@ -158,7 +158,7 @@ class SlackEvents:
     # --- the outer event
 
     def _send(self, place: Conversation, event: Json, subscription: str, *, is_inbound: bool = False) -> None:
-        """Only what the app subscribed to, only from conversations it is in."""
+        """Send only what the app subscribed to, only from conversations it is in."""
         if self.faults.blocked or self.world.bot.id not in place.member_ids:
             return
         if subscription not in self.switches.subscriptions:
@@ -199,13 +199,13 @@ class SlackEvents:
         return parcel
 
     def _send_poison(self) -> None:
-        """An envelope that is no event: what should be the event is a text."""
+        """Send an envelope that is no event: what should be the event is a text."""
         payload: Json = {"type": "event_callback", "team_id": self.world.team_id, "event": "\u0000"}
         self.delivery.send(Parcel("events_api", payload))
 
 
 def replace_fresh(parcel: Parcel) -> Parcel:
-    """The same event once more, to be acknowledged on its own."""
+    """Copy the same event, to be acknowledged on its own."""
     return replace(parcel, answered=type(parcel.answered)())
 
 
@@ -272,7 +272,7 @@ class SlackPosting:
         return message
 
     def unfurl(self, message: Message) -> None:
-        """What stands behind the first link is fetched and shown below."""
+        """Show below the message what its first link leads to."""
         link = _LINK.search(message.text)
         if self.switches.unfurls_links and link is not None and not message.attachments:
             previous = message.copy()
@@ -289,7 +289,7 @@ class SlackPosting:
         self.events.changed(message, previous)
 
     def delete(self, message: Message) -> None:
-        """Gone; but a root with replies leaves a tombstone, so that the thread still hangs on something."""
+        """Delete a message; but a root with replies leaves a tombstone, so that the thread still hangs on something."""
         place = self.world.conversations[message.channel_id]
         if place.replies_to(message.ts):
             previous = message.copy()
@@ -328,7 +328,7 @@ class ResponseLinks:
     _links: dict[str, _Link] = field(default_factory=dict)
 
     def new_url(self, place: Conversation, user: User, source: Message | None = None) -> str:
-        """For this person in this place; `source` is the message whose button was pressed."""
+        """Make a link for this person in this place; `source` is the message whose button was pressed."""
         token = secrets.token_urlsafe(18)
         self._links[token] = _Link(place, user, source, self.clock_s() + LIFE_S)
         return f"{self.world.origin}/commands/{self.world.team_id}/{token}"
@@ -356,7 +356,7 @@ class ResponseLinks:
         return PlainTextResponse("ok")
 
     def respond(self, place: Conversation, user: User, body: Json, source: Message | None = None) -> None:
-        """What an answer to a command or a button does. Raises `no_text`."""
+        """Do what an answer to a command or a button asks for. Raises `no_text`."""
         if source is not None and body.get("delete_original"):
             self.posting.delete(source)
             return
@@ -419,7 +419,7 @@ class SlackInteractions:
         return self._ask("interactive", payload, place, user, message)
 
     def _about(self, user: User, message: Message) -> Json:
-        """What every interaction with a message says."""
+        """Return what every interaction with a message says."""
         world, place = self.world, self.world.conversations[message.channel_id]
         is_ephemeral = message.only_for is not None
         thread = {"thread_ts": message.thread_ts} if message.is_reply else {}
@@ -444,8 +444,10 @@ class SlackInteractions:
         return shape | ({} if is_ephemeral else {"message": shapes.message(world, message)})
 
     async def options(self, user: User, message: Message, action_id: str, typed: str) -> list[tuple[str, str]]:
-        """What the app says is in a list while somebody types: label and value of each line; nothing if it does not
-        say so in time, or says what Slack does not take."""
+        """Ask the app what is in a list while somebody types: label and value of each line.
+
+        Nothing if it does not say so in time, or says what Slack does not take.
+        """
         said: list[Json] = []
         payload = self._about(user, message) | {
             "type": "block_suggestion",
@@ -465,7 +467,7 @@ class SlackInteractions:
         return lines if is_taken else []
 
     def pick(self, user: User, message: Message, action_id: str, line: tuple[str, str]) -> Parcel:
-        """Somebody picks a line of a list."""
+        """Pick a line of a list as a person."""
         place = self.world.conversations[message.channel_id]
         chosen = {"text": {"type": "plain_text", "text": line[0]}, "value": line[1]}
         action = {

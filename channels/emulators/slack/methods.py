@@ -86,7 +86,7 @@ class ChatApi:
         return {"channel": place.id, "ts": message.ts, "message": shape}
 
     async def update(self, call: Call) -> Json:
-        """Own messages only, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
+        """Change an own message, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
         place = self.lookup.conversation(call.required("channel"))
         message = self.lookup.own_message(place, call.required("ts"), "cant_update_message")
         if message.streams_until_s is not None and self.world.now_s() < message.streams_until_s:
@@ -131,7 +131,7 @@ def content(call: Call) -> tuple[str, list[Json]]:
 
 
 def checked_metadata(metadata: object) -> Json | None:
-    """Raises `invalid_metadata_format`, `invalid_metadata_schema` or `metadata_too_large`."""
+    """Check metadata. Raises `invalid_metadata_format`, `invalid_metadata_schema` or `metadata_too_large`."""
     if metadata in (None, ""):
         return None
     if not isinstance(metadata, dict):
@@ -169,7 +169,7 @@ class StreamsApi:
     # --- streams
 
     async def start(self, call: Call) -> Json:
-        """A message that stays open for about five minutes; in channels it needs to know for whom."""
+        """Begin a message that stays open for about five minutes; in channels it needs to know for whom."""
         if not self.switches.has_streams:
             raise SlackRefusal("unknown_method", req_method=call.method)
         place = self.lookup.postable(call.required("channel"))
@@ -203,7 +203,7 @@ class StreamsApi:
         return {"channel": place.id, "ts": message.ts, "message": shapes.message(self.world, message)}
 
     def interrupt(self, message: Message) -> None:
-        """A person has had enough of it. Raises `ValueError` for a message that does not grow."""
+        """Stop a stream as a person. Raises `ValueError` for a message that does not grow."""
         if message.streams_until_s is None:
             raise ValueError("the message is no stream")
         message.streams_until_s, message.is_stopped_by_user = None, True
@@ -241,7 +241,7 @@ class StreamsApi:
         return {}
 
     async def set_title(self, call: Call) -> Json:
-        """Only threads in the direct messages of an app have titles."""
+        """Name a thread; only those in the direct messages of an app have titles."""
         place, root = self._thread(call)
         if not place.is_im:
             raise SlackRefusal("channel_not_found", detail="Invalid channel_id")
@@ -304,7 +304,7 @@ class ConversationsApi:
         return self._page(call, newest_first, HISTORY_DEFAULT) | {"pin_count": 0}
 
     async def replies(self, call: Call) -> Json:
-        """Oldest first, the root before all, whatever the bounds say."""
+        """List replies oldest first, the root before all, whatever the bounds say."""
         place = self._readable(call)
         root = place.root_of(call.required("ts"))
         if root is None or root.only_for is not None:
@@ -331,7 +331,7 @@ class ConversationsApi:
     # --- where
 
     async def of_user(self, call: Call) -> Json:
-        """The conversations that the bot, or the named user, is in."""
+        """List the conversations that the bot, or the named user, is in."""
         user_id = call.text("user") or self.world.bot.id
         mine = [c for c in self.world.conversations.values() if user_id in c.member_ids]
         types = {kind.strip() for kind in (call.text("types") or "public_channel").split(",")}
@@ -346,7 +346,7 @@ class ConversationsApi:
         return {"channels": shown} | _more(start + limit, len(found))
 
     async def open(self, call: Call) -> Json:
-        """A direct chat with one person; Slack answers with the id alone unless `return_im` is set."""
+        """Open a direct chat with one person; Slack answers with the id alone unless `return_im` is set."""
         if call.text("channel"):
             place = self.lookup.conversation(call.text("channel"))
         else:
@@ -375,7 +375,7 @@ def _kind(place: Conversation) -> str:
 
 
 def _between(messages: Sequence[Message], call: Call) -> list[Message]:
-    """Within `oldest` and `latest`, which count themselves in only with `inclusive`."""
+    """Keep what is within `oldest` and `latest`, which count themselves in only with `inclusive`."""
     oldest, latest = call.text("oldest") or "0", call.text("latest")
     if not is_ts(oldest):
         raise SlackRefusal("invalid_ts_oldest")
@@ -470,7 +470,7 @@ class FilesApi:
         return {"upload_url": f"http://{call.host}/upload/v1/{file_id}", "file_id": file_id}
 
     async def receive(self, request: Request) -> Response:
-        """The bytes, raw or as multipart, to an address that was promised."""
+        """Take the bytes, raw or as multipart, at an address that was promised."""
         file_id = request.path_params["file_id"]
         if file_id not in self._promised:
             return PlainTextResponse("not found", 404)
@@ -481,7 +481,7 @@ class FilesApi:
         return PlainTextResponse(f"OK - {len(content)}")
 
     async def complete(self, call: Call) -> Json:
-        """Shares what arrived. In truth the share is asynchronous: the answer does not name the message."""
+        """Share what arrived. In truth the share is asynchronous: the answer does not name the message."""
         named = call.arguments.get("files")
         if not isinstance(named, list) or not named:
             raise missing_argument("files")
@@ -513,7 +513,7 @@ class FilesApi:
         return {"file": shapes.file(self.world, file) | {"shares": shapes.shares(file)}}
 
     async def download(self, request: Request) -> Response:
-        """Without the bot's token or `files:read`: a login page with status 200, as Slack does."""
+        """Serve a file; without the bot's token or `files:read` a login page with status 200, as Slack does."""
         team_file = request.path_params["team_file"].partition("-")[2]
         file = self.world.files.get(team_file)
         if self.switches.hides_files == "redirect":

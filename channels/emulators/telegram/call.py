@@ -88,7 +88,7 @@ class Call:
         return value if isinstance(value, str) else json.dumps(value) if isinstance(value, dict | list) else str(value)
 
     def number(self, name: str, default: int = 0) -> int:
-        """Text that is no number counts as `default`, as it does for the server."""
+        """Read a number; text that is none counts as `default`, as it does for the server."""
         try:
             return int(self.text(name))
         except ValueError:
@@ -98,7 +98,7 @@ class Call:
         return self.text(name).lower() in {"true", "yes", "1"}
 
     def structure(self, name: str) -> object:
-        """A JSON-serialised parameter, None when absent. Raises 400 when it is not JSON."""
+        """Parse a JSON-serialised parameter, None when absent. Raises 400 when it is not JSON."""
         value = self.given.get(name)
         if not isinstance(value, str):
             return value
@@ -124,7 +124,7 @@ class Call:
 
 
 async def read_call(request: Request, method: str) -> Call:
-    """The call that a request carries. Raises 400 for a body that is not what its type says."""
+    """Read the call that a request carries. Raises 400 for a body that is not what its type says."""
     given: dict[str, object] = dict(request.query_params)
     uploads: dict[str, Upload] = {}
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -56,7 +56,7 @@ class CommandLists:
     writes: int = 0
 
     def set(self, scope: Scope, language: str, commands: tuple[BotCommand, ...]) -> None:
-        """An empty list is none."""
+        """Keep a list; an empty one is none."""
         self.writes += 1
         if commands:
             self.lists[scope, language] = commands
@@ -68,7 +68,7 @@ class CommandLists:
         return self.lists.get((scope, language), ())
 
     def shown(self, user: User, chat: Chat) -> tuple[BotCommand, ...]:
-        """The first list there is: the narrowest scope, in it the language of the person before no language."""
+        """Return the first list there is: the narrowest scope, in it the language of the person before no language."""
         for scope in _narrowest_first(chat):
             for language in (user.language, ""):
                 if found := self.lists.get((scope, language)):
@@ -124,7 +124,7 @@ class Server:
     callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
     def switch(self, name: str) -> float:
-        """One of the vendor switches; 0 is off."""
+        """Return one of the vendor switches; 0 is off."""
         return self.faults.other.get(name, 0.0)
 
     def take(self, name: str) -> bool:
@@ -151,8 +151,10 @@ class Server:
     def show_draft(
         self, chat: Chat, thread_id: int | None, draft_id: int, content: FormattedText, *, can_stop: bool
     ) -> None:
-        """What the bot is about to say. It fades by itself, or when the bot speaks there. One that was stopped is not
-        shown again."""
+        """Show what the bot is about to say, until it fades by itself or the bot speaks there.
+
+        One that was stopped is not shown again.
+        """
         place_id = self.world.place_id(chat.id, thread_id)
         if place_id and draft_id not in self.stopped:
             self.stoppable[place_id] = (chat, thread_id, draft_id) if can_stop else None
@@ -169,12 +171,12 @@ class Server:
             self.audience.tell(StageEvent(EventKind.DRAFT, place_id, said))
 
     def draft(self, place_id: str) -> Said | None:
-        """What of that can be seen now."""
+        """Return what of the draft can be seen now."""
         said = self.drafts.get(place_id)
         return said if said and self.world.now() * 1000 - said.at_ms < DRAFT_SHOWN_S * 1000 else None
 
     def stop_draft(self, place_id: str) -> None:
-        """Somebody presses the button under the draft: he sees no more of it, and the bot is told."""
+        """Stop the draft as somebody who presses its button: no more of it is seen, and the bot is told."""
         shown = self.stoppable.pop(place_id, None)
         if shown is None or self.draft(place_id) is None:
             raise ValueError("no draft with a stop button is shown there")
@@ -187,11 +189,11 @@ class Server:
         self.updates.put("stopped_message_generation", payload, lane=chat.id)
 
     def show_toast(self, press: Press, text: str) -> None:
-        """The answer to a press, for the one who pressed."""
+        """Show the answer to a press, to the person who pressed."""
         self.audience.tell(StageEvent(EventKind.TOAST, press.place_id, status=text, person_id=str(press.person_id)))
 
     def tell_bot(self, kind: str, chat: Chat, message: Message) -> None:
-        """Queue the update for a message, and what the fault switches add to it."""
+        """Put the update for a message into the queue, and what the fault switches add to it."""
         if self.faults.poison > 0:
             self.faults.poison -= 1
             self.updates.put(kind, {"message_id": "poison", "date": "never", "chat": "nowhere"}, lane=chat.id)
@@ -204,7 +206,7 @@ class Server:
         self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
 
     def discuss(self, channel: Chat, post: Message) -> None:
-        """A post of a channel comes into the group in which it is discussed, and the bot hears of it there as well."""
+        """Show a post of a channel in the group in which it is discussed; the bot hears of it there as well."""
         group = self.world.chats.get(channel.discussed_in or 0)
         if group is None:
             return
@@ -219,7 +221,7 @@ class Server:
     # --- what is checked
 
     def chat_of(self, call: Call) -> Chat:
-        """The chat a call names, if the bot may write there. Raises 400, 403, or 400 with the new chat id."""
+        """Find the chat a call names, if the bot may write there. Raises 400, 403, or 400 with the new chat id."""
         given = call.text("chat_id").strip()
         if not given:
             raise bad_request("chat_id is empty")
@@ -240,7 +242,7 @@ class Server:
         return forbidden(f"bot was kicked from the {chat.type.value} chat")
 
     def thread_of(self, call: Call, chat: Chat) -> int | None:
-        """The topic a call names. The General topic has none, and naming it is refused."""
+        """Find the topic a call names. The General topic has none, and naming it is refused."""
         thread_id = call.number("message_thread_id")
         if not thread_id:
             return None
@@ -251,7 +253,7 @@ class Server:
         return thread_id
 
     def target_of(self, call: Call, chat: Chat) -> Target:
-        """Topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
+        """Find topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
         return replace(self._place_of(call, chat), is_silent=call.flag("disable_notification"))
 
     def _place_of(self, call: Call, chat: Chat) -> Target:
@@ -276,7 +278,7 @@ class Server:
         return Target(thread_id, reply_to)
 
     def keyboard_of(self, call: Call) -> Json | None:
-        """The inline keyboard of a call; other keyboards leave no trace in a message."""
+        """Read the inline keyboard of a call; other keyboards leave no trace in a message."""
         markup = call.table("reply_markup")
         rows = markup.get("inline_keyboard") if markup else None
         if rows is None:
@@ -307,7 +309,7 @@ class Server:
         media: Json | None = None,
         files: tuple[str, ...] = (),
     ) -> Json:
-        """A message of the bot; its Message. The bot gets no update for what it sends itself."""
+        """Post as the bot and return the Message. The bot gets no update for what it sends itself."""
         message = self.world.add_message(
             chat,
             self.world.bot,
@@ -324,7 +326,7 @@ class Server:
         return chat.message_json(message, self.world.users)
 
     def upgrade(self, chat: Chat) -> Chat:
-        """A basic group becomes a supergroup; each of the two chats says so in a service message."""
+        """Turn a basic group into a supergroup; each of the two chats says so in a service message."""
         by = next((user for user in self.world.users.values() if not user.is_bot), self.world.bot)
         new = self.world.migrate(chat)
         farewell = self.world.add_message(chat, by, service={"migrate_to_chat_id": new.id})
