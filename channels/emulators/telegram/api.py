@@ -21,18 +21,7 @@ from starlette.routing import Route
 
 from channels.emulators.serving import NoAnswer
 from channels.emulators.stage import EventKind, PlaceKind, StageEvent
-from channels.emulators.telegram.call import (
-    ApiError,
-    Call,
-    bad_request,
-    conflict,
-    forbidden,
-    method_not_found,
-    read_call,
-    too_many_requests,
-    unauthorized,
-)
-from channels.emulators.telegram.server import BotCommand, Scope, ScopeKind, Server
+from channels.emulators.telegram.server import BotCommand, Call, Scope, ScopeKind, Server, read_call
 from channels.emulators.telegram.text import (
     ENTITIES_MAX,
     Entity,
@@ -45,7 +34,20 @@ from channels.emulators.telegram.text import (
     with_found,
 )
 from channels.emulators.telegram.updates import BATCH_MAX, CONNECTIONS_MAX, PollCut, checked_hook
-from channels.emulators.telegram.world import Chat, Json, Message, StoredFile, media_shape
+from channels.emulators.telegram.world import (
+    ApiError,
+    Chat,
+    Json,
+    Message,
+    StoredFile,
+    bad_request,
+    conflict,
+    forbidden,
+    media_shape,
+    method_not_found,
+    too_many_requests,
+    unauthorized,
+)
 
 
 @dataclass(frozen=True, slots=True)

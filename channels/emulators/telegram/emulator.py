@@ -53,8 +53,7 @@ from channels.emulators.stage import (
     StageEvent,
 )
 from channels.emulators.telegram.api import BotApi
-from channels.emulators.telegram.call import Quotas
-from channels.emulators.telegram.server import STOP, Press, Server
+from channels.emulators.telegram.server import STOP, Press, Quotas, Server
 from channels.emulators.telegram.text import Entity, FormattedText, tidy, utf16_length, with_found
 from channels.emulators.telegram.updates import PollCut, UpdateQueue, WebhookSender
 from channels.emulators.telegram.world import (

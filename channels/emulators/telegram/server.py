@@ -1,27 +1,177 @@
-"""What every method of the API may touch, and the checks they share, in the order the real server makes them."""
+"""What every method of the API may touch: calls, quotas, and the checks in the order the real server makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from json import JSONDecodeError
 from typing import Final
 
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
 from channels.emulators.stage import Audience, Button, EventKind, Faults, Said, StageEvent
-from channels.emulators.telegram.call import ApiError, Call, Quotas, bad_request, forbidden, upgraded
 from channels.emulators.telegram.text import FormattedText, to_html
 from channels.emulators.telegram.updates import UpdateQueue, WebhookSender
 from channels.emulators.telegram.world import (
     GENERAL_TOPIC,
     TELEGRAM,
+    ApiError,
     Chat,
     ChatType,
     Json,
     Message,
     TelegramState,
     User,
+    bad_request,
+    forbidden,
     person,
+    too_many_requests,
+    upgraded,
 )
+
+# --- parameters from the query, a form, a multipart body or JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that came with the call."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`method` in lower case. Values are text, except those that came in a JSON body."""
+
+    method: str
+    given: Mapping[str, object] = field(default_factory=dict)
+    uploads: Mapping[str, Upload] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        value = self.given.get(name)
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return value if isinstance(value, str) else json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Read a number; text that is none counts as `default`, as it does for the server."""
+        try:
+            return int(self.text(name))
+        except ValueError:
+            return default
+
+    def flag(self, name: str) -> bool:
+        return self.text(name).lower() in {"true", "yes", "1"}
+
+    def structure(self, name: str) -> object:
+        """Parse a JSON-serialised parameter, None when absent. Raises 400 when it is not JSON."""
+        value = self.given.get(name)
+        if not isinstance(value, str):
+            return value
+        if not value.strip():
+            return None
+        try:
+            return json.loads(value)
+        except JSONDecodeError:
+            what = name.replace("_", " ")
+            raise bad_request(f"can't parse {what} JSON object") from None
+
+    def table(self, name: str) -> Json | None:
+        value = self.structure(name)
+        if value is None or isinstance(value, dict):
+            return value
+        raise bad_request(f"object expected as {name.replace('_', ' ')}")
+
+    def rows(self, name: str) -> list[object] | None:
+        value = self.structure(name)
+        if value is None or isinstance(value, list):
+            return value
+        raise bad_request(f"expected an Array of {name.replace('_', ' ')}")
+
+
+async def read_call(request: Request, method: str) -> Call:
+    """Read the call that a request carries. Raises 400 for a body that is not what its type says."""
+    given: dict[str, object] = dict(request.query_params)
+    uploads: dict[str, Upload] = {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        body = await request.body()
+        try:
+            parsed = json.loads(body) if body.strip() else {}
+        except (JSONDecodeError, UnicodeDecodeError):
+            raise bad_request("can't parse JSON object") from None
+        if not isinstance(parsed, dict):
+            raise bad_request("object expected as parameters")
+        given |= parsed
+    elif kind in {"application/x-www-form-urlencoded", "multipart/form-data"}:
+        async with request.form() as form:
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    mime_type = value.content_type or "application/octet-stream"
+                    uploads[name] = Upload(value.filename or name, mime_type, await value.read())
+                else:
+                    given[name] = value
+    return Call(method.lower(), given, uploads)
+
+
+# --- how much a bot may send
+#
+# The vendor documents about one message a second in a chat (short bursts pass), 20 a minute in a group and about
+# 30 a second overall; how much burst passes is not published, so the bursts here are our reading.
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """`burst` calls at once, then `per_s` a second."""
+
+    burst: float
+    per_s: float
+
+
+PRIVATE: Final = Allowance(burst=20, per_s=1)
+GROUP: Final = Allowance(burst=20, per_s=20 / 60)
+OVERALL: Final = Allowance(burst=120, per_s=30)
+
+_EVERYTHING: Final = 0  # no chat has this id
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Quotas:
+    """`now` gives seconds that do not run backwards."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._buckets: dict[int, _Bucket] = {}
+
+    def spend(self, chat_id: int) -> None:
+        """Take one message's worth. Raises the 429 that tells when there will be enough again."""
+        allowance = GROUP if chat_id < 0 else PRIVATE
+        wait_s = max(self._wait_s(_EVERYTHING, OVERALL), self._wait_s(chat_id, allowance))
+        if wait_s > 0:
+            raise too_many_requests(math.ceil(wait_s))
+        self._buckets[_EVERYTHING].left -= 1
+        self._buckets[chat_id].left -= 1
+
+    def _wait_s(self, name: int, allowance: Allowance) -> float:
+        now = self._now()
+        bucket = self._buckets.setdefault(name, _Bucket(allowance.burst, now))
+        bucket.left = min(allowance.burst, bucket.left + (now - bucket.at) * allowance.per_s)
+        bucket.at = now
+        return max(0.0, 1 - bucket.left) / allowance.per_s
+
 
 # --- lists of commands, and which of them a client shows to whom and where
 

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import httpx
 
-from channels.emulators.telegram.call import ApiError, bad_request, conflict
-from channels.emulators.telegram.world import Json
+from channels.emulators.telegram.world import ApiError, Json, bad_request, conflict
 
 UPDATE_LIFE_S: Final = 24 * 3600
 CALLBACK_LIFE_S: Final = 150

@@ -1,11 +1,11 @@
-"""Everything there is on this Telegram: users, chats, topics, messages, files, and their shapes in the API's JSON."""
+"""Everything there is on this Telegram, with its shapes in the API's JSON, and the errors of the API."""
 
 from __future__ import annotations
 
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
@@ -14,6 +14,51 @@ from typing import Final, TypeAlias
 
 from channels.emulators.stage import Button, Person, PlaceKind, Said, SharedFile
 from channels.emulators.telegram.text import Entity, FormattedText, to_html
+
+# --- the errors of the API; clients match on their descriptions
+
+
+class ApiError(Exception):
+    """A call was refused. `parameters` is the API's ResponseParameters, if it has any."""
+
+    def __init__(self, status: int, description: str, parameters: Mapping[str, int] | None = None) -> None:
+        super().__init__(description)
+        self.status = status
+        self.description = description
+        self.parameters = parameters
+
+
+def bad_request(what: str) -> ApiError:
+    return ApiError(400, f"Bad Request: {what}")
+
+
+def forbidden(what: str) -> ApiError:
+    return ApiError(403, f"Forbidden: {what}")
+
+
+def conflict(what: str) -> ApiError:
+    return ApiError(409, f"Conflict: {what}")
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized")
+
+
+def method_not_found() -> ApiError:
+    return ApiError(404, "Not Found: method not found")
+
+
+def too_many_requests(retry_after_s: int) -> ApiError:
+    return ApiError(429, f"Too Many Requests: retry after {retry_after_s}", {"retry_after": retry_after_s})
+
+
+def upgraded(new_chat_id: int) -> ApiError:
+    return ApiError(
+        400,
+        "Bad Request: group chat was upgraded to a supergroup chat",
+        {"migrate_to_chat_id": new_chat_id},
+    )
+
 
 # --- users, chats, topics and messages
 
