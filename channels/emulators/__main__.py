@@ -4,8 +4,8 @@ When everything listens, one line of JSON goes to standard output:
 
     {"playground": url, "telegram": {"api_base": ..., "token": ...}, ...}
 
-The process ends when its standard input closes (whoever started it is gone), on SIGTERM and on Ctrl-C.
-`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions behind the conversations,
+The process ends when its standard input closes (its starter is gone), on SIGTERM and on Ctrl-C.
+`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions of the conversations,
 `TRIVET_DEMO_TRIES` what may be said to the model that answers, a line each.
 """
 

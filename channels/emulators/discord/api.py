@@ -143,7 +143,7 @@ class Route:
 
 
 class Api:
-    """Turns our routes into Starlette's, each behind the same guard."""
+    """Turns our routes into Starlette's, each with the same guard."""
 
     def __init__(self, *, token: str, world: DiscordState, buckets: Buckets, faults: Faults) -> None:
         self._token = token

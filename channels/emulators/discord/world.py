@@ -261,7 +261,7 @@ class Guild:
     bot_role_id: int
     joined_ms: int
     member_ids: list[int] = field(default_factory=list)
-    role_names: dict[int, str] = field(default_factory=dict)  # beside @everyone and the bot's own
+    role_names: dict[int, str] = field(default_factory=dict)  # besides @everyone and the bot's own
     roles_of: dict[int, list[int]] = field(default_factory=dict)  # by the member
 
 

@@ -15,7 +15,7 @@ from channels.emulators.stage import Json
 
 
 class SlackRefusal(Exception):
-    """The method is answered with this error; `more` goes into the body beside it."""
+    """The method is answered with this error; `more` goes into the body with it."""
 
     def __init__(self, error: str, **more: object) -> None:
         super().__init__(error)
@@ -112,7 +112,7 @@ class SlackSwitches:
     - `history_page_max`: 15 for commercial apps outside the marketplace.
     - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
     - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
-    - `unfurls_links`: what stands behind a link is fetched and shown below the message, unless its post declines that,
+    - `unfurls_links`: what a link leads to is fetched and shown below the message, unless its post declines that,
       which a stream cannot; a change fetches nothing.
     - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
     - `hides_files`: though files.info answers, a download gives the page to log in at (`page`), or leads to it

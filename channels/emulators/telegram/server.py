@@ -251,7 +251,7 @@ class Target:
 
 @dataclass(slots=True)
 class Press:
-    """A button that somebody pressed; his client shows that it waits until the bot answers."""
+    """A button that somebody pressed; the client shows that it waits until the bot answers."""
 
     at_s: float
     person_id: int
