@@ -4,8 +4,8 @@ When everything listens, one line of JSON goes to standard output:
 
     {"playground": url, "telegram": {"api_base": ..., "token": ...}, ...}
 
-The process ends when its standard input closes (whoever started it is gone), on SIGTERM and on Ctrl-C.
-`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions behind the conversations,
+The process ends when its standard input closes (its starter is gone), on SIGTERM and on Ctrl-C.
+`TRIVET_DEMO_ADMIN_URL` and `TRIVET_DEMO_ADMIN_TOKEN` let the page show the sessions of the conversations,
 `TRIVET_DEMO_TRIES` what may be said to the model that answers, a line each.
 """
 
@@ -58,7 +58,7 @@ class Part:
 
 
 def telegram(*, is_limited: bool) -> Part:
-    """Telegram; its tokens are the bot's id, a colon and 35 characters."""
+    """Set up Telegram; its tokens are the bot's id, a colon and 35 characters."""
     token = f"{TELEGRAM_BOT_ID}:AA{secrets.token_hex(17)[:33]}"
     emulator = TelegramEmulator(token=token)
     emulator.faults.other["unlimited"] = 0 if is_limited else 1
@@ -66,7 +66,7 @@ def telegram(*, is_limited: bool) -> Part:
 
 
 def discord(*, is_limited: bool) -> Part:
-    """Discord; the first part of a token is the bot's id in base64."""
+    """Set up Discord; the first part of a token is the bot's id in base64."""
     bot_id = base64.b64encode(str(DISCORD_BOT_ID).encode()).decode().rstrip("=")
     token = f"{bot_id}.{secrets.token_urlsafe(5)[:6]}.{secrets.token_urlsafe(28)[:38]}"
     switches = DiscordSwitches() if is_limited else DiscordSwitches(rates={}, global_per_s=0)
@@ -83,7 +83,7 @@ def discord(*, is_limited: bool) -> Part:
 
 
 def slack(*, is_limited: bool) -> Part:
-    """Slack, with a bot token and an app-level token."""
+    """Set up Slack, with a bot token and an app-level token."""
     bot_token = f"xoxb-{secrets.randbelow(10**12):012}-{secrets.randbelow(10**13):013}-{secrets.token_hex(12)}"
     app_token = f"xapp-1-A0EMULATOR-{secrets.randbelow(10**13):013}-{secrets.token_hex(32)}"
     secret = secrets.token_hex(16)
@@ -109,7 +109,7 @@ PARTS: Final[Mapping[str, Make]] = {"telegram": telegram, "discord": discord, "s
 
 
 def furnish(stage: Stage) -> None:
-    """Two people, a group and a thread in it, so that there is somebody to be."""
+    """Add two people, a group and a thread in it, so that there is somebody to be."""
     stage.add_person("Ada")
     stage.add_person("Noor")
     group = stage.add_place(PlaceKind.GROUP, "Garden club")

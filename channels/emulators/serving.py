@@ -38,12 +38,12 @@ _EXTENSION: Final = "emulators.sever"
 
 
 def offer_cut(scope: Scope, cut: Cut) -> None:
-    """The server's side: what `cut_of` finds in this scope."""
+    """Put into a scope what `cut_of` finds there, on the server's side."""
     scope.setdefault("extensions", {})[_EXTENSION] = cut
 
 
 def cut_of(scope: Scope) -> Cut:
-    """What resets the connection of this request or websocket. It raises under a server that cannot."""
+    """Return what resets the connection of this request or websocket. It raises under a server that cannot."""
     return cast("Cut", scope.get("extensions", {}).get(_EXTENSION, _cannot_cut))
 
 
@@ -68,7 +68,7 @@ class LossyTransport:
         self._has_lost = False
 
     def loses_bytes(self) -> bool:
-        """Asked once for whatever comes or goes."""
+        """Tell whether bytes are lost; asked once for whatever comes or goes."""
         self._has_lost = self._has_lost or self._is_half_dead()
         return self._has_lost
 
@@ -80,7 +80,7 @@ class LossyTransport:
         self.write(b"".join(parts))
 
     def close(self) -> None:
-        """Nor does the other side hear that this one has hung up."""
+        """Close, unless bytes are lost: then the other side does not hear of it."""
         if not self.loses_bytes():
             self._transport.close()
 
@@ -119,7 +119,7 @@ class Served:
     ports: Mapping[str, int]
 
     def url_of(self, name: str) -> str:
-        """The root URL of an emulator or of `playground`, without a trailing slash."""
+        """Return the root URL of an emulator or of `playground`, without a trailing slash."""
         return f"http://{LOOPBACK}:{self.ports[name]}"
 
 
@@ -255,7 +255,7 @@ class _Websocket(WebSocketsSansIOProtocol):
 
 
 def _line(protocol: Any) -> LossyTransport:
-    """What a protocol of ours writes to."""
+    """Return the transport of a protocol of ours."""
     return cast("LossyTransport", protocol.transport)
 
 

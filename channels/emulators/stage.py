@@ -147,7 +147,7 @@ class Stage(Protocol):
 
     @property
     def platform(self) -> str:
-        """The vendor, as one lower-case word."""
+        """Return the vendor, as one lower-case word."""
         ...
 
     def people(self) -> Sequence[Person]: ...
@@ -155,11 +155,11 @@ class Stage(Protocol):
     def places(self) -> Sequence[Place]: ...
 
     def add_person(self, name: str) -> Person:
-        """A new person, with a direct chat to the bot, in every group."""
+        """Add a person, with a direct chat to the bot, in every group."""
         ...
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
-        """A new group (everybody and the bot are in it) or a thread or topic in one."""
+        """Add a group (everybody and the bot are in it) or a thread or topic in one."""
         ...
 
     async def say(
@@ -181,11 +181,11 @@ class Stage(Protocol):
         ...
 
     async def edit(self, message_id: str, place_id: str, text: str) -> None:
-        """The author changes a message."""
+        """Change a message as its author."""
         ...
 
     async def delete(self, message_id: str, place_id: str) -> None:
-        """The author takes a message back."""
+        """Delete a message as its author."""
         ...
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
@@ -193,15 +193,15 @@ class Stage(Protocol):
         ...
 
     def said(self, place_id: str) -> Sequence[Said]:
-        """All messages of a place, oldest first, as they stand now."""
+        """List all messages of a place, oldest first, as they stand now."""
         ...
 
     def file(self, message_id: str, place_id: str, number: int) -> SharedFile:
-        """The file `Said.files[number]` of a message. Raises `KeyError` where there is none."""
+        """Return the file `Said.files[number]` of a message. Raises `KeyError` where there is none."""
         ...
 
     def events(self) -> AsyncIterator[StageEvent]:
-        """Everything visible from now on; each caller gets every event."""
+        """Watch everything visible from now on; each caller gets every event."""
         ...
 
     async def cut_connections(self) -> None:
@@ -225,7 +225,7 @@ class MenuStage(Protocol):
     """A platform with a native menu of commands."""
 
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
-        """What this person is offered there, in his client's language."""
+        """List what this person is offered there, in the language of their client."""
         ...
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
@@ -233,7 +233,7 @@ class MenuStage(Protocol):
         ...
 
     async def suggest(self, person_id: str, place_id: str, name: str, typed: str) -> Sequence[str]:
-        """What the bot offers while the person types the argument."""
+        """List what the bot offers while the person types the argument."""
         ...
 
 
@@ -242,7 +242,7 @@ class LanguageStage(Protocol):
     """A platform whose clients say which language their people have chosen."""
 
     def set_language(self, person_id: str, language: str) -> None:
-        """The person's client is in `language` (an IETF tag) from now on."""
+        """Set the language of the person's client, an IETF tag."""
         ...
 
 
@@ -251,7 +251,7 @@ class ThreadStage(Protocol):
     """A platform on which a person opens a thread from a message."""
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
-        """The thread below a message, begun where there is none. Where threads have names, it is called `title`."""
+        """Open the thread below a message, or begin it. Where threads have names, it is called `title`."""
         ...
 
 
@@ -273,7 +273,7 @@ class Audience:
             listener.hear(event)
 
     def listen(self) -> AsyncIterator[StageEvent]:
-        """Every event from this call on, not from the first time it is awaited; whoever lets go of it is forgotten."""
+        """Hear every event from this call on, not from the first await; a listener let go of is forgotten."""
         listener = _Listener()
         self._listeners.add(listener)
         return listener

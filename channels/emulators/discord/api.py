@@ -74,7 +74,7 @@ class Buckets:
         return None if rate is None else self._take(kind, major, *rate)
 
     def take_global(self) -> BucketState | None:
-        """None while the bot is within its requests per second over all routes."""
+        """Use one request of the whole bot's; None while it is within its requests per second over all routes."""
         if not self._switches.global_per_s:
             return None
         allowance = self._take("global", "", self._switches.global_per_s, 1.0, is_global=True)
@@ -93,7 +93,7 @@ class Buckets:
 
 
 def _up(seconds: float) -> float:
-    """To whole milliseconds, never downward: who waits that long must not come too early."""
+    """Round to whole milliseconds, never downward: a client that waits that long must not come too early."""
     return math.ceil(seconds * 1000) / 1000
 
 
@@ -119,7 +119,7 @@ class Call:
     host: str = ""
 
     def id(self, name: str) -> int:
-        """A snowflake out of the path. Raises `DiscordRefusal` 50035 when it is none."""
+        """Read a snowflake out of the path. Raises `DiscordRefusal` 50035 when it is none."""
         return snowflake(self.path[name], name)
 
 
@@ -143,7 +143,7 @@ class Route:
 
 
 class Api:
-    """Turns our routes into Starlette's, each behind the same guard."""
+    """Turns our routes into Starlette's, each with the same guard."""
 
     def __init__(self, *, token: str, world: DiscordState, buckets: Buckets, faults: Faults) -> None:
         self._token = token
@@ -216,7 +216,7 @@ class Api:
         return None
 
     def _refuse_if_blocked(self, call: Call, route: Route) -> None:
-        """Blocked by the person of a direct chat (50007), put out of a channel (50001 to read, 50013 to write)."""
+        """Refuse a bot that is blocked in a chat (50007) or put out of a channel (50001 to read, 50013 to write)."""
         channel_id = call.path.get("channel_id", "")
         if not self._faults.blocked or not channel_id.isdigit():
             return
@@ -232,7 +232,7 @@ class Api:
 
 
 def too_many(allowance: BucketState, *, via: bool) -> Response:
-    """429. Without `Via` it looks like Cloudflare's own ban, and client libraries give up at once."""
+    """Answer 429. Without `Via` it looks like Cloudflare's own ban, and client libraries give up at once."""
     retry_after_s = allowance.reset_after_s
     body: Json = {
         "message": "You are being rate limited.",
@@ -247,7 +247,7 @@ def too_many(allowance: BucketState, *, via: bool) -> Response:
 
 
 def _major(request: Request) -> str:
-    """The parameters of a path that have budgets of their own."""
+    """Return the parameters of a path that have budgets of their own."""
     return "/".join(str(request.path_params[name]) for name in _MAJOR if name in request.path_params)
 
 
@@ -302,7 +302,7 @@ async def _files(form: FormData, body: Json, world: DiscordState) -> tuple[File,
 
 
 def snowflake(value: object, name: str) -> int:
-    """Raises `DiscordRefusal` 50035 as Discord does for `abc` where an id belongs."""
+    """Read an id. Raises `DiscordRefusal` 50035 as Discord does for `abc` where an id belongs."""
     if isinstance(value, (str, int)) and str(value).isdigit():
         return int(value)
     raise invalid_form(name, "NUMBER_TYPE_COERCE", f'Value "{value}" is not snowflake.')

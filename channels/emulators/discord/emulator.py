@@ -77,29 +77,10 @@ class DiscordEmulator:
         self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild(guild_name)
         self._audience = Audience()
-        self.gateway = Gateway(
-            world=self.world,
-            token=token,
-            application_id=self.application_id,
-            switches=self.switches,
-            faults=self.faults,
-            clock_s=clock_s,
-        )
-        self._events = DiscordEvents(
-            world=self.world,
-            gateway=self.gateway,
-            audience=self._audience,
-            switches=self.switches,
-            faults=self.faults,
-        )
+        self.gateway = Gateway(self.world, token, self.application_id, self.switches, self.faults, clock_s)
+        self._events = DiscordEvents(self.world, self.gateway, self._audience, self.switches, self.faults)
         self._posting = DiscordPosting(self.world, self._events)
-        self.interactions = DiscordInteractions(
-            world=self.world,
-            events=self._events,
-            switches=self.switches,
-            application_id=self.application_id,
-            clock_s=clock_s,
-        )
+        self.interactions = DiscordInteractions(self.world, self._events, self.switches, self.application_id, clock_s)
         self._signing_key = Ed25519PrivateKey.generate()
         self.http_interactions: HttpInteractions | None = None
         self._clock_s = clock_s
@@ -110,26 +91,11 @@ class DiscordEmulator:
         )
 
     def _routes(self, clock_s: Callable[[], float]) -> list[BaseRoute]:
-        messages = MessagesApi(
-            world=self.world, posting=self._posting, events=self._events, switches=self.switches, clock_s=clock_s
-        )
-        places = PlacesApi(
-            world=self.world,
-            posting=self._posting,
-            events=self._events,
-            switches=self.switches,
-            buckets=self._buckets,
-            application_id=self.application_id,
-            endpoint=self._endpoint,
-        )
-        interactions = InteractionsApi(
-            world=self.world,
-            posting=self._posting,
-            interactions=self.interactions,
-            switches=self.switches,
-            application_id=self.application_id,
-        )
-        commands = CommandsApi(world=self.world, interactions=self.interactions, application_id=self.application_id)
+        world, posting, switches, application_id = self.world, self._posting, self.switches, self.application_id
+        messages = MessagesApi(world, posting, self._events, switches, clock_s)
+        places = PlacesApi(world, posting, self._events, switches, self._buckets, application_id, self._endpoint)
+        interactions = InteractionsApi(world, posting, self.interactions, switches, application_id)
+        commands = CommandsApi(world, self.interactions, application_id)
         return [
             *self.api.mount(PREFIX, [*places.routes(), *messages.routes(), *interactions.routes(), *commands.routes()]),
             Route("/attachments/{channel_id:int}/{file_id:int}/{name}", self._download),
@@ -138,7 +104,7 @@ class DiscordEmulator:
         ]
 
     async def _download(self, request: Request) -> Response:
-        """A signed link: right until the hour in `ex`, then 404 as from the vendor's content network."""
+        """Serve a signed link: right until the hour in `ex`, then 404 as from the vendor's content network."""
         expires = request.query_params.get("ex", "")
         is_valid = re.fullmatch(r"[0-9a-f]{1,12}", expires) and int(expires, 16) * 1000 > self.world.now_ms()
         channel = self.world.channels.get(request.path_params["channel_id"])
@@ -159,7 +125,7 @@ class DiscordEmulator:
 
     @property
     def public_key(self) -> str:
-        """By which the application knows that a request is Discord's."""
+        """Return the key by which the application knows that a request is Discord's."""
         return self._signing_key.public_key().public_bytes_raw().hex()
 
     async def use_http(self, url: str) -> bool:
@@ -190,20 +156,20 @@ class DiscordEmulator:
         return [as_place(channel) for channel in self.world.channels.values()]
 
     def add_person(self, name: str) -> Person:
-        """A person in the guild, with a direct chat to the bot."""
+        """Add a person to the guild, with a direct chat to the bot."""
         person = self._join(name, is_bot=False)
         self._events.opened(self.world.dm_with(person))
         return as_person(person)
 
     def give_role(self, person_id: str, name: str) -> str:
-        """A new role of the guild, which this person has; its id. Clients that are connected hear nothing of it."""
+        """Give this person a new role of the guild and return its id. Clients that are connected hear nothing of it."""
         role_id = self.world.new_id()
         self.guild.role_names[role_id] = name
         self.guild.roles_of.setdefault(int(person_id), []).append(role_id)
         return str(role_id)
 
     def add_bot(self, name: str) -> Person:
-        """Another bot in the guild: its messages reach ours like everybody's."""
+        """Add another bot to the guild: its messages reach ours like everybody's."""
         return as_person(self._join(name, is_bot=True))
 
     def _join(self, name: str, *, is_bot: bool) -> User:
@@ -213,7 +179,7 @@ class DiscordEmulator:
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
-        """A text channel of the guild, or a thread in one (`parent_id`, else the first channel)."""
+        """Add a text channel to the guild, or a thread to one (`parent_id`, else the first channel)."""
         if kind is PlaceKind.GROUP:
             name = re.sub(r"\s+", "-", title.strip().lower())
             channel = self.world.new_channel(self.guild, name)
@@ -228,7 +194,7 @@ class DiscordEmulator:
         return as_place(self._posting.thread_in(parents[0], owner, title))
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
-        """A person starts a thread from a message: it gets that message's id, so there can be but one."""
+        """Start a thread from a message as a person: it gets that message's id, so there can be but one."""
         message = self._message(message_id, place_id)
         if message.id in self.world.channels:
             return as_place(self.world.channels[message.id])
@@ -248,8 +214,10 @@ class DiscordEmulator:
         ping_reply: bool = True,
         files: Sequence[SharedFile] = (),
     ) -> Said:
-        """As the stage has it; also a mention of the bot's managed role, and a reply without a ping. One recording
-        without words is a voice message."""
+        """Write as a person; also with the bot's managed role mentioned, or with a reply that does not ping.
+
+        One recording without words is a voice message.
+        """
         author, channel = self.world.users[int(person_id)], self._channel(place_id)
         front = f"<@{self.world.bot.id}> " if mention_bot else ""
         front += f"<@&{self.guild.bot_role_id}> " if mention_role else ""
@@ -264,7 +232,7 @@ class DiscordEmulator:
         return as_said(self.world, self._posting.post(channel, author, draft))
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
-        """A forward; the words are a message of their own behind it."""
+        """Forward a message; the words are a message of their own after it."""
         author = self.world.users[int(person_id)]
         said = self._posting.forward(self._channel(to_id), author, self._message(message_id, place_id))
         if text:
@@ -272,7 +240,7 @@ class DiscordEmulator:
         return as_said(self.world, said)
 
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
-        """A webhook writes: `webhook_id` is set and there is no member."""
+        """Write as a webhook: `webhook_id` is set and there is no member."""
         webhook_id = self.world.new_id()
         author = User(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
         message = self._posting.post(self._channel(place_id), author, DiscordDraft(text, mentions_in(text)))
@@ -292,7 +260,7 @@ class DiscordEmulator:
         self.interactions.press(person_id, message_id, place_id, button_id)
 
     def set_language(self, person_id: str, language: str) -> None:
-        """The person's client is in `language`, one of Discord's locales, from now on."""
+        """Set the language of the person's client to one of Discord's locales."""
         user = self.world.users[int(person_id)]
         self.world.users[user.id] = replace(user, locale=language)
 
@@ -330,14 +298,14 @@ class DiscordEmulator:
 
 
 def _spoken(text: str, target: Message | None) -> Mentions:
-    """What a person's message pings; Discord's own client adds the author of the message replied to."""
+    """Return what a person's message pings; Discord's own client adds the author of the message replied to."""
     found = mentions_in(text)
     users = found.users if target is None else tuple(dict.fromkeys((*found.users, target.author.id)))
     return Mentions(users, found.roles, found.everyone)
 
 
 def _id_in(token: str) -> str | None:
-    """The application id at the front of a bot token."""
+    """Return the application id at the front of a bot token."""
     head = token.partition(".")[0]
     try:
         decoded = base64.b64decode(head + "=" * (-len(head) % 4), validate=True).decode()

@@ -117,7 +117,7 @@ class Session:
             self.outlet.put_nowait(frame)
 
     def missed_since(self, seq: int) -> list[str] | None:
-        """Frames after `seq`, or None when some of them are gone."""
+        """Return the frames after `seq`, or None when some of them are gone."""
         if self.sent and self.sent[0][0] > seq + 1:
             return None
         return [frame for number, frame in self.sent if number > seq]
@@ -144,37 +144,28 @@ class _Closed(Exception):
         self.frame = CloseFrame(code, reason)
 
 
+@dataclass(slots=True)
 class Gateway:
     """All sessions of the bot. `clock_s` gives seconds; only differences of it are used."""
 
-    def __init__(
-        self,
-        *,
-        world: DiscordState,
-        token: str,
-        application_id: int,
-        switches: DiscordSwitches,
-        faults: Faults,
-        clock_s: Callable[[], float],
-    ) -> None:
-        self._world = world
-        self._token = token
-        self._application_id = application_id
-        self._switches = switches
-        self._faults = faults
-        self._clock_s = clock_s
-        self._sessions: dict[str, Session] = {}
-        self._lines: dict[Outlet, Callable[[], None]] = {}
-        self.identified = 0
-        self.resumed = 0
-        self.opened = 0
+    world: DiscordState
+    token: str
+    application_id: int
+    switches: DiscordSwitches
+    faults: Faults
+    clock_s: Callable[[], float]
+    _sessions: dict[str, Session] = field(default_factory=dict)
+    _lines: dict[Outlet, Callable[[], None]] = field(default_factory=dict)
+    identified: int = 0
+    resumed: int = 0
+    opened: int = 0
 
     @property
     def is_connected(self) -> bool:
         return any(session.outlet is not None for session in self._sessions.values())
 
     def dispatch(self, event: GatewayEvent) -> None:
-        """To every session that asked for it and can still hear of it, now or after a RESUME."""
+        """Send the event to every session that asked for it and can still hear of it, now or after a RESUME."""
         self._forget_the_dead()
         for session in self._sessions.values():
             if session.hears(event):
@@ -183,7 +174,7 @@ class Gateway:
     # --- what a test or a fault may do to all connections
 
     def cut(self) -> None:
-        """As a network fault: no close frame."""
+        """Cut every connection as a network fault would: no close frame."""
         for abort in list(self._lines.values()):
             abort()
 
@@ -191,11 +182,11 @@ class Gateway:
         self._say_to_all(CloseFrame(code))
 
     def ask_to_reconnect(self) -> None:
-        """Op 7, as before a restart of Discord's servers."""
+        """Send op 7, as before a restart of Discord's servers."""
         self._say_to_all(frame(Op.RECONNECT))
 
     def invalidate(self, *, resumable: bool) -> None:
-        """Op 9. Not resumable: the sessions are gone, and with them what they had not heard."""
+        """Send op 9. Not resumable: the sessions are gone, and with them what they had not heard."""
         self._say_to_all(frame(Op.INVALID_SESSION, resumable))
         if not resumable:
             self._sessions.clear()
@@ -209,8 +200,8 @@ class Gateway:
     async def connection(self, websocket: WebSocket) -> None:
         """Serve one websocket until either side ends it."""
         self.opened += 1
-        if self._switches.refuses_sockets > 0:
-            self._switches.refuses_sockets -= 1
+        if self.switches.refuses_sockets > 0:
+            self.switches.refuses_sockets -= 1
             await websocket.close()
             return
         await websocket.accept()
@@ -234,9 +225,9 @@ class Gateway:
     async def _converse(self, websocket: WebSocket, outlet: Outlet) -> None:
         if websocket.query_params.get("v", "10") not in ("9", "10"):
             raise _Closed(CloseCode.INVALID_API_VERSION, "Invalid API version.")
-        outlet.put_nowait(frame(Op.HELLO, {"heartbeat_interval": self._switches.heartbeat_ms, "_trace": []}))
-        if self._switches.drops_after_hello > 0:
-            self._switches.drops_after_hello -= 1
+        outlet.put_nowait(frame(Op.HELLO, {"heartbeat_interval": self.switches.heartbeat_ms, "_trace": []}))
+        if self.switches.drops_after_hello > 0:
+            self.switches.drops_after_hello -= 1
             raise _Closed(CloseCode.UNKNOWN_ERROR, "Unknown error.")
         session: Session | None = None
         recent: deque[float] = deque()
@@ -258,7 +249,7 @@ class Gateway:
                 raise _Closed(CloseCode.UNKNOWN_OPCODE, "Unknown opcode.")
 
     async def _receive(self, websocket: WebSocket) -> Json:
-        patience_s = self._switches.heartbeat_ms / 1000 * 2
+        patience_s = self.switches.heartbeat_ms / 1000 * 2
         try:
             text = await asyncio.wait_for(websocket.receive_text(), patience_s)
         except TimeoutError:
@@ -273,7 +264,7 @@ class Gateway:
             raise _Closed(CloseCode.DECODE_ERROR, "Error while decoding payload.") from None
 
     def _count_frame(self, recent: deque[float]) -> None:
-        now_s = self._clock_s()
+        now_s = self.clock_s()
         recent.append(now_s)
         while recent[0] < now_s - 60:
             recent.popleft()
@@ -287,7 +278,7 @@ class Gateway:
         index, count = data.get("shard") or (0, 1)
         if not 0 <= index < count:
             raise _Closed(CloseCode.INVALID_SHARD, "Invalid shard.")
-        self._switches.sessions_left -= 1
+        self.switches.sessions_left -= 1
         self.identified += 1
         session = Session(
             secrets.token_hex(16),
@@ -297,37 +288,37 @@ class Gateway:
             reads_everything=bool(intents & Intent.MESSAGE_CONTENT),
         )
         self._sessions[session.id] = session
-        guilds = [g for g in self._world.guilds.values() if (g.id >> 22) % count == index]
+        guilds = [g for g in self.world.guilds.values() if (g.id >> 22) % count == index]
         ready: Json = {
             "v": 10,
-            "user": shapes.own_user(self._world),
+            "user": shapes.own_user(self.world),
             "guilds": [{"id": str(g.id), "unavailable": True} for g in guilds],
             "private_channels": [],
             "session_id": session.id,
             "session_type": "normal",
             "resume_gateway_url": gateway_url(websocket),
-            "application": {"id": str(self._application_id), "flags": 0},
+            "application": {"id": str(self.application_id), "flags": 0},
             "_trace": [],
         }
         session.dispatch("READY", ready | ({"shard": [index, count]} if "shard" in data else {}))
         if intents & Intent.GUILDS:
             for guild in guilds:
-                told = shapes.guild_create(self._world, guild)
-                session.dispatch("GUILD_CREATE", told | ({"threads": []} if self._switches.hides_threads else {}))
+                told = shapes.guild_create(self.world, guild)
+                session.dispatch("GUILD_CREATE", told | ({"threads": []} if self.switches.hides_threads else {}))
         return session
 
     def _admitted(self, data: Json) -> Intent:
-        if _bare(str(data.get("token", ""))) != self._token:
+        if _bare(str(data.get("token", ""))) != self.token:
             raise _Closed(CloseCode.AUTHENTICATION_FAILED, "Authentication failed.")
         bits = data.get("intents")
         if not isinstance(bits, int) or not 0 <= bits <= INTENTS_KNOWN:
             raise _Closed(CloseCode.INVALID_INTENTS, "Invalid intent(s).")
-        if bits & _PRIVILEGED and not self._switches.has_message_content:
+        if bits & _PRIVILEGED and not self.switches.has_message_content:
             raise _Closed(CloseCode.DISALLOWED_INTENTS, "Disallowed intent(s).")
         return Intent(bits)
 
     def _resume(self, outlet: Outlet, data: Json) -> Session | None:
-        if _bare(str(data.get("token", ""))) != self._token:
+        if _bare(str(data.get("token", ""))) != self.token:
             raise _Closed(CloseCode.AUTHENTICATION_FAILED, "Authentication failed.")
         self._forget_the_dead()
         session = self._sessions.get(str(data.get("session_id")))
@@ -353,7 +344,7 @@ class Gateway:
 
     def _leave(self, outlet: Outlet, code: int) -> None:
         for session in self._sessions_on(outlet):
-            session.outlet, session.lost_at_s = None, self._clock_s()
+            session.outlet, session.lost_at_s = None, self.clock_s()
             if code in (*_ENDED_BY_CLIENT, CloseCode.SESSION_TIMED_OUT):
                 del self._sessions[session.id]
 
@@ -361,7 +352,7 @@ class Gateway:
         return [session for session in self._sessions.values() if session.outlet is outlet]
 
     def _forget_the_dead(self) -> None:
-        oldest_s = self._clock_s() - self._switches.resume_window_s
+        oldest_s = self.clock_s() - self.switches.resume_window_s
         for session in list(self._sessions.values()):
             if session.lost_at_s is not None and session.lost_at_s < oldest_s:
                 del self._sessions[session.id]
@@ -378,7 +369,7 @@ async def _write(websocket: WebSocket, outlet: Outlet) -> None:
 
 
 def gateway_url(connection: WebSocket) -> str:
-    """The gateway at the address the client itself came to."""
+    """Return the gateway at the address the client itself came to."""
     return f"ws://{connection.headers['host']}/gateway"
 
 
@@ -398,67 +389,65 @@ def _mapping(data: object) -> Json:
 _LINK: Final = re.compile(r"https?://(\S+)")
 
 
+@dataclass(slots=True)
 class DiscordEvents:
-    def __init__(
-        self, *, world: DiscordState, gateway: Gateway, audience: Audience, switches: DiscordSwitches, faults: Faults
-    ) -> None:
-        self._world = world
-        self._gateway = gateway
-        self._audience = audience
-        self._switches = switches
-        self._faults = faults
-        self.endpoint: Callable[[Json], None] | None = None
+    world: DiscordState
+    gateway: Gateway
+    audience: Audience
+    switches: DiscordSwitches
+    faults: Faults
+    endpoint: Callable[[Json], None] | None = None
 
     # --- messages
 
     def said(self, message: Message) -> None:
-        """MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
-        is_inbound = message.author.id != self._world.bot.id
-        if is_inbound and self._faults.poison > 0:
-            self._faults.poison -= 1
+        """Send MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
+        is_inbound = message.author.id != self.world.bot.id
+        if is_inbound and self.faults.poison > 0:
+            self.faults.poison -= 1
             self._to_bot(message, "MESSAGE_CREATE", only={"id", "channel_id", "content"})
         self._to_bot(message, "MESSAGE_CREATE")
-        if is_inbound and self._faults.duplicate > 0:
-            self._faults.duplicate -= 1
+        if is_inbound and self.faults.duplicate > 0:
+            self.faults.duplicate -= 1
             self._to_bot(message, "MESSAGE_CREATE")
         self._to_people(EventKind.SAID, message)
         self._unfurl(message)
 
     def changed(self, message: Message) -> None:
-        """MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
+        """Send MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.EDITED, message)
         self._unfurl(message)
 
     def filled(self, message: Message) -> None:
-        """MESSAGE_UPDATE for the bot; for people it is there only now."""
+        """Send MESSAGE_UPDATE to the bot; for people the message is there only now."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.SAID, message)
         self._unfurl(message)
 
     def deleted(self, message: Message) -> None:
-        channel = self._world.channels[message.channel_id]
+        channel = self.world.channels[message.channel_id]
         data: Json = {"id": str(message.id), "channel_id": str(channel.id)} | _guild_of(channel)
         self._dispatch("MESSAGE_DELETE", data, channel, Intent.GUILD_MESSAGES, Intent.DIRECT_MESSAGES)
-        self._audience.tell(StageEvent(EventKind.DELETED, str(channel.id), message_id=str(message.id)))
+        self.audience.tell(StageEvent(EventKind.DELETED, str(channel.id), message_id=str(message.id)))
 
     def typing(self, channel: Channel, user: User) -> None:
         """Show people that somebody types; no bot of ours asks to hear of it."""
-        self._audience.tell(StageEvent(EventKind.TYPING, str(channel.id), status=f"{user.shown_as} is typing"))
+        self.audience.tell(StageEvent(EventKind.TYPING, str(channel.id), status=f"{user.shown_as} is typing"))
 
     def _unfurl(self, message: Message) -> None:
-        """What stands behind a link is fetched and shown, in a new message and in one that gets other words."""
+        """Show what a link leads to, in a new message and in one that gets other words."""
         link = _LINK.search(message.content)
-        is_wanted = self._switches.sends_unfurls and not message.flags & MessageFlag.SUPPRESS_EMBEDS
+        is_wanted = self.switches.sends_unfurls and not message.flags & MessageFlag.SUPPRESS_EMBEDS
         if link is not None and is_wanted and not message.embeds:
             message.embeds = [{"type": "link", "url": link.group(0), "title": link.group(1)}]
             self._to_bot(message, "MESSAGE_UPDATE")
 
     def _to_bot(self, message: Message, name: str, *, only: set[str] | None = None) -> None:
-        channel = self._world.channels[message.channel_id]
+        channel = self.world.channels[message.channel_id]
 
         def shape(reads_everything: bool) -> Json:
-            data = shapes.message(self._world, message, reads_everything=reads_everything)
+            data = shapes.message(self.world, message, reads_everything=reads_everything)
             data["channel_type"] = channel.kind.value
             if not message.flags & MessageFlag.EPHEMERAL:  # such a message names no guild
                 data |= _guild_of(channel)
@@ -466,63 +455,61 @@ class DiscordEvents:
                 data |= self._member(channel, message.author)
             return data if only is None else {key: data[key] for key in only}
 
-        if not self._faults.blocked:
+        if not self.faults.blocked:
             intent = Intent.DIRECT_MESSAGES if channel.is_dm else Intent.GUILD_MESSAGES
-            self._gateway.dispatch(GatewayEvent(name, shape, intent, channel.guild_id))
+            self.gateway.dispatch(GatewayEvent(name, shape, intent, channel.guild_id))
 
     def _to_people(self, kind: EventKind, message: Message) -> None:
-        """A message that is still to be filled is only a sign that the bot works."""
+        """Show people the message; one that is still to be filled is only a sign that the bot works."""
         if message.flags & MessageFlag.LOADING:
             status = f"{message.author.shown_as} is thinking"
-            self._audience.tell(StageEvent(EventKind.TYPING, str(message.channel_id), status=status))
+            self.audience.tell(StageEvent(EventKind.TYPING, str(message.channel_id), status=status))
             return
-        self._audience.tell(StageEvent(kind, str(message.channel_id), said=as_said(self._world, message)))
+        self.audience.tell(StageEvent(kind, str(message.channel_id), said=as_said(self.world, message)))
 
     # --- places
 
     def opened(self, channel: Channel) -> None:
         """Tell of a guild channel, or of a direct chat, of which the bot hears nothing."""
         if not channel.is_dm:
-            self._dispatch(
-                "CHANNEL_CREATE", shapes.channel(self._world, channel), channel, Intent.GUILDS, Intent.ALWAYS
-            )
-        self._audience.tell(StageEvent(EventKind.PLACE, str(channel.id)))
+            self._dispatch("CHANNEL_CREATE", shapes.channel(self.world, channel), channel, Intent.GUILDS, Intent.ALWAYS)
+        self.audience.tell(StageEvent(EventKind.PLACE, str(channel.id)))
 
     def thread_opened(self, thread: Channel) -> None:
-        data = shapes.channel(self._world, thread) | {"newly_created": True}
+        data = shapes.channel(self.world, thread) | {"newly_created": True}
         self._dispatch("THREAD_CREATE", data, thread, Intent.GUILDS, Intent.GUILDS)
-        self._audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
+        self.audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
 
     def thread_changed(self, thread: Channel) -> None:
-        self._dispatch("THREAD_UPDATE", shapes.channel(self._world, thread), thread, Intent.GUILDS, Intent.GUILDS)
-        self._audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
+        self._dispatch("THREAD_UPDATE", shapes.channel(self.world, thread), thread, Intent.GUILDS, Intent.GUILDS)
+        self.audience.tell(StageEvent(EventKind.PLACE, str(thread.id)))
 
     def interacted(self, interaction: Json, channel: Channel) -> None:
-        """INTERACTION_CREATE needs no intent; with an endpoint, the gateway tells nothing of interactions."""
+        """Send INTERACTION_CREATE, which needs no intent; with an endpoint, the gateway tells of no interactions."""
         if self.endpoint is not None:
             self.endpoint(interaction)
             return
         times = 1
-        if self._faults.duplicate > 0:
-            self._faults.duplicate -= 1
+        if self.faults.duplicate > 0:
+            self.faults.duplicate -= 1
             times = 2
         for _ in range(times):
             self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
 
     def failed(self, channel: Channel, user: User, why: str) -> None:
-        """What only the one sees whose interaction failed."""
-        self._audience.tell(StageEvent(EventKind.TOAST, str(channel.id), status=why, person_id=str(user.id)))
+        """Show why an interaction failed, to its own person only."""
+        self.audience.tell(StageEvent(EventKind.TOAST, str(channel.id), status=why, person_id=str(user.id)))
 
     def _dispatch(self, name: str, data: Json, channel: Channel, in_guild: Intent, in_dm: Intent) -> None:
-        if self._faults.blocked:
+        if self.faults.blocked:
             return
         intent = in_dm if channel.is_dm else in_guild
-        self._gateway.dispatch(GatewayEvent(name, lambda _: data, intent, channel.guild_id))
+        self.gateway.dispatch(GatewayEvent(name, lambda _: data, intent, channel.guild_id))
 
     def _member(self, channel: Channel, user: User) -> Json:
         if channel.guild_id is None:
             return {}
-        return {"member": shapes.member(self._world, self._world.guilds[channel.guild_id], user)}
+        return {"member": shapes.member(self.world, self.world.guilds[channel.guild_id], user)}
 
 
 def _guild_of(channel: Channel) -> Json:

@@ -56,8 +56,10 @@ _LOCALES: Final = frozenset(
 
 
 def registered(body: Json, at: str = "") -> Json:
-    """A command with its defaults written out, without what only Discord knows. `at` is where errors are hung. Raises
-    `DiscordRefusal` 50035."""
+    """Return a command with its defaults written out, without what only Discord knows.
+
+    `at` is where errors are hung. Raises `DiscordRefusal` 50035.
+    """
     kind = body.get("type") or CHAT_INPUT
     name = body.get("name")
     if kind == CHAT_INPUT:
@@ -87,7 +89,7 @@ def registered(body: Json, at: str = "") -> Json:
 
 
 def check_all(listed: Iterable[Json]) -> list[Json]:
-    """A list that takes the place of all commands. Raises `DiscordRefusal`."""
+    """Check a list that takes the place of all commands. Raises `DiscordRefusal`."""
     checked = [registered(body, f"{number}.") for number, body in enumerate(listed)]
     if len(checked) > COMMANDS_MAX:
         raise DiscordRefusal(400, 30032, f"Maximum number of application commands reached ({COMMANDS_MAX})")
@@ -101,7 +103,7 @@ def check_all(listed: Iterable[Json]) -> list[Json]:
 
 
 def check_choices(data: Mapping[str, Any]) -> list[Json]:
-    """What is suggested while somebody types. Raises `DiscordRefusal`."""
+    """Check what is suggested while somebody types. Raises `DiscordRefusal`."""
     choices = data.get("choices")
     if not isinstance(choices, list):
         raise invalid_form("data.choices", "BASE_TYPE_REQUIRED", "This field is required")
@@ -116,7 +118,7 @@ def check_choices(data: Mapping[str, Any]) -> list[Json]:
 
 
 def without_localizations(command: Json) -> Json:
-    """As it is listed for one who does not ask for them."""
+    """Return the command as a request sees it that does not ask for localizations."""
     kept = {key: value for key, value in command.items() if not key.endswith("_localizations")}
     if "options" in kept:
         kept["options"] = [without_localizations(option) for option in kept["options"]]
@@ -124,7 +126,7 @@ def without_localizations(command: Json) -> Json:
 
 
 def is_offered(command: Json, *, in_guild: bool, permissions: int) -> bool:
-    """Whether the client of one with these permissions shows it there."""
+    """Tell whether the client of a person with these permissions shows the command there."""
     contexts = command["contexts"]
     if contexts is None:
         contexts = [IN_A_GUILD, WITH_THE_BOT] if command["dm_permission"] else [IN_A_GUILD]
@@ -137,7 +139,7 @@ def is_offered(command: Json, *, in_guild: bool, permissions: int) -> bool:
 
 
 def as_entry(command: Json, locale: str) -> MenuEntry:
-    """The command in the words of the client."""
+    """Return the command in the words of the client."""
     options = command.get("options") or []
     first = options[0] if options else {}
     return MenuEntry(
@@ -232,7 +234,7 @@ def _numbers(given: object, allowed: tuple[int, ...], at: str) -> list[int] | No
 
 
 def _chars(shape: Json) -> int:
-    """Names, descriptions and values, of a localization the longest."""
+    """Count names, descriptions and values; of a localization the longest."""
     return sum(_texts(shape)) + sum(_chars(option) for option in shape.get("options") or [])
 
 
@@ -283,7 +285,7 @@ class Interaction:
         return self.answer_kind is not None
 
     def answered(self, kind: int, data: Json, original: Message | None) -> None:
-        """The first callback has come."""
+        """Keep the first callback."""
         self.answer_kind, self.answer_data, self.original = kind, data, original
         self._answering.set()
 
@@ -291,39 +293,31 @@ class Interaction:
         await self._answering.wait()
 
 
+@dataclass(slots=True)
 class DiscordInteractions:
     """Begins interactions and finds them again by their token. `clock_s` gives seconds."""
 
-    def __init__(
-        self,
-        *,
-        world: DiscordState,
-        events: DiscordEvents,
-        switches: DiscordSwitches,
-        application_id: int,
-        clock_s: Callable[[], float],
-    ) -> None:
-        self._world = world
-        self._events = events
-        self._switches = switches
-        self._application_id = application_id
-        self._clock_s = clock_s
-        self._by_token: dict[str, Interaction] = {}
-        self._suggested: dict[tuple[int, str], list[Json]] = {}  # by person and command
-        self.commands: list[Json] = []  # as registered
-        self.permissions: dict[int, int] = {}  # of people in the guild, where they are not all
+    world: DiscordState
+    events: DiscordEvents
+    switches: DiscordSwitches
+    application_id: int
+    clock_s: Callable[[], float]
+    _by_token: dict[str, Interaction] = field(default_factory=dict)
+    _suggested: dict[tuple[int, str], list[Json]] = field(default_factory=dict)  # by person and command
+    commands: list[Json] = field(default_factory=list)  # as registered
+    permissions: dict[int, int] = field(default_factory=dict)  # of people in the guild, where they are not all
 
     # --- what people do
 
     def run_command(self, person_id: str, place_id: str, name: str, **options: Option) -> Interaction:
-        """A person runs `/name`. The command need not be registered."""
+        """Run `/name` as a person. The command need not be registered."""
         data = self._command_data(name, [_option_of(*option) for option in options.items()])
         return self._ask(InteractionKind.COMMAND, person_id, place_id, data)
 
     def offered(self, person_id: str, place_id: str) -> list[Json]:
         """List the commands that the person's client shows there."""
         power = self._power_of(int(person_id))
-        in_guild = self._world.channels[int(place_id)].guild_id is not None
+        in_guild = self.world.channels[int(place_id)].guild_id is not None
         return [command for command in self.commands if is_offered(command, in_guild=in_guild, permissions=power)]
 
     def invoke(self, person_id: str, place_id: str, name: str, argument: str) -> Interaction:
@@ -344,7 +338,7 @@ class DiscordInteractions:
         data = self._command_data(name, [_typed(first, typed) | {"focused": True}])
         asked = self._ask(InteractionKind.AUTOCOMPLETE, person_id, place_id, data)
         try:
-            async with asyncio.timeout(self._switches.first_answer_s):
+            async with asyncio.timeout(self.switches.first_answer_s):
                 await asked.until_answered()
         except TimeoutError:
             return []
@@ -353,30 +347,30 @@ class DiscordInteractions:
         return choices
 
     def press(self, person_id: str, message_id: str, place_id: str, custom_id: str) -> Interaction:
-        """A person presses a button of a message."""
-        source = self._world.channels[int(place_id)].messages[int(message_id)]
+        """Press a button of a message as a person."""
+        source = self.world.channels[int(place_id)].messages[int(message_id)]
         data: Json = {"custom_id": custom_id, "component_type": _BUTTON}
         return self._ask(InteractionKind.COMPONENT, person_id, place_id, data, source)
 
     def _ask(
         self, kind: InteractionKind, person_id: str, place_id: str, data: Json, source: Message | None = None
     ) -> Interaction:
-        channel, user = self._world.channels[int(place_id)], self._world.users[int(person_id)]
+        channel, user = self.world.channels[int(place_id)], self.world.users[int(person_id)]
         token = secrets.token_urlsafe(48)
-        asked = Interaction(self._world.new_id(), token, kind, channel, user, self._clock_s(), data, source)
+        asked = Interaction(self.world.new_id(), token, kind, channel, user, self.clock_s(), data, source)
         self._by_token[token] = asked
-        self._events.interacted(self._shape(asked), channel)
+        self.events.interacted(self._shape(asked), channel)
         if kind is InteractionKind.COMMAND:
-            asyncio.get_running_loop().call_later(self._switches.first_answer_s, self._miss, asked)
+            asyncio.get_running_loop().call_later(self.switches.first_answer_s, self._miss, asked)
         return asked
 
     def _miss(self, asked: Interaction) -> None:
         if not asked.is_answered:
-            self._events.failed(asked.channel, asked.user, NOT_ANSWERED)
+            self.events.failed(asked.channel, asked.user, NOT_ANSWERED)
 
     def _command_data(self, name: str, options: list[Json]) -> Json:
         registered = [command for command in self.commands if command["name"] == name]
-        command_id = registered[0]["id"] if registered else str(self._world.new_id())
+        command_id = registered[0]["id"] if registered else str(self.world.new_id())
         data: Json = {"id": command_id, "name": name, "type": 1}
         return data | {"options": options} if options else data
 
@@ -387,7 +381,7 @@ class DiscordInteractions:
         return found
 
     def _chosen(self, person_id: str, name: str, argument: str) -> Option:
-        """Who picks what was suggested says its value."""
+        """Return the value of the suggestion that was picked, else the argument itself."""
         suggested = self._suggested.get((int(person_id), name), [])
         return next((choice["value"] for choice in suggested if choice["name"] == argument), argument)
 
@@ -395,10 +389,10 @@ class DiscordInteractions:
         return self.permissions.get(person_id, EVERY_PERMISSION)
 
     def _shape(self, asked: Interaction) -> Json:
-        world, channel = self._world, asked.channel
+        world, channel = self.world, asked.channel
         shape: Json = {
             "id": str(asked.id),
-            "application_id": str(self._application_id),
+            "application_id": str(self.application_id),
             "type": asked.kind.value,
             "data": asked.data,
             "token": asked.token,
@@ -427,35 +421,35 @@ class DiscordInteractions:
         }
 
     def known(self) -> list[Interaction]:
-        """Every one there was."""
+        """Return every interaction there was."""
         return list(self._by_token.values())
 
     # --- what the app finds again
 
     def to_answer(self, interaction_id: int, token: str) -> Interaction:
-        """For the first callback. Raises `DiscordRefusal`: 10062 when it comes too late, 40060 when it comes again."""
+        """Find what a first callback answers. Raises `DiscordRefusal`: 10062 when it comes too late, 40060 again."""
         asked = self._by_token.get(token)
         if asked is None or asked.id != interaction_id:
             raise unknown("interaction")
         if asked.is_answered:
             raise DiscordRefusal(400, 40060, "Interaction has already been acknowledged.")
-        if self._clock_s() - asked.asked_s > self._switches.first_answer_s:
+        if self.clock_s() - asked.asked_s > self.switches.first_answer_s:
             raise unknown("interaction")
         return asked
 
     def to_follow(self, application_id: int, token: str) -> Interaction:
-        """For what comes after. Raises `DiscordRefusal`: 10015 for no answer yet, 50027 for a dead token."""
+        """Find what comes after. Raises `DiscordRefusal`: 10015 for no answer yet, 50027 for a dead token."""
         asked = self._by_token.get(token)
-        if application_id != self._application_id or asked is None or not asked.is_answered:
+        if application_id != self.application_id or asked is None or not asked.is_answered:
             raise unknown("Webhook")
-        if self._switches.refuses_links is not None:
-            raise self._switches.refuses_links
-        if self._clock_s() - asked.asked_s > self._switches.token_life_s:
+        if self.switches.refuses_links is not None:
+            raise self.switches.refuses_links
+        if self.clock_s() - asked.asked_s > self.switches.token_life_s:
             raise DiscordRefusal(401, 50027, "Invalid Webhook Token")
         return asked
 
     def metadata(self, asked: Interaction) -> Json:
-        """`interaction_metadata` of the messages that answer it."""
+        """Return the `interaction_metadata` of the messages that answer it."""
         owners = {"0": str(asked.channel.guild_id)} if asked.channel.guild_id else {"1": str(asked.user.id)}
         shape: Json = {
             "id": str(asked.id),
@@ -504,7 +498,7 @@ class HttpInteractions:
         self.failures: deque[str] = deque(maxlen=RECORDED_MAX)  # why people saw "This interaction failed"
 
     async def verify(self) -> bool:
-        """The check when the URL is saved in the portal: a PING is answered, one with a wrong signature refused."""
+        """Check the URL as the portal does: a PING is answered, one with a wrong signature refused."""
         ping = {"id": "1", "application_id": str(self._application_id), "type": 1, "token": "ping", "version": 1}
         try:
             good, bad = await self._post(ping), await self._post(ping, is_genuine=False)
@@ -513,7 +507,7 @@ class HttpInteractions:
             return False
 
     def send(self, interaction: Json) -> None:
-        """Once; nobody tries again."""
+        """Send the interaction once; nothing is tried again."""
         task = asyncio.create_task(self._send(interaction))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -42,7 +42,7 @@ class Mentions:
 
 
 def mentions_in(content: str) -> Mentions:
-    """Everything the text names, outside code: Discord pings nobody from inside a code block."""
+    """Find everything the text names, outside code: Discord pings nobody from inside a code block."""
     spoken = _CODE.sub(" ", content)
     return Mentions(
         users=tuple(dict.fromkeys(int(found) for found in _USER.findall(spoken))),
@@ -52,7 +52,7 @@ def mentions_in(content: str) -> Mentions:
 
 
 def allowed(found: Mentions, permit: Json | None, *, replied_to: int | None) -> Mentions:
-    """What is left after `allowed_mentions`; without one, everything, and the author of the message replied to.
+    """Keep what `allowed_mentions` allows; without one, everything, and the author of the message replied to.
 
     Raises `DiscordRefusal` (50035) for a permit that Discord rejects.
     """
@@ -109,10 +109,10 @@ class DiscordDraft:
         return not (self.content or self.files or self.components)
 
 
+@dataclass(slots=True)
 class DiscordPosting:
-    def __init__(self, world: DiscordState, events: DiscordEvents) -> None:
-        self._world = world
-        self._events = events
+    world: DiscordState
+    events: DiscordEvents
 
     def post(self, channel: Channel, author: User, draft: DiscordDraft) -> Message:
         """Keep the message, wake an archived thread, and tell everybody."""
@@ -122,16 +122,16 @@ class DiscordPosting:
                     400, 50083, "Tried to perform an operation on an archived thread, such as editing a message"
                 )
             channel.archived = False
-            self._events.thread_changed(channel)
+            self.events.thread_changed(channel)
         message = self._message(channel, author, draft)
         channel.messages[message.id] = message
         if channel.is_thread and author.id not in channel.member_ids:
             channel.member_ids.append(author.id)
-        self._events.said(message)
+        self.events.said(message)
         return message
 
     def forward(self, channel: Channel, author: User, message: Message) -> Message:
-        """A message without words of its own: it refers to another one and carries it as it stands now."""
+        """Post a message without words of its own: it refers to another one and carries it as it stands now."""
         source = message.passed_on or message
         reference = self._reference(message) | {"type": FORWARD}
         return self.post(
@@ -144,11 +144,11 @@ class DiscordPosting:
         target = draft.reply_to
         kind = draft.kind or (MessageKind.REPLY if target else MessageKind.DEFAULT)
         return Message(
-            id=self._world.new_id(),
+            id=self.world.new_id(),
             channel_id=channel.id,
             author=author,
             content=draft.content,
-            at_ms=self._world.now_ms(),
+            at_ms=self.world.now_ms(),
             kind=kind,
             user_mentions=draft.mentions.users,
             role_mentions=draft.mentions.roles,
@@ -164,22 +164,21 @@ class DiscordPosting:
         )
 
     def _reference(self, target: Message) -> Json:
-        guild_id = self._world.channels[target.channel_id].guild_id
+        guild_id = self.world.channels[target.channel_id].guild_id
         reference: Json = {"type": 0, "channel_id": str(target.channel_id), "message_id": str(target.id)}
         return reference if guild_id is None else reference | {"guild_id": str(guild_id)}
 
     def edit(self, message: Message, draft: DiscordDraft) -> None:
         """Put the draft's content in the message's place; an edit that changes nothing is still an edit."""
         self._put(message, draft)
-        message.edited_ms = self._world.now_ms()
-        self._events.changed(message)
+        message.edited_ms = self.world.now_ms()
+        self.events.changed(message)
 
     def fill(self, message: Message, draft: DiscordDraft) -> None:
-        """The first content of a message that was waiting for it, which is no edit. Whether it is ephemeral was decided
-        before."""
+        """Give a waiting message its first content, which is no edit. Whether it is ephemeral was decided before."""
         kept = message.flags & MessageFlag.EPHEMERAL
         self._put(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL & ~MessageFlag.LOADING | kept))
-        self._events.filled(message)
+        self.events.filled(message)
 
     def _put(self, message: Message, draft: DiscordDraft) -> None:
         if draft.is_empty:
@@ -193,25 +192,25 @@ class DiscordPosting:
         message.flags = draft.flags
 
     def delete(self, message: Message) -> None:
-        del self._world.channels[message.channel_id].messages[message.id]
-        self._events.deleted(message)
+        del self.world.channels[message.channel_id].messages[message.id]
+        self.events.deleted(message)
 
     # --- threads
 
     def thread_from(self, message: Message, author: User, name: str, auto_archive_min: int = 1440) -> Channel:
-        """A public thread with the message's id; its first message (type 21) only points back at the message."""
-        parent = self._world.channels[message.channel_id]
+        """Begin a public thread with the message's id; its first message (type 21) only points back at the message."""
+        parent = self.world.channels[message.channel_id]
         if parent.guild_id is None or parent.is_thread:
             raise DiscordRefusal(400, 50024, "Cannot execute action on this channel type")
-        if message.id in self._world.channels:
+        if message.id in self.world.channels:
             raise DiscordRefusal(400, 160004, "A thread has already been created for this message")
         self._check_thread(name, auto_archive_min)
-        thread = self._world.new_thread(
+        thread = self.world.new_thread(
             parent, name, owner_id=author.id, started_from=message, auto_archive_min=auto_archive_min
         )
         message.flags |= MessageFlag.HAS_THREAD
-        self._events.thread_opened(thread)
-        self._events.changed(message)
+        self.events.thread_opened(thread)
+        self.events.changed(message)
         starter = DiscordDraft(kind=MessageKind.THREAD_STARTER, reference=self._reference(message))
         self.post(thread, author, starter)
         return thread
@@ -221,8 +220,8 @@ class DiscordPosting:
         if parent.guild_id is None or parent.is_thread:
             raise DiscordRefusal(400, 50024, "Cannot execute action on this channel type")
         self._check_thread(name, AUTO_ARCHIVE_MIN)
-        thread = self._world.new_thread(parent, name, owner_id=author.id)
-        self._events.thread_opened(thread)
+        thread = self.world.new_thread(parent, name, owner_id=author.id)
+        self.events.thread_opened(thread)
         if parent.takes_messages:
             reference: Json = {"type": 0, "channel_id": str(thread.id), "guild_id": str(parent.guild_id)}
             self.post(parent, author, DiscordDraft(name, kind=MessageKind.THREAD_CREATED, reference=reference))
@@ -242,7 +241,7 @@ class DiscordPosting:
         if is_renamed:
             self.post(thread, author, DiscordDraft(name, kind=MessageKind.NAME_CHANGED))
         thread.archived = bool(asked.get("archived", False))
-        self._events.thread_changed(thread)
+        self.events.thread_changed(thread)
 
     def _check_thread(self, name: str, auto_archive_min: int) -> None:
         if not 1 <= len(name) <= THREAD_NAME_MAX:
@@ -254,14 +253,14 @@ class DiscordPosting:
     # --- looking up
 
     def channel(self, channel_id: int) -> Channel:
-        """Raises `DiscordRefusal` 404 / 10003."""
-        channel = self._world.channels.get(channel_id)
+        """Find a channel. Raises `DiscordRefusal` 404 / 10003."""
+        channel = self.world.channels.get(channel_id)
         if channel is None:
             raise unknown("Channel")
         return channel
 
     def message(self, channel_id: int, message_id: int) -> Message:
-        """Raises `DiscordRefusal` 404 / 10003 or 10008."""
+        """Find a message. Raises `DiscordRefusal` 404 / 10003 or 10008."""
         message = self.channel(channel_id).messages.get(message_id)
         if message is None:
             raise unknown("Message")
@@ -269,7 +268,7 @@ class DiscordPosting:
 
 
 def unchanged(message: Message) -> DiscordDraft:
-    """The message as a draft, to be changed in part."""
+    """Return the message as a draft, to be changed in part."""
     return DiscordDraft(
         content=message.content,
         mentions=Mentions(message.user_mentions, message.role_mentions, message.mentions_everyone),
@@ -294,7 +293,7 @@ _MAY_SET: Final = MessageFlag.SUPPRESS_EMBEDS | MessageFlag.SILENT | MessageFlag
 
 
 def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
-    """Raises `DiscordRefusal`: 50006 for nothing to show, 50035 for a field that breaks its limit."""
+    """Read a message. Raises `DiscordRefusal`: 50006 for nothing to show, 50035 for a field beyond its limit."""
     content = _content(body.get("content"))
     flags = int(body.get("flags") or 0) & _MAY_SET
     nonce = _nonce(body.get("nonce"))
@@ -313,7 +312,7 @@ def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) 
 
 
 def edited_draft(message: Message, body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
-    """The message with the fields of `body` in place; what `body` does not name stays."""
+    """Return the message with the fields of `body` in place; what `body` does not name stays."""
     kept, given = unchanged(message), _components(body)
     flags = message.flags
     if body.get("flags") is not None:
@@ -371,5 +370,5 @@ def _components(body: Json) -> tuple[Json, ...]:
 
 
 def is_system(message: Message) -> bool:
-    """Nobody can reply to what the system said."""
+    """Tell whether the system said it: nobody can reply to that."""
     return message.kind not in (MessageKind.DEFAULT, MessageKind.REPLY, MessageKind.COMMAND_ANSWER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
@@ -37,26 +37,17 @@ from channels.emulators.discord.world import (
 from channels.emulators.stage import Json
 
 
+@dataclass(slots=True)
 class PlacesApi:
-    def __init__(
-        self,
-        *,
-        world: DiscordState,
-        posting: DiscordPosting,
-        events: DiscordEvents,
-        switches: DiscordSwitches,
-        buckets: Buckets,
-        application_id: int,
-        endpoint: Callable[[], Json],
-    ) -> None:
-        """`endpoint` says what the application's owner set up for interactions."""
-        self._world = world
-        self._posting = posting
-        self._events = events
-        self._switches = switches
-        self._buckets = buckets
-        self._application_id = application_id
-        self._endpoint = endpoint
+    """`endpoint` says what the application's owner set up for interactions."""
+
+    world: DiscordState
+    posting: DiscordPosting
+    events: DiscordEvents
+    switches: DiscordSwitches
+    buckets: Buckets
+    application_id: int
+    endpoint: Callable[[], Json]
 
     def routes(self) -> list[Route]:
         channel = "/channels/{channel_id}"
@@ -72,46 +63,48 @@ class PlacesApi:
     # --- the bot itself
 
     async def gateway_for_bot(self, call: Call) -> Response:
-        left = self._switches.sessions_left
-        at_once = self._switches.max_concurrency
+        left = self.switches.sessions_left
+        at_once = self.switches.max_concurrency
         limit: Json = {"total": 1000, "remaining": left, "reset_after": 14_400_000, "max_concurrency": at_once}
         url = f"ws://{call.host}/gateway"
-        return JSONResponse({"url": url, "shards": self._switches.shards, "session_start_limit": limit})
+        return JSONResponse({"url": url, "shards": self.switches.shards, "session_start_limit": limit})
 
     async def me(self, _: Call) -> Response:
-        return JSONResponse(shapes.own_user(self._world))
+        return JSONResponse(shapes.own_user(self.world))
 
     async def application(self, _: Call) -> Response:
-        has_content = self._switches.has_message_content
-        shape = shapes.application(self._world, self._application_id, has_message_content=has_content)
-        return JSONResponse(shape | self._endpoint())
+        has_content = self.switches.has_message_content
+        shape = shapes.application(self.world, self.application_id, has_message_content=has_content)
+        return JSONResponse(shape | self.endpoint())
 
     # --- channels and threads
 
     async def channel(self, call: Call) -> Response:
-        return JSONResponse(shapes.channel(self._world, self._posting.channel(call.id("channel_id"))))
+        return JSONResponse(shapes.channel(self.world, self.posting.channel(call.id("channel_id"))))
 
     async def change_channel(self, call: Call) -> Response:
-        """Of a thread that the bot began: name, archived, locked and the time to archive. Other channels are not its to
-        change, and new names are counted apart from all else, without a word of it in the headers."""
-        thread = self._posting.channel(call.id("channel_id"))
+        """Change name, archived, locked and time to archive of a thread that the bot began.
+
+        Other channels are not its to change. New names are counted apart from all else, without a word in the headers.
+        """
+        thread = self.posting.channel(call.id("channel_id"))
         if not (thread.is_thread and self._may_change(thread)):
             raise forbidden(50013)
         if "name" in call.body and str(call.body["name"]) != thread.name:
-            allowance = self._buckets.take("rename", str(thread.id))
+            allowance = self.buckets.take("rename", str(thread.id))
             if allowance is not None and not allowance.is_granted:
                 return too_many(allowance, via=True)
-        self._posting.change_thread(thread, self._world.bot, call.body)
-        return JSONResponse(shapes.channel(self._world, thread))
+        self.posting.change_thread(thread, self.world.bot, call.body)
+        return JSONResponse(shapes.channel(self.world, thread))
 
     def _may_change(self, thread: Channel) -> bool:
-        """Its creator may, while nobody has locked it."""
-        return self._switches.moderates or (thread.owner_id == self._world.bot.id and not thread.locked)
+        """Tell whether the bot may change the thread: its creator may, while nobody has locked it."""
+        return self.switches.moderates or (thread.owner_id == self.world.bot.id and not thread.locked)
 
     async def thread_from(self, call: Call) -> Response:
-        message = self._posting.message(call.id("channel_id"), call.id("message_id"))
-        thread = self._posting.thread_from(message, self._world.bot, *_asked_for(call.body))
-        return JSONResponse(shapes.channel(self._world, thread), 201)
+        message = self.posting.message(call.id("channel_id"), call.id("message_id"))
+        thread = self.posting.thread_from(message, self.world.bot, *_asked_for(call.body))
+        return JSONResponse(shapes.channel(self.world, thread), 201)
 
 
 def _asked_for(body: Json) -> tuple[str, int]:
@@ -124,24 +117,16 @@ NO_CONTENT: Final = 204
 _LEAST = ("id", "channel_id", "content", "nonce")
 
 
+@dataclass(slots=True)
 class MessagesApi:
     """`clock_s` gives seconds, for the life of nonces."""
 
-    def __init__(
-        self,
-        *,
-        world: DiscordState,
-        posting: DiscordPosting,
-        events: DiscordEvents,
-        switches: DiscordSwitches,
-        clock_s: Callable[[], float],
-    ) -> None:
-        self._world = world
-        self._posting = posting
-        self._events = events
-        self._switches = switches
-        self._clock_s = clock_s
-        self._nonces: dict[str, tuple[float, int, int]] = {}
+    world: DiscordState
+    posting: DiscordPosting
+    events: DiscordEvents
+    switches: DiscordSwitches
+    clock_s: Callable[[], float]
+    _nonces: dict[str, tuple[float, int, int]] = field(default_factory=dict)
 
     def routes(self) -> list[Route]:
         all_of = "/channels/{channel_id}/messages"
@@ -158,8 +143,8 @@ class MessagesApi:
     # --- reading
 
     async def page(self, call: Call) -> Response:
-        """Newest first, whichever way the page was asked for; `after` gives the messages right above that id."""
-        channel = self._posting.channel(call.id("channel_id"))
+        """List messages newest first, whichever way was asked for; `after` gives the messages right above that id."""
+        channel = self.posting.channel(call.id("channel_id"))
         limit = int(call.query.get("limit", "50")) if call.query.get("limit", "50").isdigit() else 0
         if not 1 <= limit <= PAGE_MAX:
             raise invalid_form("limit", "NUMBER_TYPE_MAX", f"int value should be between 1 and {PAGE_MAX}.")
@@ -169,42 +154,42 @@ class MessagesApi:
         return JSONResponse(self._shape(self._message(call)))
 
     def _shape(self, message: Message) -> Json:
-        told = shapes.message(self._world, message, reads_everything=self._switches.has_message_content)
-        return {name: told[name] for name in _LEAST if name in told} if self._switches.says_little else told
+        told = shapes.message(self.world, message, reads_everything=self.switches.has_message_content)
+        return {name: told[name] for name in _LEAST if name in told} if self.switches.says_little else told
 
     def _message(self, call: Call) -> Message:
-        return self._posting.message(call.id("channel_id"), call.id("message_id"))
+        return self.posting.message(call.id("channel_id"), call.id("message_id"))
 
     # --- writing
 
     async def create(self, call: Call) -> Response:
-        channel = self._posting.channel(call.id("channel_id"))
+        channel = self.posting.channel(call.id("channel_id"))
         if not channel.takes_messages:
             raise DiscordRefusal(400, 50008, "Cannot send messages in a non-text channel")
         existing = self._same_nonce(call.body)
         if existing is not None:
             return JSONResponse(self._shape(existing))
-        if self._switches.refuses_replies is not None and call.body.get("message_reference"):
-            raise self._switches.refuses_replies
+        if self.switches.refuses_replies is not None and call.body.get("message_reference"):
+            raise self.switches.refuses_replies
         reply_to = self._replied_to(channel, call.body.get("message_reference"))
         draft = new_draft(call.body, call.files, reply_to=reply_to)
-        message = self._posting.post(channel, self._world.bot, draft)
+        message = self.posting.post(channel, self.world.bot, draft)
         if draft.nonce is not None:
             self._remember_nonce(draft.nonce, message)
         return JSONResponse(self._shape(message))
 
     def _remember_nonce(self, nonce: str, message: Message) -> None:
-        now_s = self._clock_s()
+        now_s = self.clock_s()
         while self._nonces:  # oldest first: the window is the same for all
             oldest = next(iter(self._nonces))
-            if self._nonces[oldest][0] > now_s - self._switches.nonce_window_s:
+            if self._nonces[oldest][0] > now_s - self.switches.nonce_window_s:
                 break
             del self._nonces[oldest]
         self._nonces.pop(nonce, None)
         self._nonces[nonce] = (now_s, message.channel_id, message.id)
 
     def _same_nonce(self, body: Json) -> Message | None:
-        """The message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
+        """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
 
         A message that was deleted since gives `Unknown Message`.
         """
@@ -212,9 +197,9 @@ class MessagesApi:
         if known is None or not body.get("enforce_nonce"):
             return None
         at_s, channel_id, message_id = known
-        if self._clock_s() - at_s > self._switches.nonce_window_s:
+        if self.clock_s() - at_s > self.switches.nonce_window_s:
             return None
-        return self._posting.message(channel_id, message_id)
+        return self.posting.message(channel_id, message_id)
 
     def _replied_to(self, channel: Channel, reference: Json | None) -> Message | None:
         if reference is None:
@@ -233,28 +218,28 @@ class MessagesApi:
 
     async def edit(self, call: Call) -> Response:
         message = self._message(call)
-        if self._switches.refuses_edits is not None:
-            raise self._switches.refuses_edits
+        if self.switches.refuses_edits is not None:
+            raise self.switches.refuses_edits
         only_flags = set(call.body) <= {"flags"}
-        if message.author.id != self._world.bot.id and not (only_flags and self._switches.moderates):
+        if message.author.id != self.world.bot.id and not (only_flags and self.switches.moderates):
             raise forbidden(50005)
-        reply_to = self._world.message(message.reference)
-        self._posting.edit(message, edited_draft(message, call.body, call.files, reply_to=reply_to))
+        reply_to = self.world.message(message.reference)
+        self.posting.edit(message, edited_draft(message, call.body, call.files, reply_to=reply_to))
         return JSONResponse(self._shape(message))
 
     async def delete(self, call: Call) -> Response:
         message = self._message(call)
-        if message.author.id != self._world.bot.id:
-            if self._world.channels[message.channel_id].is_dm:
+        if message.author.id != self.world.bot.id:
+            if self.world.channels[message.channel_id].is_dm:
                 raise forbidden(50003)
-            if not self._switches.moderates:
+            if not self.switches.moderates:
                 raise forbidden(50013)
-        self._posting.delete(message)
+        self.posting.delete(message)
         return Response(status_code=NO_CONTENT)
 
     async def typing(self, call: Call) -> Response:
-        """Shown for 10 s or until the bot's next message."""
-        self._events.typing(self._posting.channel(call.id("channel_id")), self._world.bot)
+        """Show typing for 10 s or until the bot's next message."""
+        self.events.typing(self.posting.channel(call.id("channel_id")), self.world.bot)
         return Response(status_code=NO_CONTENT)
 
 
@@ -263,7 +248,7 @@ def _public(channel: Channel) -> list[Message]:
 
 
 def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Message]:
-    """`messages` oldest first; the answer newest first."""
+    """Choose a page of `messages`, which are oldest first; the answer is newest first."""
     if "before" in query:
         chosen = [m for m in messages if m.id < snowflake(query["before"], "before")][-limit:]
     elif "after" in query:
@@ -276,11 +261,11 @@ def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Me
 _DISCORDS_OWN: Final = ("id", "application_id", "version")
 
 
+@dataclass(slots=True)
 class CommandsApi:
-    def __init__(self, *, world: DiscordState, interactions: DiscordInteractions, application_id: int) -> None:
-        self._world = world
-        self._interactions = interactions
-        self._application_id = application_id
+    world: DiscordState
+    interactions: DiscordInteractions
+    application_id: int
 
     def routes(self) -> list[Route]:
         path = "/applications/{application_id}/commands"
@@ -288,7 +273,7 @@ class CommandsApi:
 
     async def list_all(self, call: Call) -> Response:
         self._check_application(call)
-        known = self._interactions.commands
+        known = self.interactions.commands
         if call.query.get("with_localizations", "").lower() in ("1", "true"):
             return JSONResponse(known)
         return JSONResponse([without_localizations(command) for command in known])
@@ -296,23 +281,23 @@ class CommandsApi:
     async def replace_all(self, call: Call) -> Response:
         """Set all at once: what is not in the list is gone; what is keeps its id."""
         self._check_application(call)
-        self._interactions.commands = [self._kept(body) for body in check_all(call.body_list or [])]
-        return JSONResponse(self._interactions.commands)
+        self.interactions.commands = [self._kept(body) for body in check_all(call.body_list or [])]
+        return JSONResponse(self.interactions.commands)
 
     def _check_application(self, call: Call) -> None:
-        if call.id("application_id") != self._application_id:
+        if call.id("application_id") != self.application_id:
             raise forbidden(50001)
 
     def _kept(self, body: Json) -> Json:
-        """A command of that name and type keeps its id, and its version if nothing about it changed."""
-        same = (c for c in self._interactions.commands if (c["type"], c["name"]) == (body["type"], body["name"]))
+        """Keep the id of a command of that name and type, and its version if nothing about it changed."""
+        same = (c for c in self.interactions.commands if (c["type"], c["name"]) == (body["type"], body["name"]))
         before = next(same, None)
         if before is not None and {key: before[key] for key in before if key not in _DISCORDS_OWN} == body:
             return before
         own: Json = {
-            "id": before["id"] if before else str(self._world.new_id()),
-            "application_id": str(self._application_id),
-            "version": str(self._world.new_id()),
+            "id": before["id"] if before else str(self.world.new_id()),
+            "application_id": str(self.application_id),
+            "version": str(self.world.new_id()),
         }
         return own | body
 
@@ -327,21 +312,13 @@ class Answer(IntEnum):
     MODAL = 9
 
 
+@dataclass(slots=True)
 class InteractionsApi:
-    def __init__(
-        self,
-        *,
-        world: DiscordState,
-        posting: DiscordPosting,
-        interactions: DiscordInteractions,
-        switches: DiscordSwitches,
-        application_id: int,
-    ) -> None:
-        self._world = world
-        self._posting = posting
-        self._interactions = interactions
-        self._switches = switches
-        self._application_id = application_id
+    world: DiscordState
+    posting: DiscordPosting
+    interactions: DiscordInteractions
+    switches: DiscordSwitches
+    application_id: int
 
     def routes(self) -> list[Route]:
         hook, callback = "/webhooks/{webhook_id}/{token}", "/interactions/{interaction_id}/{token}/callback"
@@ -361,8 +338,8 @@ class InteractionsApi:
     # --- the first answer
 
     async def answer(self, call: Call) -> Response:
-        """204, or 200 with what was made of it when `with_response` asks for that."""
-        asked = self._interactions.to_answer(call.id("interaction_id"), call.path["token"])
+        """Answer 204, or 200 with what was made of it when `with_response` asks for that."""
+        asked = self.interactions.to_answer(call.id("interaction_id"), call.path["token"])
         kind, data = call.body.get("type"), call.body.get("data") or {}
         if kind not in list(Answer):
             raise invalid_form("type", "BASE_TYPE_CHOICES", "Value must be one of (1, 4, 5, 6, 7, 8, 9).")
@@ -386,7 +363,7 @@ class InteractionsApi:
         if kind is Answer.AUTOCOMPLETE:
             check_choices(data)
         if kind is Answer.UPDATE and asked.source is not None:
-            self._posting.edit(asked.source, edited_draft(asked.source, data, call.files, reply_to=None))
+            self.posting.edit(asked.source, edited_draft(asked.source, data, call.files, reply_to=None))
         return asked.source
 
     def _callback(self, asked: Interaction, message: Message | None) -> Json:
@@ -401,26 +378,26 @@ class InteractionsApi:
         return {"interaction": told, "resource": {"type": asked.answer_kind, "message": self._shape(message)}}
 
     def _post(self, asked: Interaction, draft: DiscordDraft) -> Message:
-        """Signed by the bot through the interaction's webhook, whose id is the application's."""
+        """Post as the bot through the interaction's webhook, whose id is the application's."""
         kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
-        author: User = replace(self._world.bot, webhook_id=self._application_id)
-        metadata = self._interactions.metadata(asked)
+        author: User = replace(self.world.bot, webhook_id=self.application_id)
+        metadata = self.interactions.metadata(asked)
         command = str(asked.data.get("name", "")) if asked.kind is InteractionKind.COMMAND else ""
         told = replace(draft, kind=kind, interaction=metadata, command=command)
-        return self._posting.post(asked.channel, author, told)
+        return self.posting.post(asked.channel, author, told)
 
     def _shape(self, message: Message) -> Json:
-        return shapes.message(self._world, message, reads_everything=True)
+        return shapes.message(self.world, message, reads_everything=True)
 
     # --- what follows
 
     async def follow_up(self, call: Call) -> Response:
-        """A new message; but the first one after a deferral fills the message that is waiting for it."""
+        """Post a new message; but the first one after a deferral fills the message that is waiting for it."""
         asked = self._follow(call)
         draft = new_draft(call.body, call.files, reply_to=None)
         waiting = asked.original
         if waiting is not None and waiting.flags & MessageFlag.LOADING:
-            self._posting.fill(waiting, draft)
+            self.posting.fill(waiting, draft)
             return JSONResponse(self._shape(waiting))
         return JSONResponse(self._shape(self._post(asked, draft)))
 
@@ -431,20 +408,20 @@ class InteractionsApi:
         message = self._message(call)
         draft = edited_draft(message, call.body, call.files, reply_to=None)
         if message.flags & MessageFlag.LOADING:
-            self._posting.fill(message, draft)
+            self.posting.fill(message, draft)
         else:
-            self._posting.edit(message, draft)
+            self.posting.edit(message, draft)
         return JSONResponse(self._shape(message))
 
     async def delete(self, call: Call) -> Response:
-        self._posting.delete(self._message(call))
+        self.posting.delete(self._message(call))
         return Response(status_code=NO_CONTENT)
 
     def _follow(self, call: Call) -> Interaction:
-        return self._interactions.to_follow(call.id("webhook_id"), call.path["token"])
+        return self.interactions.to_follow(call.id("webhook_id"), call.path["token"])
 
     def _message(self, call: Call) -> Message:
-        """The original, or a follow-up of the same interaction. Raises `DiscordRefusal` 10008."""
+        """Find the original, or a follow-up of the same interaction. Raises `DiscordRefusal` 10008."""
         asked = self._follow(call)
         if "message_id" not in call.path:
             message = asked.original

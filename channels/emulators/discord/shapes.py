@@ -39,7 +39,7 @@ _CONTENT_FLAGS: Final = 1 << 18  # application flag GATEWAY_MESSAGE_CONTENT
 
 
 def timestamp(at_ms: int) -> str:
-    """ISO 8601 with microseconds and offset, as Discord writes it."""
+    """Write ISO 8601 with microseconds and offset, as Discord does."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="microseconds")
 
 
@@ -60,7 +60,7 @@ def own_user(world: DiscordState) -> Json:
 
 
 def member(world: DiscordState, guild: Guild, who: User) -> Json:
-    """A guild member without its user."""
+    """Return a guild member without its user."""
     return {
         "nick": None,
         "avatar": None,
@@ -95,7 +95,7 @@ def role(role_id: int, name: str, *, bot_id: int | None = None) -> Json:
 
 
 def roles(world: DiscordState, guild: Guild) -> list[Json]:
-    """@everyone, whose id is the guild's, the bot's managed role, which shares the bot's name, and what people have."""
+    """Return @everyone, whose id is the guild's, the bot's managed role, which has its name, and what people have."""
     named = [role(role_id, name) for role_id, name in guild.role_names.items()]
     return [role(guild.id, "@everyone"), role(guild.bot_role_id, world.bot.username, bot_id=world.bot.id), *named]
 
@@ -153,7 +153,7 @@ def thread_member(place: Channel, user_id: int) -> Json:
 
 
 def guild(world: DiscordState, place: Guild) -> Json:
-    """The guild as REST gives it."""
+    """Return the guild as REST gives it."""
     return {
         "id": str(place.id),
         "name": place.name,
@@ -192,7 +192,7 @@ def guild(world: DiscordState, place: Guild) -> Json:
 
 
 def guild_create(world: DiscordState, place: Guild) -> Json:
-    """GUILD_CREATE: the guild with what is in it. Without the presence intent, of the members only the bot itself."""
+    """Return the guild with what is in it. Without the presence intent, of the members only the bot itself."""
     return guild(world, place) | {
         "unavailable": False,
         "joined_at": timestamp(place.joined_ms),
@@ -230,12 +230,12 @@ def application(world: DiscordState, application_id: int, *, has_message_content
 
 
 def link_signature(file_id: int, expires: str) -> str:
-    """What only the vendor can put behind a link that dies at `expires`."""
+    """Sign a link that dies at `expires`, as only the vendor can."""
     return hashlib.sha256(f"{file_id}:{expires}".encode()).hexdigest()
 
 
 def attachment(world: DiscordState, channel_id: int, file: File, *, is_voice: bool = False) -> Json:
-    """A file with its signed link; `ex` is the hour it dies, in hexadecimal seconds."""
+    """Return a file with its signed link; `ex` is the hour it dies, in hexadecimal seconds."""
     now_s = world.now_ms() // 1000
     expires = f"{now_s + CDN_LIFE_S:x}"
     signed = f"ex={expires}&is={now_s:x}&hm={link_signature(file.id, expires)}&"
@@ -257,10 +257,10 @@ def attachment(world: DiscordState, channel_id: int, file: File, *, is_voice: bo
 
 
 def message(world: DiscordState, said: Message, *, reads_everything: bool) -> Json:
-    """A message as the bot gets it.
+    """Return a message as the bot gets it.
 
-    Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor
-    stands in a direct chat nor is its own comes with its content, embeds, attachments and components emptied.
+    Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor is in a
+    direct chat nor is its own comes with its content, embeds, attachments and components emptied.
     """
     is_open = reads_everything or world.addresses_bot(said)
     shape: Json = {
@@ -313,6 +313,6 @@ def _relations(world: DiscordState, said: Message, *, reads_everything: bool) ->
 
 
 def _snapshot(world: DiscordState, said: Message) -> Json:
-    """What a forward shows of a message: neither who wrote it, nor where."""
+    """Return what a forward shows of a message: neither who wrote it, nor where."""
     whole = message(world, said, reads_everything=True)
     return {name: whole[name] for name in _SNAPSHOT}

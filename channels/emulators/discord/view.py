@@ -51,7 +51,7 @@ _INLINE: Final = re.compile(
 
 
 def to_html(text: str, name_of: NameOf) -> str:
-    """HTML with everything the person typed escaped; no attribute but a checked link's `href` comes from them."""
+    """Write HTML with everything the person typed escaped; of attributes only a checked link's `href` is theirs."""
     parts: list[str] = []
     end = 0
     for fence in _FENCE.finditer(text):
@@ -66,7 +66,7 @@ def to_html(text: str, name_of: NameOf) -> str:
 
 
 def _blocks(text: str, name_of: NameOf, *, may_quote: bool = True) -> str:
-    """Quotes do not nest: `> >` is a quote that begins with a sign."""
+    """Show quotes, headings, lists and paragraphs. Quotes do not nest: `> >` is a quote that begins with a sign."""
     parts: list[str] = []
     lines = deque(text.split("\n") if text else ())
     while lines:
@@ -221,12 +221,12 @@ def as_said(world: DiscordState, message: Message) -> Said:
 
 
 def files_of(message: Message) -> tuple[File, ...]:
-    """Its own, and those of the message that it forwards."""
+    """Return its own files, and those of the message that it forwards."""
     return message.files + (message.passed_on.files if message.passed_on else ())
 
 
 def buttons_of(components: Iterable[Json]) -> Iterator[Button]:
-    """Those that can be pressed, in all rows and containers; a link is none."""
+    """Find the buttons that can be pressed, in all rows; a link is none."""
     for component in components:
         if component.get("type") == _BUTTON and "custom_id" in component and not component.get("disabled"):
             yield Button(str(component["custom_id"]), str(component.get("label") or ""))
@@ -234,14 +234,14 @@ def buttons_of(components: Iterable[Json]) -> Iterator[Button]:
 
 
 def _only_for(message: Message) -> str | None:
-    """An ephemeral message is seen by the one whose interaction it answers."""
+    """Return the person who alone sees an ephemeral message: the one whose interaction it answers."""
     if not message.flags & MessageFlag.EPHEMERAL or message.interaction is None:
         return None
     return str(message.interaction["user"]["id"])
 
 
 def _above(world: DiscordState, message: Message) -> str:
-    """The client names the command that a message answers, and who chose it."""
+    """Name the command that a message answers, and who chose it, as the client does."""
     if not message.command or message.interaction is None:
         return ""
     return f"{world.users[int(message.interaction['user']['id'])].shown_as} used /{message.command}"
@@ -252,7 +252,7 @@ def _target(reference: Json | None) -> str | None:
 
 
 def name_in(world: DiscordState, mention: str) -> str | None:
-    """The name behind `@42`, `@&42` or `#42`."""
+    """Return the name of `@42`, `@&42` or `#42`."""
     sign = mention.rstrip("0123456789")
     number = int(mention.removeprefix(sign))
     if sign == "@":
@@ -288,7 +288,7 @@ def _embed(embed: Json) -> str:
 
 
 def _notice(message: Message) -> str:
-    """What the client writes for messages of the system."""
+    """Say what the client writes for messages of the system."""
     who = message.author.shown_as
     return {
         MessageKind.NAME_CHANGED: f"{who} changed the thread name: {message.content}",

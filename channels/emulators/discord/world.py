@@ -49,12 +49,12 @@ _UNKNOWN: Final = {
 
 
 def unknown(what: str) -> DiscordRefusal:
-    """404 `Unknown Channel` and its like."""
+    """Return 404 `Unknown Channel` and its like."""
     return DiscordRefusal(404, _UNKNOWN[what], f"Unknown {what}")
 
 
 def invalid_form(path: str, code: str, message: str) -> DiscordRefusal:
-    """400 / 50035 with the error hung under the field it is about; `path` is dotted."""
+    """Return 400 / 50035 with the error hung under the field it is about; `path` is dotted."""
     errors: Json = {"_errors": [{"code": code, "message": message}]}
     for part in reversed(path.split(".")):
         errors = {part: errors}
@@ -86,7 +86,7 @@ RateTable = dict[str, tuple[int, float]]
 
 
 def vendor_rates() -> RateTable:
-    """Requests per seconds in one bucket, as third parties measured them; Discord announces, never promises them."""
+    """Return requests per seconds in one bucket, as third parties measured them; Discord announces, never promises."""
     return {
         "create_message": (5, 5.0),
         "edit_message": (5, 5.0),
@@ -261,7 +261,7 @@ class Guild:
     bot_role_id: int
     joined_ms: int
     member_ids: list[int] = field(default_factory=list)
-    role_names: dict[int, str] = field(default_factory=dict)  # beside @everyone and the bot's own
+    role_names: dict[int, str] = field(default_factory=dict)  # besides @everyone and the bot's own
     roles_of: dict[int, list[int]] = field(default_factory=dict)  # by the member
 
 
@@ -285,7 +285,7 @@ class DiscordState:
         return int(self._clock_s() * 1000)
 
     def new_id(self) -> int:
-        """A snowflake of this millisecond, above every one before it."""
+        """Make a snowflake of this millisecond, above every one before it."""
         self._last_id = max((self.now_ms() - DISCORD_EPOCH_MS) << 22, self._last_id + 1)
         return self._last_id
 
@@ -299,7 +299,7 @@ class DiscordState:
     # --- where
 
     def new_guild(self, name: str) -> Guild:
-        """A guild with the bot in it, and the bot's managed role beside @everyone."""
+        """Make a guild with the bot in it, and the bot's managed role next to @everyone."""
         guild = Guild(
             id=self.new_id(),
             name=name,
@@ -315,7 +315,7 @@ class DiscordState:
         return self._keep(Channel(self.new_id(), kind, name, guild_id=guild.id))
 
     def dm_with(self, user: User) -> Channel:
-        """The one direct channel of the bot with this user: its id never changes."""
+        """Return the one direct channel of the bot with this user: its id never changes."""
         if user.id not in self._dms:
             channel = Channel(self.new_id(), ChannelKind.DM, user.shown_as, recipient_id=user.id)
             self._dms[user.id] = self._keep(channel)
@@ -330,7 +330,7 @@ class DiscordState:
         started_from: Message | None = None,
         auto_archive_min: int = 1440,
     ) -> Channel:
-        """A thread; one started from a message takes that message's id."""
+        """Make a thread; one started from a message takes that message's id."""
         return self._keep(
             Channel(
                 id=started_from.id if started_from else self.new_id(),
@@ -358,7 +358,7 @@ class DiscordState:
     # --- what
 
     def message(self, reference: Json | None) -> Message | None:
-        """The message that a `message_reference` points at, if it still stands."""
+        """Find the message that a `message_reference` points at, if it still stands."""
         if not reference or "message_id" not in reference:
             return None
         channel = self.channels.get(int(reference["channel_id"]))
@@ -369,7 +369,7 @@ class DiscordState:
         return thread if thread is not None and thread.is_thread else None
 
     def addresses_bot(self, message: Message) -> bool:
-        """Whether Discord shows this message's content even to a bot without the content intent."""
+        """Tell whether Discord shows this message's content even to a bot without the content intent."""
         return (
             message.author.id == self.bot.id
             or self.bot.id in message.user_mentions

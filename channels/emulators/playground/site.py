@@ -83,7 +83,7 @@ class BadRequest(Exception):
 
 
 async def json_body(request: Request, *, bytes_max: int = BODY_BYTES_MAX) -> dict[str, Any]:
-    """The JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
+    """Read the JSON object a request carries. A form cannot carry one, so no foreign page can send it."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise BadRequest("the body must be application/json")
     body = bytearray()
@@ -159,11 +159,11 @@ class SessionsUnreachable(Exception):
 class SessionSource(Protocol):
     @property
     def board_url(self) -> str:
-        """Where the operator watches sub-agents at work."""
+        """Return where the operator watches sub-agents at work."""
         ...
 
     async def sessions(self) -> list[dict[str, object]]:
-        """The newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
+        """Fetch the newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
         ...
 
 
@@ -289,7 +289,7 @@ class Playground:
         return {}
 
     async def _file(self, request: Request) -> Response:
-        """Always a download: what somebody sent is never shown as a page of ours."""
+        """Serve a file, always as a download: what somebody sent is never shown as a page of ours."""
         asked = request.query_params
         try:
             number = int(asked.get("number", "0"))

@@ -50,26 +50,26 @@ TIERS: Final = {
 }
 
 
+@dataclass(slots=True)
 class Limits:
     """`clock_s` gives seconds."""
 
-    def __init__(self, switches: SlackSwitches, clock_s: Callable[[], float]) -> None:
-        self._switches = switches
-        self._clock_s = clock_s
-        self._buckets: dict[str, tuple[float, float]] = {}
+    switches: SlackSwitches
+    clock_s: Callable[[], float]
+    _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def take(self, method: str, channel_id: str) -> None:
         """Count one call. Raises `RateLimited`."""
-        if not self._switches.is_rate_limited:
+        if not self.switches.is_rate_limited:
             return
         if method == "chat.postMessage":
-            self._take(f"{method} {channel_id}", self._switches.posts_burst, self._switches.posts_per_s)
+            self._take(f"{method} {channel_id}", self.switches.posts_burst, self.switches.posts_per_s)
         elif method in TIERS:
-            per_minute = self._switches.tier_per_minute[TIERS[method]]
+            per_minute = self.switches.tier_per_minute[TIERS[method]]
             self._take(method, per_minute, per_minute / 60)
 
     def _take(self, name: str, capacity: float, per_s: float) -> None:
-        now_s = self._clock_s()
+        now_s = self.clock_s()
         left, since_s = self._buckets.get(name, (capacity, now_s))
         left = min(capacity, left + (now_s - since_s) * per_s)
         if left < 1:
@@ -99,14 +99,14 @@ class Call:
         return "" if value is None else str(value)
 
     def required(self, name: str) -> str:
-        """Raises `SlackRefusal` (`invalid_arguments`)."""
+        """Return an argument that must be there. Raises `SlackRefusal` (`invalid_arguments`)."""
         value = self.text(name)
         if not value:
             raise missing_argument(name)
         return value
 
     def flag(self, name: str) -> bool:
-        """Forms say `1` or `true`, JSON says true."""
+        """Tell whether an argument is set: forms say `1` or `true`, JSON says true."""
         return self.text(name).lower() in ("1", "true")
 
     def number(self, name: str, default: int) -> int:
@@ -214,7 +214,7 @@ class WebApi:
             raise SlackRefusal("missing_scope", needed=method.scopes[0], provided=provided)
 
     def _refuse_format(self, call: Call, method: Method) -> None:
-        """The counted refusal of a format; plain `text` has none that could be refused."""
+        """Count down the refusal of a format; plain `text` has none that could be refused."""
         is_formatted = any(call.arguments.get(name) for name in ("blocks", "markdown_text", "chunks"))
         if method.delivers and is_formatted and self.faults.refuse_format > 0:
             self.faults.refuse_format -= 1
@@ -231,7 +231,7 @@ def answer(body: Json, status: int, headers: dict[str, str]) -> Response:
 
 
 async def read(request: Request, method: str) -> Call:
-    """Raises `SlackRefusal`: `invalid_json`, `json_not_object`."""
+    """Read a call. Raises `SlackRefusal`: `invalid_json`, `json_not_object`."""
     host = request.headers.get("host", "")
     arguments: Json = dict(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
@@ -252,7 +252,7 @@ async def read(request: Request, method: str) -> Call:
 
 
 def _unpacked(value: str) -> object:
-    """JSON in a form value; a plain list of ids stays text."""
+    """Parse JSON in a form value; a plain list of ids stays text."""
     if not value.lstrip().startswith(("[", "{")):
         return value
     try:
@@ -261,42 +261,42 @@ def _unpacked(value: str) -> object:
         return value
 
 
+@dataclass(slots=True)
 class Lookup:
     """Finds what a call names, or refuses with the vendor's word."""
 
-    def __init__(self, world: SlackState) -> None:
-        self._world = world
+    world: SlackState
 
     def conversation(self, channel_id: str) -> Conversation:
-        """By id, or `#name`. Raises `channel_not_found`."""
+        """Find a conversation by id, or `#name`. Raises `channel_not_found`."""
         if not channel_id:
             raise missing_argument("channel")
-        place = self._world.conversations.get(channel_id)
+        place = self.world.conversations.get(channel_id)
         if place is None and not channel_id.startswith("D"):
             name = channel_id.removeprefix("#")
-            place = next((c for c in self._world.conversations.values() if c.name == name and not c.is_im), None)
+            place = next((c for c in self.world.conversations.values() if c.name == name and not c.is_im), None)
         if place is None:
             raise SlackRefusal("channel_not_found")
         return place
 
     def postable(self, channel_id: str) -> Conversation:
-        """Where the bot may post: a user's id opens the direct chat. Raises also `is_archived`, `not_in_channel`."""
-        user = self._world.users.get(channel_id)
-        place = self._world.dm_with(user) if user is not None else self.conversation(channel_id)
+        """Find where the bot may post; a user's id opens the direct chat. Raises `is_archived`, `not_in_channel`."""
+        user = self.world.users.get(channel_id)
+        place = self.world.dm_with(user) if user is not None else self.conversation(channel_id)
         if place.is_archived:
             raise SlackRefusal("is_archived")
         self.member(place)
         return place
 
     def member(self, place: Conversation) -> None:
-        if self._world.bot.id not in place.member_ids:
+        if self.world.bot.id not in place.member_ids:
             raise SlackRefusal("not_in_channel")
 
     def own_message(self, place: Conversation, ts: str, refusal: str) -> Message:
-        """Raises `message_not_found`, or `refusal` for somebody else's."""
+        """Find a message of the bot. Raises `message_not_found`, or `refusal` for somebody else's."""
         message = place.messages.get(ts)
         if message is None or message.only_for is not None:
             raise SlackRefusal("message_not_found")
-        if message.author.id != self._world.bot.id:
+        if message.author.id != self.world.bot.id:
             raise SlackRefusal(refusal)
         return message

@@ -42,7 +42,7 @@ class Parcel:
         return self.kind == "events_api"
 
     def answer(self, response: Json | None) -> None:
-        """The app took it; `response` is what it put into the acknowledgement. Only the first answer counts."""
+        """Take the acknowledgement and the `response` that the app put into it. Only the first answer counts."""
         if not self.answered.is_set():
             self.answered.set()
             if response and self.on_response is not None:
@@ -75,7 +75,7 @@ class Delivery:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is still waiting for its acknowledgement."""
+        """Tell whether something is still waiting for its acknowledgement."""
         return bool(self._under_way)
 
     def send(self, parcel: Parcel, *, as_retry: bool = False) -> None:
@@ -147,7 +147,7 @@ class SocketMode:
         return len(self._sockets)
 
     def new_url(self, host: str) -> str:
-        """A websocket address that works once. Raises `SlackRefusal` while Socket Mode is switched off."""
+        """Return a websocket address that works once. Raises `SlackRefusal` while Socket Mode is switched off."""
         if not self.is_enabled:
             raise SlackRefusal("not_allowed_token_type")
         ticket = secrets.token_urlsafe(16)
@@ -226,7 +226,7 @@ class SocketMode:
     # --- envelopes
 
     async def attempt(self, parcel: Parcel, *, number: int, reason: str) -> Failure | None:
-        """One envelope on the next socket in turn; without a socket it fails at once."""
+        """Send one envelope on the next socket in turn; without a socket it fails at once."""
         if not self._sockets:
             return Failure("connection_failed")
         envelope_id = str(uuid4())
@@ -253,13 +253,15 @@ class SocketMode:
     # --- what Slack or the network may do to the sockets
 
     def cut(self) -> None:
-        """No close frame, as a network fault."""
+        """Cut every socket without a close frame, as a network fault."""
         for socket in list(self._sockets):
             socket.abort()
 
     def disconnect(self, reason: str, *, sockets_max: int | None = None) -> None:
-        """`warning`, `refresh_requested` or `link_disabled` to every socket, or the oldest of them; all but the warning
-        end it."""
+        """Send `warning`, `refresh_requested` or `link_disabled` to every socket, or the oldest of them.
+
+        All but the warning end the socket.
+        """
         self.is_enabled = self.is_enabled and reason != "link_disabled"
         for socket in self._sockets[:sockets_max]:
             socket.send(_disconnect_frame(reason))
@@ -286,7 +288,7 @@ _FORM: Final = "application/x-www-form-urlencoded"
 
 
 def signature(secret: str, timestamp: str, body: str) -> str:
-    """`v0=` and the HMAC-SHA256 over version, timestamp and raw body."""
+    """Return `v0=` and the HMAC-SHA256 over version, timestamp and raw body."""
     digest = hmac.new(secret.encode(), f"v0:{timestamp}:{body}".encode(), hashlib.sha256).hexdigest()
     return f"v0={digest}"
 
@@ -303,7 +305,7 @@ class HttpEvents:
         self.sent: deque[dict[str, str]] = deque(maxlen=RECORDED_MAX)  # the headers of every request
 
     async def verify(self, token: str) -> bool:
-        """The `url_verification` challenge of the set-up page: whether the app gave it back."""
+        """Send the `url_verification` challenge of the set-up page; whether the app gave it back."""
         challenge = secrets.token_urlsafe(24)
         body = json.dumps({"token": token, "challenge": challenge, "type": "url_verification"})
         try:
@@ -313,7 +315,7 @@ class HttpEvents:
         return response.is_success and challenge in response.text
 
     async def attempt(self, parcel: Parcel, *, number: int, reason: str) -> Failure | None:
-        """One signed request; anything but 2xx within three seconds is a failure."""
+        """Send one signed request; anything but 2xx within three seconds is a failure."""
         body, content_type = _body(parcel)
         retry = {"x-slack-retry-num": str(number), "x-slack-retry-reason": reason} if number else {}
         try:

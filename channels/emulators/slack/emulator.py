@@ -71,17 +71,9 @@ class SlackEmulator:
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
         self.http_events: HttpEvents | None = None
         self.delivery = Delivery(self.sockets, self.switches)
-        self._events = SlackEvents(
-            world=self.world,
-            delivery=self.delivery,
-            audience=self._audience,
-            switches=self.switches,
-            faults=self.faults,
-        )
+        self._events = SlackEvents(self.world, self.delivery, self._audience, self.switches, self.faults)
         self._posting = SlackPosting(self.world, self._events, self.switches)
-        self._responses = ResponseLinks(
-            world=self.world, posting=self._posting, switches=self.switches, faults=self.faults, clock_s=clock_s
-        )
+        self._responses = ResponseLinks(self.world, self._posting, self.switches, self.faults, clock_s)
         self._interactions = SlackInteractions(self.world, self.delivery, self._responses)
         self.web_api, files = self._methods(Tokens(bot_token, app_token))
         self.app: ASGIApp = Starlette(routes=self._routes(files), lifespan=self._lifespan)
@@ -89,14 +81,13 @@ class SlackEmulator:
     def _methods(self, tokens: Tokens) -> tuple[WebApi, FilesApi]:
         world, posting, events, switches = self.world, self._posting, self._events, self.switches
         lookup = Lookup(world)
-        files = FilesApi(world=world, posting=posting, lookup=lookup, tokens=tokens, switches=switches)
-        people = PeopleApi(world=world, sockets=self.sockets)
-        self.streams_api = StreamsApi(world=world, posting=posting, events=events, lookup=lookup, switches=switches)
+        files = FilesApi(world, posting, lookup, tokens, switches)
+        self.streams_api = StreamsApi(world, posting, events, lookup, switches)
         methods = (
-            ChatApi(world=world, posting=posting, lookup=lookup, switches=switches).methods()
+            ChatApi(world, posting, lookup, switches).methods()
             | self.streams_api.methods()
-            | ConversationsApi(world=world, lookup=lookup, switches=switches).methods()
-            | people.methods()
+            | ConversationsApi(world, lookup, switches).methods()
+            | PeopleApi(world, self.sockets).methods()
             | files.methods()
         )
         limits = Limits(switches, self._clock_s)
@@ -115,7 +106,7 @@ class SlackEmulator:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """When the server stops, so do redeliveries; the emulator cannot be used afterwards."""
+        """End redeliveries when the server stops; the emulator cannot be used afterwards."""
         yield
         await self.delivery.aclose()
         if self.http_events is not None:
@@ -143,7 +134,7 @@ class SlackEmulator:
         return [as_person(user) for user in self.world.users.values() if user.id != self.world.bot.id]
 
     def places(self) -> Sequence[Place]:
-        """Conversations, and every thread that has a reply or was opened as a place."""
+        """List conversations, and every thread that has a reply or was opened as a place."""
         found: list[Place] = []
         for place in self.world.conversations.values():
             found.append(as_place(place))
@@ -152,17 +143,17 @@ class SlackEmulator:
         return found
 
     def add_person(self, name: str) -> Person:
-        """A person in every channel, with a direct chat to the bot."""
+        """Add a person to every channel, with a direct chat to the bot."""
         user = self._join(name, is_bot=False)
         self._events.opened(self.world.dm_with(user))
         return as_person(user)
 
     def set_language(self, person_id: str, language: str) -> None:
-        """The person has Slack in `language` from now on, a locale such as `de-DE`."""
+        """Set the language that the person has Slack in, a locale such as `de-DE`."""
         self.world.set_locale(self.world.users[person_id], language)
 
     def add_bot(self, name: str) -> Person:
-        """Another app's bot in every channel."""
+        """Add another app's bot to every channel."""
         return as_person(self._join(name, is_bot=True))
 
     def _join(self, name: str, *, is_bot: bool) -> User:
@@ -174,7 +165,7 @@ class SlackEmulator:
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
-        """A channel, or a thread under a first message that says its title."""
+        """Add a channel, or a thread under a first message that says its title."""
         if kind is PlaceKind.DM:
             raise ValueError("A direct chat comes with its person: use add_person.")
         if kind is PlaceKind.GROUP:
@@ -192,13 +183,13 @@ class SlackEmulator:
         return as_thread(parent, root)
 
     def remove_bot(self, place_id: str) -> None:
-        """The bot is put out of a channel: it hears nothing more and gets `not_in_channel`."""
+        """Put the bot out of a channel: it hears nothing more and gets `not_in_channel`."""
         place = self.world.conversations[place_id]
         self._events.bot_left(place)
         place.member_ids.remove(self.world.bot.id)
 
     def share_channel(self, place_id: str) -> Place:
-        """A person shares a channel with another workspace: it has another id from now on."""
+        """Share a channel with another workspace as a person: it has another id from now on."""
         channel = self.world.conversations[place_id]
         self._events.id_changed(self.world.share(channel), channel)
         return as_place(channel)
@@ -215,7 +206,7 @@ class SlackEmulator:
         reply_to: str | None = None,
         files: Sequence[SharedFile] = (),
     ) -> Said:
-        """As the stage has it: `reply_to` answers in the thread of that message."""
+        """Write as a person: `reply_to` answers in the thread of that message."""
         place, thread_ts = self._place(place_id)
         author = self.world.users[person_id]
         spoken = typed(f"<@{self.world.bot.id}> {text}" if mention_bot else text)
@@ -231,21 +222,21 @@ class SlackEmulator:
         return as_said(self.world, self._posting.post(place, author, draft))
 
     def thread_from(self, person_id: str, place_id: str, message_id: str, title: str) -> Place:
-        """What opens beside the message. Nobody hears of it before the first reply, and it is called as its root."""
+        """Open the thread of a message. Nobody hears of it before the first reply, and it is called as its root."""
         message = self._message(message_id, place_id)
         conversation, _ = self._place(place_id)
         root = conversation.messages[message.thread_ts] if message.thread_ts else message
         return as_thread(conversation, root)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
-        """A person passes a message on, into another place, with or without words of their own."""
+        """Pass a message on into another place, with or without words of one's own."""
         place, thread_ts = self._place(to_id)
         inner = shapes.shared(self.world, self._message(message_id, place_id))
         draft = SlackDraft(typed(text), thread_ts=thread_ts, client_msg_id=str(uuid4()), attachments=(inner,))
         return as_said(self.world, self._posting.post(place, self.world.users[person_id], draft))
 
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
-        """An incoming webhook: subtype `bot_message`, a bot id and no user."""
+        """Write as an incoming webhook: subtype `bot_message`, a bot id and no user."""
         place, thread_ts = self._place(place_id)
         author = User("", name.lower(), name, bot_id=self.world.new_id("B"), is_user=False)
         draft = SlackDraft(typed(text), thread_ts=thread_ts, subtype="bot_message", username=name)
@@ -260,7 +251,7 @@ class SlackEmulator:
         self._posting.delete(self._message(message_id, place_id))
 
     def said(self, place_id: str) -> Sequence[Said]:
-        """A channel shows what stands in it; a thread its root and the replies."""
+        """List the messages of a channel, or of a thread its root and the replies."""
         place, root_ts = self._place(place_id)
         if root_ts is None:
             shown = [m for m in place.messages.values() if not m.is_reply]
@@ -275,7 +266,7 @@ class SlackEmulator:
         return SharedFile(files[number].name, files[number].mimetype, files[number].content)
 
     def status(self, place_id: str) -> str:
-        """The bot's "is thinking" line in a thread, empty when there is none."""
+        """Return the bot's "is thinking" line in a thread, empty when there is none."""
         return self._events.status_of(place_id)
 
     def events(self) -> AsyncIterator[StageEvent]:
@@ -287,16 +278,16 @@ class SlackEmulator:
     # --- the stage: commands, buttons, the home tab
 
     def run_command(self, person_id: str, place_id: str, command: str, text: str = "") -> Parcel:
-        """A slash command: not in threads, and possible where the bot is no member."""
+        """Send a slash command: not in threads, and possible where the bot is no member."""
         return self._interactions.command(self.world.users[person_id], self._place(place_id)[0], command, text)
 
     def press(self, person_id: str, message_id: str, place_id: str, action_id: str, value: str = "") -> Parcel:
-        """A press on a button of a message."""
+        """Press a button of a message."""
         message = self._message(message_id, place_id)
         return self._interactions.press(self.world.users[person_id], message, action_id, value)
 
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
-        """The app's slash commands; in a thread Slack has none."""
+        """List the app's slash commands; in a thread Slack has none."""
         if split_id(place_id)[1] is not None:
             return ()
         return [MenuEntry(each.name, each.description, each.usage_hint) for each in self.switches.slash_commands]
@@ -320,24 +311,24 @@ class SlackEmulator:
         self.press(person_id, message_id, place_id, button_id, str(shown[button_id].get("value", "")))
 
     async def options(self, person_id: str, message_id: str, place_id: str, typed: str = "") -> list[tuple[str, str]]:
-        """What a person is shown in the list below a message. Raises `ValueError` for one without a list."""
+        """List what a person is shown in the list below a message. Raises `ValueError` for one without a list."""
         message = self._message(message_id, place_id)
         return await self._interactions.options(self.world.users[person_id], message, list_of(message), typed)
 
     def pick(self, person_id: str, message_id: str, place_id: str, line: tuple[str, str]) -> Parcel:
-        """The person picks one of its lines. Raises `ValueError` likewise."""
+        """Pick one of its lines as a person. Raises `ValueError` likewise."""
         message = self._message(message_id, place_id)
         return self._interactions.pick(self.world.users[person_id], message, list_of(message), line)
 
     def stop_stream(self, message_id: str, place_id: str) -> None:
-        """A person presses "stop" under an answer that grows. Raises `ValueError` for one that does not."""
+        """Press "stop" under an answer that grows. Raises `ValueError` for one that does not."""
         self.streams_api.interrupt(self._message(message_id, place_id))
 
     def open_home(self, person_id: str, tab: str = "home") -> None:
         self._events.home_opened(self.world.users[person_id], tab)
 
     def open_assistant(self, person_id: str) -> Place:
-        """A person opens the assistant: a thread in their direct chat, in which all goes on."""
+        """Open the assistant as a person: a thread in their direct chat, in which all goes on."""
         user = self.world.users[person_id]
         place = self.world.dm_with(user)
         root = self._posting.post(

@@ -8,7 +8,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starlette.requests import Request
@@ -37,61 +37,59 @@ STATUS_LIFE_S: Final = 120.0
 _SUBSCRIPTION: Final = {"channel": "message.channels", "im": "message.im"}
 
 
+@dataclass(slots=True)
 class SlackEvents:
-    def __init__(
-        self, *, world: SlackState, delivery: Delivery, audience: Audience, switches: SlackSwitches, faults: Faults
-    ) -> None:
-        self._world = world
-        self._delivery = delivery
-        self._audience = audience
-        self._switches = switches
-        self._faults = faults
-        self._statuses: dict[str, tuple[str, float]] = {}
+    world: SlackState
+    delivery: Delivery
+    audience: Audience
+    switches: SlackSwitches
+    faults: Faults
+    _statuses: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     # --- messages
 
     def said(self, message: Message) -> None:
-        """A `message` event, also to the app that wrote it; a mention in a channel is an `app_mention` besides."""
+        """Send a `message` event, also to the app that wrote it; a mention in a channel is an `app_mention` besides."""
         self._clear_status(message)
-        self._audience.tell(StageEvent(EventKind.SAID, place_of(message), said=as_said(self._world, message)))
+        self.audience.tell(StageEvent(EventKind.SAID, place_of(message), said=as_said(self.world, message)))
         if message.only_for is not None:
             return
-        place = self._world.conversations[message.channel_id]
-        event = shapes.message(self._world, message) | {
+        place = self.world.conversations[message.channel_id]
+        event = shapes.message(self.world, message) | {
             "channel": place.id,
             "event_ts": message.ts,
             "channel_type": place.event_type,
         }
-        is_inbound = message.author.id != self._world.bot.id
-        if is_inbound and self._faults.poison > 0:
-            self._faults.poison -= 1
+        is_inbound = message.author.id != self.world.bot.id
+        if is_inbound and self.faults.poison > 0:
+            self.faults.poison -= 1
             self._send_poison()
-        if is_inbound and not place.is_im and self._world.bot.id in mentioned(message.text):
+        if is_inbound and not place.is_im and self.world.bot.id in mentioned(message.text):
             mention = {key: value for key, value in event.items() if key not in ("channel_type", "subtype")}
             self._send(place, mention | {"type": "app_mention"}, "app_mention")
         self._send(place, event, _SUBSCRIPTION[place.event_type], is_inbound=is_inbound)
 
     def changed(self, message: Message, previous: Message, *, is_seen: bool = True) -> None:
-        """`message_changed` with both versions; `is_seen` false when people notice nothing, as with an unfurl."""
-        place = self._world.conversations[message.channel_id]
+        """Send `message_changed` with both versions; `is_seen` false when people notice nothing, as with an unfurl."""
+        place = self.world.conversations[message.channel_id]
         self._send_hidden(
             place,
             "message_changed",
-            message=shapes.message(self._world, message),
-            previous_message=shapes.message(self._world, previous),
+            message=shapes.message(self.world, message),
+            previous_message=shapes.message(self.world, previous),
         )
         if is_seen:
-            self._audience.tell(StageEvent(EventKind.EDITED, place_of(message), said=as_said(self._world, message)))
+            self.audience.tell(StageEvent(EventKind.EDITED, place_of(message), said=as_said(self.world, message)))
 
     def deleted(self, previous: Message) -> None:
         if previous.only_for is None:
-            place = self._world.conversations[previous.channel_id]
-            shape = shapes.message(self._world, previous)
+            place = self.world.conversations[previous.channel_id]
+            shape = shapes.message(self.world, previous)
             self._send_hidden(place, "message_deleted", previous_message=shape, deleted_ts=previous.ts)
-        self._audience.tell(StageEvent(EventKind.DELETED, place_of(previous), message_id=previous.ts))
+        self.audience.tell(StageEvent(EventKind.DELETED, place_of(previous), message_id=previous.ts))
 
     def _send_hidden(self, place: Conversation, subtype: str, **parts: object) -> None:
-        ts = self._world.new_ts(place)
+        ts = self.world.new_ts(place)
         event: Json = {
             "type": "message",
             "subtype": subtype,
@@ -104,74 +102,74 @@ class SlackEvents:
         self._send(place, event | parts, _SUBSCRIPTION[place.event_type])
 
     def thread_opened(self, place: Conversation, root_ts: str) -> None:
-        """People see a thread as soon as something hangs on its root; the app learns of it by the reply."""
-        self._audience.tell(StageEvent(EventKind.PLACE, thread_id(place.id, root_ts)))
+        """Show people a thread as soon as something hangs on its root; the app learns of it by the reply."""
+        self.audience.tell(StageEvent(EventKind.PLACE, thread_id(place.id, root_ts)))
 
     # --- status: "… is thinking"
 
     def status(self, place_id: str, text: str) -> None:
-        """Shown until the app's next message there, an empty text, or two minutes."""
-        self._statuses[place_id] = (text, self._world.now_s() + STATUS_LIFE_S)
-        self._audience.tell(StageEvent(EventKind.TYPING, place_id, status=text))
+        """Show a status until the app's next message there, an empty text, or two minutes."""
+        self._statuses[place_id] = (text, self.world.now_s() + STATUS_LIFE_S)
+        self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=text))
 
     def status_of(self, place_id: str) -> str:
         text, until_s = self._statuses.get(place_id, ("", 0.0))
-        return text if self._world.now_s() < until_s else ""
+        return text if self.world.now_s() < until_s else ""
 
     def _clear_status(self, message: Message) -> None:
         place_id = place_of(message)
-        if message.author.id == self._world.bot.id and self._statuses.pop(place_id, ("", 0.0))[0]:
-            self._audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
+        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ("", 0.0))[0]:
+            self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
 
     # --- people and places
 
     def opened(self, place: Conversation) -> None:
-        self._audience.tell(StageEvent(EventKind.PLACE, place.id))
+        self.audience.tell(StageEvent(EventKind.PLACE, place.id))
 
     def bot_left(self, place: Conversation) -> None:
         """Tell the app that it was put out of a channel."""
         event: Json = {
             "type": "member_left_channel",
-            "user": self._world.bot.id,
+            "user": self.world.bot.id,
             "channel": place.id,
             "channel_type": "C",
-            "team": self._world.team_id,
-            "event_ts": self._world.new_ts(place),
+            "team": self.world.team_id,
+            "event_ts": self.world.new_ts(place),
         }
-        if "member_left_channel" in self._switches.subscriptions:
+        if "member_left_channel" in self.switches.subscriptions:
             self._post(event)
 
     def id_changed(self, old: str, place: Conversation) -> None:
         event: Json = {"type": "channel_id_changed", "old_channel_id": old, "new_channel_id": place.id}
-        self._send(place, event | {"event_ts": self._world.new_ts(place)}, "channel_id_changed")
+        self._send(place, event | {"event_ts": self.world.new_ts(place)}, "channel_id_changed")
         self.opened(place)
 
     def home_opened(self, user: User, tab: str) -> None:
-        place = self._world.dm_with(user)
+        place = self.world.dm_with(user)
         event: Json = {"type": "app_home_opened", "user": user.id, "channel": place.id, "tab": tab}
-        self._send(place, event | {"event_ts": self._world.new_ts(place)}, "app_home_opened")
+        self._send(place, event | {"event_ts": self.world.new_ts(place)}, "app_home_opened")
 
     def assistant_opened(self, user: User, root: Message) -> None:
-        place = self._world.conversations[root.channel_id]
+        place = self.world.conversations[root.channel_id]
         thread: Json = {"user_id": user.id, "context": {}, "channel_id": place.id, "thread_ts": root.ts}
         event: Json = {"type": "assistant_thread_started", "assistant_thread": thread}
-        self._send(place, event | {"event_ts": self._world.new_ts(place)}, "assistant_thread_started")
+        self._send(place, event | {"event_ts": self.world.new_ts(place)}, "assistant_thread_started")
 
     # --- the outer event
 
     def _send(self, place: Conversation, event: Json, subscription: str, *, is_inbound: bool = False) -> None:
-        """Only what the app subscribed to, only from conversations it is in."""
-        if self._faults.blocked or self._world.bot.id not in place.member_ids:
+        """Send only what the app subscribed to, only from conversations it is in."""
+        if self.faults.blocked or self.world.bot.id not in place.member_ids:
             return
-        if subscription not in self._switches.subscriptions:
+        if subscription not in self.switches.subscriptions:
             return
         parcel = self._post(event, is_shared=place.is_shared)
-        if is_inbound and self._faults.duplicate > 0:
-            self._faults.duplicate -= 1
-            self._delivery.send(replace_fresh(parcel), as_retry=True)
+        if is_inbound and self.faults.duplicate > 0:
+            self.faults.duplicate -= 1
+            self.delivery.send(replace_fresh(parcel), as_retry=True)
 
     def _post(self, event: Json, *, is_shared: bool = False) -> Parcel:
-        world = self._world
+        world = self.world
         authorization: Json = {
             "enterprise_id": None,
             "team_id": world.team_id,
@@ -197,17 +195,17 @@ class SlackEvents:
                 "event_context": f"4-{token_digest(event_id)}",
             },
         )
-        self._delivery.send(parcel)
+        self.delivery.send(parcel)
         return parcel
 
     def _send_poison(self) -> None:
-        """An envelope that is no event: what should be the event is a text."""
-        payload: Json = {"type": "event_callback", "team_id": self._world.team_id, "event": "\u0000"}
-        self._delivery.send(Parcel("events_api", payload))
+        """Send an envelope that is no event: what should be the event is a text."""
+        payload: Json = {"type": "event_callback", "team_id": self.world.team_id, "event": "\u0000"}
+        self.delivery.send(Parcel("events_api", payload))
 
 
 def replace_fresh(parcel: Parcel) -> Parcel:
-    """The same event once more, to be acknowledged on its own."""
+    """Copy the same event, to be acknowledged on its own."""
     return replace(parcel, answered=type(parcel.answered)())
 
 
@@ -235,11 +233,11 @@ class SlackDraft:
     unfurls: bool = True
 
 
+@dataclass(slots=True)
 class SlackPosting:
-    def __init__(self, world: SlackState, events: SlackEvents, switches: SlackSwitches) -> None:
-        self._world = world
-        self._events = events
-        self._switches = switches
+    world: SlackState
+    events: SlackEvents
+    switches: SlackSwitches
 
     def post(self, place: Conversation, author: User, draft: SlackDraft) -> Message:
         """Keep the message under a new ts and tell everybody. A reply to a reply goes to the thread's root."""
@@ -248,7 +246,7 @@ class SlackPosting:
             raise SlackRefusal("thread_not_found")
         opens_thread = root is not None and not place.replies_to(root.ts)
         message = Message(
-            ts=self._world.new_ts(place),
+            ts=self.world.new_ts(place),
             channel_id=place.id,
             author=author,
             text=draft.text,
@@ -267,19 +265,19 @@ class SlackPosting:
         for file in draft.files:
             file.shares.append((place.id, message.ts))
         if opens_thread and root is not None:
-            self._events.thread_opened(place, root.ts)
-        self._events.said(message)
+            self.events.thread_opened(place, root.ts)
+        self.events.said(message)
         if draft.unfurls:
             self.unfurl(message)
         return message
 
     def unfurl(self, message: Message) -> None:
-        """What stands behind the first link is fetched and shown below."""
+        """Show below the message what its first link leads to."""
         link = _LINK.search(message.text)
-        if self._switches.unfurls_links and link is not None and not message.attachments:
+        if self.switches.unfurls_links and link is not None and not message.attachments:
             previous = message.copy()
             message.attachments = ({"from_url": link.group(0)},)
-            self._events.changed(message, previous, is_seen=False)
+            self.events.changed(message, previous, is_seen=False)
 
     def change(self, message: Message, *, text: str, blocks: Sequence[Json], is_edit: bool = True) -> None:
         """Put new content in place; `is_edit` leaves the "(edited)" mark, which a growing stream does not."""
@@ -287,20 +285,20 @@ class SlackPosting:
         message.text = text
         message.blocks = [{"block_id": f"b{number}"} | block for number, block in enumerate(blocks)]
         if is_edit:
-            message.edited_ts = f"{int(self._world.now_s())}.000000"
-        self._events.changed(message, previous)
+            message.edited_ts = f"{int(self.world.now_s())}.000000"
+        self.events.changed(message, previous)
 
     def delete(self, message: Message) -> None:
-        """Gone; but a root with replies leaves a tombstone, so that the thread still hangs on something."""
-        place = self._world.conversations[message.channel_id]
+        """Delete a message; but a root with replies leaves a tombstone, so that the thread still hangs on something."""
+        place = self.world.conversations[message.channel_id]
         if place.replies_to(message.ts):
             previous = message.copy()
             message.text, message.blocks, message.files = "This message was deleted.", [], ()
             message.subtype = "tombstone"
-            self._events.changed(message, previous)
+            self.events.changed(message, previous)
             return
         place.forget(message)
-        self._events.deleted(message)
+        self.events.deleted(message)
 
 
 # --- `response_url`: five messages within thirty minutes, into a conversation the bot need not be in
@@ -318,38 +316,30 @@ class _Link:
     uses: int = 0
 
 
+@dataclass(slots=True)
 class ResponseLinks:
     """`clock_s` gives seconds."""
 
-    def __init__(
-        self,
-        *,
-        world: SlackState,
-        posting: SlackPosting,
-        switches: SlackSwitches,
-        faults: Faults,
-        clock_s: Callable[[], float],
-    ) -> None:
-        self._world = world
-        self._posting = posting
-        self._switches = switches
-        self._faults = faults
-        self._clock_s = clock_s
-        self._links: dict[str, _Link] = {}
+    world: SlackState
+    posting: SlackPosting
+    switches: SlackSwitches
+    faults: Faults
+    clock_s: Callable[[], float]
+    _links: dict[str, _Link] = field(default_factory=dict)
 
     def new_url(self, place: Conversation, user: User, source: Message | None = None) -> str:
-        """For this person in this place; `source` is the message whose button was pressed."""
+        """Make a link for this person in this place; `source` is the message whose button was pressed."""
         token = secrets.token_urlsafe(18)
-        self._links[token] = _Link(place, user, source, self._clock_s() + LIFE_S)
-        return f"{self._world.origin}/commands/{self._world.team_id}/{token}"
+        self._links[token] = _Link(place, user, source, self.clock_s() + LIFE_S)
+        return f"{self.world.origin}/commands/{self.world.team_id}/{token}"
 
     async def endpoint(self, request: Request) -> Response:
         link = self._links.get(request.path_params["token"])
         if link is None:
             return PlainTextResponse("invalid_token", 404)
-        if link.uses >= self._switches.link_uses_max:
+        if link.uses >= self.switches.link_uses_max:
             return JSONResponse({"ok": False, "error": "used_url"}, 404)
-        if self._clock_s() > link.until_s:
+        if self.clock_s() > link.until_s:
             return JSONResponse({"ok": False, "error": "expired_url"}, 404)
         try:
             body = json.loads(await request.body())
@@ -360,26 +350,26 @@ class ResponseLinks:
             self.respond(link.place, link.user, body, link.source)
         except SlackRefusal as refused:
             return JSONResponse(refused.body(), 400)
-        if self._faults.drop_after > 0:
-            self._faults.drop_after -= 1
+        if self.faults.drop_after > 0:
+            self.faults.drop_after -= 1
             return NoAnswer()
         return PlainTextResponse("ok")
 
     def respond(self, place: Conversation, user: User, body: Json, source: Message | None = None) -> None:
-        """What an answer to a command or a button does. Raises `no_text`."""
+        """Do what an answer to a command or a button asks for. Raises `no_text`."""
         if source is not None and body.get("delete_original"):
-            self._posting.delete(source)
+            self.posting.delete(source)
             return
         text, blocks = stored(str(body.get("text") or "")), body.get("blocks") or []
         if not text and not blocks:
             raise SlackRefusal("no_text")
         if source is not None and body.get("replace_original"):
-            self._posting.change(source, text=text, blocks=blocks)
+            self.posting.change(source, text=text, blocks=blocks)
             return
         is_public = body.get("response_type") == "in_channel"
         thread_ts = body.get("thread_ts")
         draft = SlackDraft(text=text, blocks=blocks, thread_ts=thread_ts, only_for=None if is_public else user.id)
-        self._posting.post(place, self._world.bot, draft)
+        self.posting.post(place, self.world.bot, draft)
 
 
 # --- slash commands and presses of buttons, as Slack tells them to the app
@@ -391,16 +381,16 @@ LABEL_MAX: Final = 75
 VALUE_MAX: Final = 150
 
 
+@dataclass(slots=True)
 class SlackInteractions:
     """Those of one workspace. An acknowledgement may carry the answer with it."""
 
-    def __init__(self, world: SlackState, delivery: Delivery, links: ResponseLinks) -> None:
-        self._world = world
-        self._delivery = delivery
-        self._links = links
+    world: SlackState
+    delivery: Delivery
+    links: ResponseLinks
 
     def command(self, user: User, place: Conversation, command: str, text: str) -> Parcel:
-        world = self._world
+        world = self.world
         payload: Json = {
             "token": "emulated",
             "team_id": world.team_id,
@@ -413,24 +403,24 @@ class SlackInteractions:
             "text": text,
             "api_app_id": world.app_id,
             "is_enterprise_install": "false",
-            "response_url": self._links.new_url(place, user),
+            "response_url": self.links.new_url(place, user),
             "trigger_id": _trigger_id(),
         }
         return self._ask("slash_commands", payload, place, user, None)
 
     def press(self, user: User, message: Message, action_id: str, value: str) -> Parcel:
-        world, place = self._world, self._world.conversations[message.channel_id]
+        world, place = self.world, self.world.conversations[message.channel_id]
         action: Json = {"type": "button", "action_id": action_id, "value": value, "action_ts": world.new_ts(place)}
         payload = self._about(user, message) | {
             "type": "block_actions",
-            "response_url": self._links.new_url(place, user, message),
+            "response_url": self.links.new_url(place, user, message),
             "actions": [action],
         }
         return self._ask("interactive", payload, place, user, message)
 
     def _about(self, user: User, message: Message) -> Json:
-        """What every interaction with a message says."""
-        world, place = self._world, self._world.conversations[message.channel_id]
+        """Return what every interaction with a message says."""
+        world, place = self.world, self.world.conversations[message.channel_id]
         is_ephemeral = message.only_for is not None
         thread = {"thread_ts": message.thread_ts} if message.is_reply else {}
         container: Json = {
@@ -454,8 +444,10 @@ class SlackInteractions:
         return shape | ({} if is_ephemeral else {"message": shapes.message(world, message)})
 
     async def options(self, user: User, message: Message, action_id: str, typed: str) -> list[tuple[str, str]]:
-        """What the app says is in a list while somebody types: label and value of each line; nothing if it does not
-        say so in time, or says what Slack does not take."""
+        """Ask the app what is in a list while somebody types: label and value of each line.
+
+        Nothing if it does not say so in time, or says what Slack does not take.
+        """
         said: list[Json] = []
         payload = self._about(user, message) | {
             "type": "block_suggestion",
@@ -464,7 +456,7 @@ class SlackInteractions:
             "value": typed,
         }
         parcel = Parcel("interactive", payload, accepts_response=True, on_response=said.append)
-        self._delivery.send(parcel)
+        self.delivery.send(parcel)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_WITHIN_S):
                 await parcel.answered.wait()
@@ -475,29 +467,29 @@ class SlackInteractions:
         return lines if is_taken else []
 
     def pick(self, user: User, message: Message, action_id: str, line: tuple[str, str]) -> Parcel:
-        """Somebody picks a line of a list."""
-        place = self._world.conversations[message.channel_id]
+        """Pick a line of a list as a person."""
+        place = self.world.conversations[message.channel_id]
         chosen = {"text": {"type": "plain_text", "text": line[0]}, "value": line[1]}
         action = {
             "type": "external_select",
             "action_id": action_id,
             "block_id": "b0",
             "selected_option": chosen,
-            "action_ts": self._world.new_ts(place),
+            "action_ts": self.world.new_ts(place),
         }
         payload = self._about(user, message) | {
             "type": "block_actions",
-            "response_url": self._links.new_url(place, user, message),
+            "response_url": self.links.new_url(place, user, message),
             "actions": [action],
         }
         return self._ask("interactive", payload, place, user, message)
 
     def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
         def respond(body: Json) -> None:
-            self._links.respond(place, user, body, source)
+            self.links.respond(place, user, body, source)
 
         parcel = Parcel(kind, payload, accepts_response=True, on_response=respond)
-        self._delivery.send(parcel)
+        self.delivery.send(parcel)
         return parcel
 
 

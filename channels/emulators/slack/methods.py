@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import mimetypes
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from starlette.requests import Request
@@ -33,13 +34,13 @@ METADATA_BYTES_MAX: Final = 8 * 1024
 EVENT_TYPE_MAX: Final = 255
 
 
+@dataclass(slots=True)
 class ChatApi:
-    def __init__(self, *, world: SlackState, posting: SlackPosting, lookup: Lookup, switches: SlackSwitches) -> None:
-        self._world = world
-        self._posting = posting
-        self._lookup = lookup
-        self._switches = switches
-        self._by_client_id: dict[str, tuple[str, str]] = {}
+    world: SlackState
+    posting: SlackPosting
+    lookup: Lookup
+    switches: SlackSwitches
+    _by_client_id: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def methods(self) -> dict[str, Method]:
         write = ("chat:write",)
@@ -50,7 +51,7 @@ class ChatApi:
         }
 
     async def post(self, call: Call) -> Json:
-        place = self._lookup.postable(call.required("channel"))
+        place = self.lookup.postable(call.required("channel"))
         known = self._known(call)
         if known is not None:
             return self._posted(place, known)
@@ -64,48 +65,48 @@ class ChatApi:
             metadata=metadata,
             unfurls=not {call.text("unfurl_links").lower(), call.text("unfurl_media").lower()} <= {"false", "0"},
         )
-        pieces = cut(text) if self._switches.splits_long_text and not blocks else [text[:TEXT_MAX]]
-        posted = [self._posting.post(place, self._world.bot, _piece(draft, piece)) for piece in pieces]
-        named = posted[-1 if self._switches.split_names_last else 0]
+        pieces = cut(text) if self.switches.splits_long_text and not blocks else [text[:TEXT_MAX]]
+        posted = [self.posting.post(place, self.world.bot, _piece(draft, piece)) for piece in pieces]
+        named = posted[-1 if self.switches.split_names_last else 0]
         if draft.client_msg_id is not None:
             self._by_client_id[draft.client_msg_id] = (place.id, named.ts)
         return self._posted(place, named)
 
     def _known(self, call: Call) -> Message | None:
         known = self._by_client_id.get(call.text("client_msg_id"))
-        if known is None or not self._switches.dedupes_client_msg_id:
+        if known is None or not self.switches.dedupes_client_msg_id:
             return None
-        message = self._world.conversations[known[0]].messages.get(known[1])
+        message = self.world.conversations[known[0]].messages.get(known[1])
         if message is None:
             raise SlackRefusal("duplicate_message_not_found")
         return message
 
     def _posted(self, place: Conversation, message: Message) -> Json:
-        shape = shapes.message(self._world, message, with_metadata=True)
+        shape = shapes.message(self.world, message, with_metadata=True)
         return {"channel": place.id, "ts": message.ts, "message": shape}
 
     async def update(self, call: Call) -> Json:
-        """Own messages only, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
-        place = self._lookup.conversation(call.required("channel"))
-        message = self._lookup.own_message(place, call.required("ts"), "cant_update_message")
-        if message.streams_until_s is not None and self._world.now_s() < message.streams_until_s:
+        """Change an own message, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
+        place = self.lookup.conversation(call.required("channel"))
+        message = self.lookup.own_message(place, call.required("ts"), "cant_update_message")
+        if message.streams_until_s is not None and self.world.now_s() < message.streams_until_s:
             raise SlackRefusal("streaming_state_conflict")
         text, blocks = content(call)
         if len(text) > UPDATE_MAX:
             raise SlackRefusal("msg_too_long")
         message.metadata = checked_metadata(call.arguments.get("metadata")) or message.metadata
-        self._posting.change(message, text=text, blocks=blocks)
+        self.posting.change(message, text=text, blocks=blocks)
         return {
             "channel": place.id,
             "ts": message.ts,
             "text": text,
-            "message": shapes.message(self._world, message),
+            "message": shapes.message(self.world, message),
         }
 
     async def delete(self, call: Call) -> Json:
-        place = self._lookup.conversation(call.required("channel"))
-        message = self._lookup.own_message(place, call.required("ts"), "cant_delete_message")
-        self._posting.delete(message)
+        place = self.lookup.conversation(call.required("channel"))
+        message = self.lookup.own_message(place, call.required("ts"), "cant_delete_message")
+        self.posting.delete(message)
         return {"channel": place.id, "ts": message.ts}
 
 
@@ -130,7 +131,7 @@ def content(call: Call) -> tuple[str, list[Json]]:
 
 
 def checked_metadata(metadata: object) -> Json | None:
-    """Raises `invalid_metadata_format`, `invalid_metadata_schema` or `metadata_too_large`."""
+    """Check metadata. Raises `invalid_metadata_format`, `invalid_metadata_schema` or `metadata_too_large`."""
     if metadata in (None, ""):
         return None
     if not isinstance(metadata, dict):
@@ -147,15 +148,13 @@ LOADING_MESSAGES_MAX: Final = 10
 MARKDOWN_MAX: Final = 12_000  # in one call
 
 
+@dataclass(slots=True)
 class StreamsApi:
-    def __init__(
-        self, *, world: SlackState, posting: SlackPosting, events: SlackEvents, lookup: Lookup, switches: SlackSwitches
-    ) -> None:
-        self._world = world
-        self._posting = posting
-        self._events = events
-        self._lookup = lookup
-        self._switches = switches
+    world: SlackState
+    posting: SlackPosting
+    events: SlackEvents
+    lookup: Lookup
+    switches: SlackSwitches
 
     def methods(self) -> dict[str, Method]:
         write, assistant = ("chat:write",), ("chat:write", "assistant:write")
@@ -170,10 +169,10 @@ class StreamsApi:
     # --- streams
 
     async def start(self, call: Call) -> Json:
-        """A message that stays open for about five minutes; in channels it needs to know for whom."""
-        if not self._switches.has_streams:
+        """Begin a message that stays open for about five minutes; in channels it needs to know for whom."""
+        if not self.switches.has_streams:
             raise SlackRefusal("unknown_method", req_method=call.method)
-        place = self._lookup.postable(call.required("channel"))
+        place = self.lookup.postable(call.required("channel"))
         if not place.is_im:
             for name in ("recipient_team_id", "recipient_user_id"):
                 if not call.text(name):
@@ -183,16 +182,16 @@ class StreamsApi:
             text=stored(markdown, links=False),
             blocks=_shown(markdown),
             thread_ts=call.required("thread_ts"),
-            streams_until_s=self._world.now_s() + self._switches.stream_life_s,
+            streams_until_s=self.world.now_s() + self.switches.stream_life_s,
         )
-        message = self._posting.post(place, self._world.bot, draft)
+        message = self.posting.post(place, self.world.bot, draft)
         return {"channel": place.id, "ts": message.ts}
 
     async def append(self, call: Call) -> Json:
         if not _markdown(call):
             raise SlackRefusal("no_text")
         place, message = self._open_stream(call)
-        self._grow(message, call, is_heard=self._switches.echoes_streams)
+        self._grow(message, call, is_heard=self.switches.echoes_streams)
         return {"channel": place.id, "ts": message.ts}
 
     async def stop(self, call: Call) -> Json:
@@ -201,20 +200,20 @@ class StreamsApi:
         message.streams_until_s = None
         message.metadata = metadata or message.metadata
         self._grow(message, call, is_heard=True)
-        return {"channel": place.id, "ts": message.ts, "message": shapes.message(self._world, message)}
+        return {"channel": place.id, "ts": message.ts, "message": shapes.message(self.world, message)}
 
     def interrupt(self, message: Message) -> None:
-        """A person has had enough of it. Raises `ValueError` for a message that does not grow."""
+        """Stop a stream as a person. Raises `ValueError` for a message that does not grow."""
         if message.streams_until_s is None:
             raise ValueError("the message is no stream")
         message.streams_until_s, message.is_stopped_by_user = None, True
 
     def _open_stream(self, call: Call) -> tuple[Conversation, Message]:
-        place = self._lookup.conversation(call.required("channel"))
-        message = self._lookup.own_message(place, call.required("ts"), "message_not_owned_by_app")
+        place = self.lookup.conversation(call.required("channel"))
+        message = self.lookup.own_message(place, call.required("ts"), "message_not_owned_by_app")
         if message.is_stopped_by_user:
             raise SlackRefusal("stopped_by_user")
-        if message.streams_until_s is None or self._world.now_s() >= message.streams_until_s:
+        if message.streams_until_s is None or self.world.now_s() >= message.streams_until_s:
             message.streams_until_s = None
             raise SlackRefusal("message_not_in_streaming_state")
         return place, message
@@ -224,35 +223,35 @@ class StreamsApi:
         whole = before + _markdown(call)
         text, blocks = stored(whole, links=False), _shown(whole)
         if is_heard:
-            self._posting.change(message, text=text, blocks=blocks, is_edit=False)
+            self.posting.change(message, text=text, blocks=blocks, is_edit=False)
         else:
             message.text, message.blocks = text, blocks
-        self._posting.unfurl(message)
+        self.posting.unfurl(message)
 
     # --- the line above
 
     async def set_status(self, call: Call) -> Json:
         place, root = self._thread(call)
-        if not self._switches.status_anywhere and not place.is_im:
+        if not self.switches.status_anywhere and not place.is_im:
             raise SlackRefusal("channel_not_supported")
         loading = call.arguments.get("loading_messages") or []
         if len(loading) > LOADING_MESSAGES_MAX:
             raise SlackRefusal("invalid_arguments")
-        self._events.status(thread_id(place.id, root.ts), call.text("status"))
+        self.events.status(thread_id(place.id, root.ts), call.text("status"))
         return {}
 
     async def set_title(self, call: Call) -> Json:
-        """Only threads in the direct messages of an app have titles."""
+        """Name a thread; only those in the direct messages of an app have titles."""
         place, root = self._thread(call)
         if not place.is_im:
             raise SlackRefusal("channel_not_found", detail="Invalid channel_id")
         root.title = call.required("title")
-        self._events.thread_opened(place, root.ts)
+        self.events.thread_opened(place, root.ts)
         return {}
 
     def _thread(self, call: Call) -> tuple[Conversation, Message]:
-        place = self._lookup.conversation(call.required("channel_id"))
-        self._lookup.member(place)
+        place = self.lookup.conversation(call.required("channel_id"))
+        self.lookup.member(place)
         root = place.root_of(call.required("thread_ts"))
         if root is None:
             raise SlackRefusal("invalid_thread_ts")
@@ -279,11 +278,11 @@ LIST_DEFAULT: Final = 100
 LIST_MAX: Final = 1000
 
 
+@dataclass(slots=True)
 class ConversationsApi:
-    def __init__(self, *, world: SlackState, lookup: Lookup, switches: SlackSwitches) -> None:
-        self._world = world
-        self._lookup = lookup
-        self._switches = switches
+    world: SlackState
+    lookup: Lookup
+    switches: SlackSwitches
 
     def methods(self) -> dict[str, Method]:
         history = ("channels:history", "groups:history", "im:history", "mpim:history")
@@ -305,7 +304,7 @@ class ConversationsApi:
         return self._page(call, newest_first, HISTORY_DEFAULT) | {"pin_count": 0}
 
     async def replies(self, call: Call) -> Json:
-        """Oldest first, the root before all, whatever the bounds say."""
+        """List replies oldest first, the root before all, whatever the bounds say."""
         place = self._readable(call)
         root = place.root_of(call.required("ts"))
         if root is None or root.only_for is not None:
@@ -314,52 +313,52 @@ class ConversationsApi:
         return self._page(call, [root, *replies], REPLIES_DEFAULT)
 
     def _readable(self, call: Call) -> Conversation:
-        place = self._lookup.conversation(call.required("channel"))
-        self._lookup.member(place)
+        place = self.lookup.conversation(call.required("channel"))
+        self.lookup.member(place)
         return place
 
     def _page(self, call: Call, messages: Sequence[Message], default: int) -> Json:
         limit = call.number("limit", default)
         if limit < 1:
             raise SlackRefusal("invalid_limit")
-        limit = min(limit, self._switches.history_page_max if default == HISTORY_DEFAULT else LIST_MAX)
+        limit = min(limit, self.switches.history_page_max if default == HISTORY_DEFAULT else LIST_MAX)
         start = _position(call.text("cursor"))
         page = messages[start : start + limit]
         with_metadata = call.flag("include_all_metadata")
-        body: Json = {"messages": [shapes.message(self._world, m, with_metadata=with_metadata) for m in page]}
+        body: Json = {"messages": [shapes.message(self.world, m, with_metadata=with_metadata) for m in page]}
         return body | _more(start + limit, len(messages))
 
     # --- where
 
     async def of_user(self, call: Call) -> Json:
-        """The conversations that the bot, or the named user, is in."""
-        user_id = call.text("user") or self._world.bot.id
-        mine = [c for c in self._world.conversations.values() if user_id in c.member_ids]
+        """List the conversations that the bot, or the named user, is in."""
+        user_id = call.text("user") or self.world.bot.id
+        mine = [c for c in self.world.conversations.values() if user_id in c.member_ids]
         types = {kind.strip() for kind in (call.text("types") or "public_channel").split(",")}
         if types - {"public_channel", "private_channel", "mpim", "im"}:
             raise SlackRefusal("invalid_types")
-        lacking = sorted({_SCOPES[kind] for kind in types} - self._switches.scopes)
+        lacking = sorted({_SCOPES[kind] for kind in types} - self.switches.scopes)
         if lacking:
-            raise SlackRefusal("missing_scope", needed=lacking[0], provided=",".join(sorted(self._switches.scopes)))
+            raise SlackRefusal("missing_scope", needed=lacking[0], provided=",".join(sorted(self.switches.scopes)))
         found = [c for c in mine if _kind(c) in types and not (c.is_archived and call.flag("exclude_archived"))]
         start, limit = _position(call.text("cursor")), min(call.number("limit", LIST_DEFAULT), LIST_MAX)
-        shown = [shapes.conversation(self._world, place) for place in found[start : start + limit]]
+        shown = [shapes.conversation(self.world, place) for place in found[start : start + limit]]
         return {"channels": shown} | _more(start + limit, len(found))
 
     async def open(self, call: Call) -> Json:
-        """A direct chat with one person; Slack answers with the id alone unless `return_im` is set."""
+        """Open a direct chat with one person; Slack answers with the id alone unless `return_im` is set."""
         if call.text("channel"):
-            place = self._lookup.conversation(call.text("channel"))
+            place = self.lookup.conversation(call.text("channel"))
         else:
             users = call.arguments.get("users")
             named = users if isinstance(users, list) else [u for u in call.text("users").split(",") if u]
             if not named:
                 raise missing_argument("users")
-            user = self._world.users.get(str(named[0]).strip())
-            if user is None or len(named) > 1 or user.id == self._world.bot.id:
+            user = self.world.users.get(str(named[0]).strip())
+            if user is None or len(named) > 1 or user.id == self.world.bot.id:
                 raise SlackRefusal("user_not_found" if user is None else "cannot_dm_bot")
-            place = self._world.dm_with(user)
-        shown = shapes.conversation(self._world, place) if call.flag("return_im") else {"id": place.id}
+            place = self.world.dm_with(user)
+        shown = shapes.conversation(self.world, place) if call.flag("return_im") else {"id": place.id}
         return {"channel": shown, "no_op": True, "already_open": True}
 
 
@@ -376,7 +375,7 @@ def _kind(place: Conversation) -> str:
 
 
 def _between(messages: Sequence[Message], call: Call) -> list[Message]:
-    """Within `oldest` and `latest`, which count themselves in only with `inclusive`."""
+    """Keep what is within `oldest` and `latest`, which count themselves in only with `inclusive`."""
     oldest, latest = call.text("oldest") or "0", call.text("latest")
     if not is_ts(oldest):
         raise SlackRefusal("invalid_ts_oldest")
@@ -407,10 +406,10 @@ def _position(cursor: str) -> int:
         raise SlackRefusal("invalid_cursor") from None
 
 
+@dataclass(slots=True)
 class PeopleApi:
-    def __init__(self, *, world: SlackState, sockets: SocketMode) -> None:
-        self._world = world
-        self._sockets = sockets
+    world: SlackState
+    sockets: SocketMode
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -423,39 +422,37 @@ class PeopleApi:
         return {
             "url": "https://emulator.slack.com/",
             "team": "Emulator",
-            "user": self._world.bot.handle,
-            "team_id": self._world.team_id,
-            "user_id": self._world.bot.id,
-            "bot_id": self._world.bot.bot_id,
+            "user": self.world.bot.handle,
+            "team_id": self.world.team_id,
+            "user_id": self.world.bot.id,
+            "bot_id": self.world.bot.bot_id,
             "is_enterprise_install": False,
         }
 
     async def open_socket(self, call: Call) -> Json:
-        return {"url": self._sockets.new_url(call.host)}
+        return {"url": self.sockets.new_url(call.host)}
 
     async def user(self, call: Call) -> Json:
-        user = self._world.users.get(call.required("user"))
+        user = self.world.users.get(call.required("user"))
         if user is None:
             raise SlackRefusal("user_not_found")
         locale = {"locale": user.locale} if call.flag("include_locale") else {}
-        return {"user": shapes.user(self._world, user) | locale}
+        return {"user": shapes.user(self.world, user) | locale}
 
 
 FILE_BYTES_MAX: Final = 1024 * 1024 * 1024
 _LOGIN_PAGE: Final = "<!DOCTYPE html><html><head><title>Slack</title></head><body>Sign in to continue.</body></html>"
 
 
+@dataclass(slots=True)
 class FilesApi:
-    def __init__(
-        self, *, world: SlackState, posting: SlackPosting, lookup: Lookup, tokens: Tokens, switches: SlackSwitches
-    ) -> None:
-        self._world = world
-        self._posting = posting
-        self._lookup = lookup
-        self._tokens = tokens
-        self._switches = switches
-        self._promised: dict[str, tuple[str, int]] = {}
-        self._arrived: dict[str, bytes] = {}
+    world: SlackState
+    posting: SlackPosting
+    lookup: Lookup
+    tokens: Tokens
+    switches: SlackSwitches
+    _promised: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _arrived: dict[str, bytes] = field(default_factory=dict)
 
     def methods(self) -> dict[str, Method]:
         return {
@@ -468,12 +465,12 @@ class FilesApi:
         name, length = call.required("filename"), call.number("length", 0)
         if not 0 < length <= FILE_BYTES_MAX:
             raise SlackRefusal("file_upload_size_restricted" if length > 0 else "invalid_arguments")
-        file_id = self._world.new_id("F")
+        file_id = self.world.new_id("F")
         self._promised[file_id] = (name, length)
         return {"upload_url": f"http://{call.host}/upload/v1/{file_id}", "file_id": file_id}
 
     async def receive(self, request: Request) -> Response:
-        """The bytes, raw or as multipart, to an address that was promised."""
+        """Take the bytes, raw or as multipart, at an address that was promised."""
         file_id = request.path_params["file_id"]
         if file_id not in self._promised:
             return PlainTextResponse("not found", 404)
@@ -484,18 +481,18 @@ class FilesApi:
         return PlainTextResponse(f"OK - {len(content)}")
 
     async def complete(self, call: Call) -> Json:
-        """Shares what arrived. In truth the share is asynchronous: the answer does not name the message."""
+        """Share what arrived. In truth the share is asynchronous: the answer does not name the message."""
         named = call.arguments.get("files")
         if not isinstance(named, list) or not named:
             raise missing_argument("files")
         files = [self._uploaded(item) for item in named]
         channel_id = call.text("channel_id") or call.text("channels")
         if channel_id:
-            place = self._lookup.postable(channel_id)
+            place = self.lookup.postable(channel_id)
             thread_ts = call.text("thread_ts") or None
             text = stored(call.text("initial_comment"))
             draft = SlackDraft(text=text, files=tuple(files), thread_ts=thread_ts, subtype="file_share")
-            self._posting.post(place, self._world.bot, draft)
+            self.posting.post(place, self.world.bot, draft)
         return {"files": [{"id": file.id, "title": file.title, "name": file.name} for file in files]}
 
     def _uploaded(self, item: Json) -> File:
@@ -505,25 +502,25 @@ class FilesApi:
         name, _ = self._promised.pop(file_id)
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         title = str(item.get("title") or name)
-        file = File(file_id, name, self._arrived.pop(file_id), kind, title=title, user_id=self._world.bot.id)
-        self._world.files[file_id] = file
+        file = File(file_id, name, self._arrived.pop(file_id), kind, title=title, user_id=self.world.bot.id)
+        self.world.files[file_id] = file
         return file
 
     async def info(self, call: Call) -> Json:
-        file = self._world.files.get(call.required("file"))
+        file = self.world.files.get(call.required("file"))
         if file is None:
             raise SlackRefusal("file_not_found")
-        return {"file": shapes.file(self._world, file) | {"shares": shapes.shares(file)}}
+        return {"file": shapes.file(self.world, file) | {"shares": shapes.shares(file)}}
 
     async def download(self, request: Request) -> Response:
-        """Without the bot's token or `files:read`: a login page with status 200, as Slack does."""
+        """Serve a file; without the bot's token or `files:read` a login page with status 200, as Slack does."""
         team_file = request.path_params["team_file"].partition("-")[2]
-        file = self._world.files.get(team_file)
-        if self._switches.hides_files == "redirect":
+        file = self.world.files.get(team_file)
+        if self.switches.hides_files == "redirect":
             return RedirectResponse("https://emulator.slack.com/?redir=file", 302)
-        is_known = request.headers.get("authorization") == f"Bearer {self._tokens.bot}"
-        is_known = is_known and not self._switches.hides_files
-        if not is_known or "files:read" not in self._switches.scopes:
+        is_known = request.headers.get("authorization") == f"Bearer {self.tokens.bot}"
+        is_known = is_known and not self.switches.hides_files
+        if not is_known or "files:read" not in self.switches.scopes:
             return HTMLResponse(_LOGIN_PAGE)
         if file is None:
             return HTMLResponse(_LOGIN_PAGE, 404)

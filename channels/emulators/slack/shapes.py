@@ -117,7 +117,7 @@ def file(world: SlackState, item: File) -> Json:
 
 
 def shares(item: File) -> Json:
-    """Where a file was posted, as files.info shows it."""
+    """Return where a file was posted, as files.info shows it."""
     public: Json = {}
     for channel_id, ts in item.shares:
         public.setdefault(channel_id, []).append({"ts": ts})
@@ -125,9 +125,9 @@ def shares(item: File) -> Json:
 
 
 def message(world: SlackState, said: Message, *, with_metadata: bool = False) -> Json:
-    """A message as history, answers and events carry it, without channel and event fields.
+    """Return a message as history, answers and events carry it, without channel and event fields.
 
-    `metadata` comes only to who asks for it (`include_all_metadata`); others never learn that there is some.
+    `metadata` comes only to a caller that asks for it (`include_all_metadata`); others never learn that there is some.
     """
     who = said.author
     shape: Json = {"type": "message", "ts": said.ts, "text": said.text}
@@ -158,7 +158,7 @@ def message(world: SlackState, said: Message, *, with_metadata: bool = False) ->
 
 
 def shared(world: SlackState, said: Message) -> Json:
-    """A message inside another one, in which somebody passes it on."""
+    """Return a message inside another one, in which somebody passes it on."""
     who, place = said.author, world.conversations[said.channel_id]
     link = f"https://emulator.slack.com/archives/{place.id}/p{said.ts.replace('.', '')}"
     shape: Json = {

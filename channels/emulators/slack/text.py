@@ -30,7 +30,7 @@ _USER: Final = re.compile(r"<@([UWB][A-Z0-9]+)(?:\|[^<>]*)?>")
 
 
 def stored(text: str, *, links: bool = True) -> str:
-    """The text an app posted, normalized: control sequences kept, other brackets and ampersands escaped.
+    """Normalize the text an app posted: control sequences kept, other brackets and ampersands escaped.
 
     Bare web addresses become links, outside code.
     """
@@ -57,7 +57,7 @@ def _escaped(text: str, *, links: bool) -> str:
 
 
 def typed(text: str) -> str:
-    """What a person's client sends for what they typed: everything escaped, but a mention stays a mention."""
+    """Return what a person's client sends for what they typed: everything escaped, but a mention stays a mention."""
     parts: list[str] = []
     end = 0
     for mention in _USER.finditer(text):
@@ -69,17 +69,17 @@ def typed(text: str) -> str:
 
 
 def mentioned(text: str) -> list[str]:
-    """User ids the text names, in order, each once."""
+    """Find the user ids the text names, in order, each once."""
     return list(dict.fromkeys(_USER.findall(text)))
 
 
 def plain(text: str) -> str:
-    """Entities resolved; control sequences stay as they are."""
+    """Resolve entities; control sequences stay as they are."""
     return unescape(text)
 
 
 def cut(text: str) -> list[str]:
-    """Truncated to 40 000 characters and cut into pieces of at most about 4000, at white space where there is some."""
+    """Cut to 40 000 characters, and those into pieces of at most about 4000, at white space where there is some."""
     text = text[:TEXT_MAX]
     if len(text) <= SPLIT_OVER:
         return [text]
@@ -182,7 +182,7 @@ def _texts(block: object) -> Iterator[str]:
 
 
 def rich_text(text: str, mentions: list[str]) -> list[Json]:
-    """The rich_text block that a person's own client makes of what they typed."""
+    """Return the rich_text block that a person's own client makes of what they typed."""
     elements: list[Json] = []
     rest = text
     for user_id in mentions:
@@ -215,7 +215,7 @@ _MENTION: Final = re.compile(r"&lt;([@#!])([\w^]+)(?:\|[^&<>]*)?&gt;")
 
 
 def mrkdwn_html(text: str, name_of: NameOf) -> str:
-    """Stored mrkdwn (entities escaped) to HTML."""
+    """Convert stored mrkdwn (entities escaped) to HTML."""
     parts: list[str] = []
     end = 0
     for fence in _FENCE.finditer(text):
@@ -260,7 +260,7 @@ def _plain(text: str) -> str:
 
 
 def _literal(text: str, name_of: NameOf) -> str:
-    """Inside code only control sequences still mean something: a mention there pings, too."""
+    """Show code, inside which only control sequences still mean something: a mention there pings, too."""
     return re.sub(r"<([^<>\n]+)>", lambda found: _shown(found.group(1), name_of), _entities(text))
 
 
@@ -291,7 +291,7 @@ def _mention(name: str) -> str:
 
 
 def markdown_html(text: str, name_of: NameOf) -> str:
-    """Real Markdown; HTML in it is text; Slack's mentions work."""
+    """Convert real Markdown; HTML in it is text; Slack's mentions work."""
     html = str(_MARKDOWN.render(text))
 
     def shown(found: re.Match[str]) -> str:
@@ -301,7 +301,7 @@ def markdown_html(text: str, name_of: NameOf) -> str:
 
 
 def blocks_html(blocks: list[Json], name_of: NameOf) -> str:
-    """The blocks of a message, one after another."""
+    """Show the blocks of a message, one after another."""
     return "".join(_block(block, name_of) for block in blocks)
 
 
@@ -354,18 +354,18 @@ def as_thread(place: Conversation, root: Message) -> Place:
 
 
 def thread_id(channel_id: str, root_ts: str) -> str:
-    """The stage's name of a thread: a thread of Slack is no conversation of its own."""
+    """Return the stage's name of a thread: a thread of Slack is no conversation of its own."""
     return f"{channel_id}/{root_ts}"
 
 
 def split_id(place_id: str) -> tuple[str, str | None]:
-    """Conversation, and the thread's root in it."""
+    """Return the conversation, and the thread's root in it."""
     channel_id, _, root_ts = place_id.partition("/")
     return channel_id, root_ts or None
 
 
 def place_of(message: Message) -> str:
-    """Where people see the message: a reply stands in its thread."""
+    """Return where people see the message: a reply is in its thread."""
     if message.is_reply:
         return thread_id(message.channel_id, message.thread_ts or "")
     return message.channel_id
@@ -389,7 +389,7 @@ def as_said(world: SlackState, message: Message, place_id: str | None = None) ->
 
 
 def buttons_of(message: Message) -> Iterator[Json]:
-    """The buttons of all its blocks, as the app made them; a link is none."""
+    """Find the buttons of all its blocks, as the app made them; a link is none."""
     for block in message.blocks:
         elements = [*(block.get("elements") or []), block.get("accessory") or {}]
         for element in elements if block.get("type") in ("actions", "section") else []:
@@ -398,7 +398,7 @@ def buttons_of(message: Message) -> Iterator[Json]:
 
 
 def list_of(message: Message) -> str:
-    """The name of the list below a message that the app fills. Raises `ValueError` for a message without one."""
+    """Return the name of the list below a message that the app fills. Raises `ValueError` for a message without one."""
     for block in message.blocks:
         for element in block.get("elements") or []:
             if isinstance(element, dict) and element.get("type") == "external_select":

@@ -15,7 +15,7 @@ from channels.emulators.stage import Json
 
 
 class SlackRefusal(Exception):
-    """The method is answered with this error; `more` goes into the body beside it."""
+    """The method is answered with this error; `more` goes into the body with it."""
 
     def __init__(self, error: str, **more: object) -> None:
         super().__init__(error)
@@ -112,7 +112,7 @@ class SlackSwitches:
     - `history_page_max`: 15 for commercial apps outside the marketplace.
     - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
     - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
-    - `unfurls_links`: what stands behind a link is fetched and shown below the message, unless its post declines that,
+    - `unfurls_links`: what a link leads to is fetched and shown below the message, unless its post declines that,
       which a stream cannot; a change fetches nothing.
     - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
     - `hides_files`: though files.info answers, a download gives the page to log in at (`page`), or leads to it
@@ -207,7 +207,7 @@ class Message:
         return self.thread_ts is not None and self.thread_ts != self.ts
 
     def copy(self) -> Message:
-        """As it stands now, for `previous_message`."""
+        """Copy the message as it stands now, for `previous_message`."""
         return replace(self, blocks=list(self.blocks))
 
 
@@ -232,7 +232,7 @@ class Conversation:
 
     @property
     def event_type(self) -> str:
-        """`channel_type` of message events."""
+        """Return the `channel_type` of message events."""
         return "im" if self.is_im else "channel"
 
     def public(self) -> list[Message]:
@@ -252,7 +252,7 @@ class Conversation:
         return [m for m in self._replies.get(root_ts, ()) if m.only_for is None]
 
     def root_of(self, ts: str) -> Message | None:
-        """The message a thread hangs on, named by the root's ts or by that of any reply."""
+        """Find the message a thread hangs on, named by the root's ts or by that of any reply."""
         message = self.messages.get(ts)
         if message is None or not message.is_reply:
             return message
@@ -277,11 +277,11 @@ class SlackState:
         return self._clock_s()
 
     def new_id(self, kind: str) -> str:
-        """An opaque id with the vendor's first letter: `U`, `C`, `D`, `B`, `F`, `Ev`."""
+        """Make an opaque id with the vendor's first letter: `U`, `C`, `D`, `B`, `F`, `Ev`."""
         return kind + "0" + "".join(secrets.choice(_ALPHABET) for _ in range(9))
 
     def new_ts(self, place: Conversation) -> str:
-        """Seconds and six digits, above every earlier one of this conversation; elsewhere it may repeat."""
+        """Make seconds and six digits, above every earlier one of this conversation; elsewhere it may repeat."""
         place.last_ts_us = max(int(self._clock_s() * 1_000_000), place.last_ts_us + 1)
         return as_ts(place.last_ts_us)
 
@@ -294,20 +294,20 @@ class SlackState:
         return user
 
     def set_locale(self, user: User, locale: str) -> None:
-        """The user's client is in another language."""
+        """Set the language of the user's client."""
         self.users[user.id] = replace(user, locale=locale)
 
     # --- where
 
     def new_channel(self, name: str) -> Conversation:
-        """A channel with everybody in it, the bot too."""
+        """Make a channel with everybody in it, the bot too."""
         channel = Conversation(self.new_id("C"), name, int(self.now_s()))
         channel.member_ids = list(self.users)
         self.conversations[channel.id] = channel
         return channel
 
     def share(self, channel: Conversation) -> str:
-        """Another workspace is let in, and the channel gets another id: its old one, which nobody knows any more."""
+        """Let another workspace in, which gives the channel another id; return the old one, now unknown."""
         old = channel.id
         channel.id, channel.is_shared = self.new_id("C"), True
         for message in channel.messages.values():
@@ -335,7 +335,7 @@ def as_ts(microseconds: int) -> str:
 
 
 def ts_key(ts: str) -> tuple[int, int]:
-    """Timestamps in order, without going through a float. A missing fraction counts as zero."""
+    """Compare timestamps without going through a float. A missing fraction counts as zero."""
     seconds, _, fraction = ts.partition(".")
     return int(seconds or 0), int(fraction.ljust(6, "0")[:6] or 0)
 
@@ -346,5 +346,5 @@ def is_ts(value: str) -> bool:
 
 
 def token_digest(value: str) -> str:
-    """A short public name for a secret, for links and contexts."""
+    """Make a short public name for a secret, for links and contexts."""
     return hashlib.sha256(value.encode()).hexdigest()[:24]

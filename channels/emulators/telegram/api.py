@@ -21,18 +21,7 @@ from starlette.routing import Route
 
 from channels.emulators.serving import NoAnswer
 from channels.emulators.stage import EventKind, PlaceKind, StageEvent
-from channels.emulators.telegram.call import (
-    ApiError,
-    Call,
-    bad_request,
-    conflict,
-    forbidden,
-    method_not_found,
-    read_call,
-    too_many_requests,
-    unauthorized,
-)
-from channels.emulators.telegram.server import BotCommand, Scope, ScopeKind, Server
+from channels.emulators.telegram.server import BotCommand, Call, Scope, ScopeKind, Server, read_call
 from channels.emulators.telegram.text import (
     ENTITIES_MAX,
     Entity,
@@ -45,7 +34,20 @@ from channels.emulators.telegram.text import (
     with_found,
 )
 from channels.emulators.telegram.updates import BATCH_MAX, CONNECTIONS_MAX, PollCut, checked_hook
-from channels.emulators.telegram.world import Chat, Json, Message, StoredFile, media_shape
+from channels.emulators.telegram.world import (
+    ApiError,
+    Chat,
+    Json,
+    Message,
+    StoredFile,
+    bad_request,
+    conflict,
+    forbidden,
+    media_shape,
+    method_not_found,
+    too_many_requests,
+    unauthorized,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +212,10 @@ async def create_forum_topic(server: Server, call: Call) -> Json:
 
 
 async def edit_forum_topic(server: Server, call: Call) -> bool:
-    """A new name, which the topic itself announces. In a group only the topics that the bot created are its to name,
-    for it is no administrator."""
+    """Give a topic a new name, which the topic itself announces.
+
+    In a group only the topics that the bot created are its to name, for it is no administrator.
+    """
     chat, bot = server.chat_of(call), server.world.bot
     topic = chat.topics.get(call.number("message_thread_id"))
     if topic is None:
@@ -256,7 +260,7 @@ async def set_my_commands(server: Server, call: Call) -> bool:
 
 
 async def get_my_commands(server: Server, call: Call) -> list[Json]:
-    """Those of exactly this scope and language; nothing is looked up in a wider one."""
+    """Return those of exactly this scope and language; nothing is looked up in a wider one."""
     known = server.commands.get(_scope(server, call), _language(call))
     return [{"command": command.name, "description": command.description} for command in known]
 
@@ -333,7 +337,7 @@ async def send_message(server: Server, call: Call) -> Json:
 
 
 async def send_message_draft(server: Server, call: Call) -> bool:
-    """A preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
+    """Show a preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
     if server.switch("no_drafts"):
         raise method_not_found()
     content = read_text(server, call, is_optional=True)
@@ -442,7 +446,7 @@ async def edit_message_text(server: Server, call: Call) -> Json:
 
 
 async def edit_message_media(server: Server, call: Call) -> Json:
-    """Another medium in place of a message's, or of its text (since Bot API 7.11)."""
+    """Put another document in place of a message's, or of its text (since Bot API 7.11)."""
     stored, caption = read_media(server, call, call.table("media") or {})
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
@@ -498,7 +502,7 @@ def _edited(server: Server, chat: Chat, message: Message, keyboard: Json | None)
 
 
 def _is_deletable(server: Server, chat: Chat, message: Message) -> bool:
-    """Within 48 hours: the bot's own messages, anybody's in a private chat, and in a group where it has the right."""
+    """Tell whether the bot may delete it: for 48 hours, its own, in a private chat, or where it has the right."""
     has_right = chat.user is not None or bool(server.switch("can_delete_messages"))
     is_allowed = has_right or message.sender.id == server.world.bot.id
     return is_allowed and server.world.now() - message.date < DELETABLE_FOR_S
@@ -642,7 +646,7 @@ class BotApi:
         return endpoint
 
     def _admit(self, token: str) -> None:
-        """What does not even look like a token is not found; what does, but is not ours, is unauthorized."""
+        """Check the token: what does not look like one is not found, what does but is not ours is unauthorized."""
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             raise unauthorized() if _TOKEN.fullmatch(token) else ApiError(404, "Not Found")
 
@@ -667,7 +671,7 @@ class BotApi:
         return JSONResponse({"ok": True, "result": result})
 
     def _spoiled(self, method: Method) -> Response | None:
-        """What a fault switch answers instead of doing anything; None when none is on."""
+        """Return what a fault switch answers instead of doing anything; None when none is on."""
         server = self._server
         if method.name == "getUpdates" and server.take("poll_errors"):
             return Response(BAD_GATEWAY, 502, media_type="text/html")

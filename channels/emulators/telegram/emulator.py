@@ -53,8 +53,7 @@ from channels.emulators.stage import (
     StageEvent,
 )
 from channels.emulators.telegram.api import BotApi
-from channels.emulators.telegram.call import Quotas
-from channels.emulators.telegram.server import STOP, Press, Server
+from channels.emulators.telegram.server import STOP, Press, Quotas, Server
 from channels.emulators.telegram.text import Entity, FormattedText, tidy, utf16_length, with_found
 from channels.emulators.telegram.updates import PollCut, UpdateQueue, WebhookSender
 from channels.emulators.telegram.world import (
@@ -109,7 +108,7 @@ class TelegramEmulator:
         return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
 
     def webhook_info(self) -> Json:
-        """What getWebhookInfo says."""
+        """Return what getWebhookInfo says."""
         return self._server.webhook.as_json()
 
     @property
@@ -128,7 +127,7 @@ class TelegramEmulator:
         return person(self._add_user(name))
 
     def add_bot(self, name: str) -> Person:
-        """Another bot, a member of every group."""
+        """Add another bot, a member of every group."""
         return person(self._add_user(name, is_bot=True))
 
     def _add_user(self, name: str, *, is_bot: bool = False) -> User:
@@ -144,8 +143,10 @@ class TelegramEmulator:
         return user
 
     def add_place(self, kind: PlaceKind, title: str, *, parent_id: str | None = None) -> Place:
-        """A group; or a topic in the group `parent_id`, which becomes a forum supergroup if it is none; or one in the
-        direct chat `parent_id`, named by the client after what the person wrote."""
+        """Add a group, or a topic in the group or direct chat `parent_id`.
+
+        A group becomes a forum supergroup if it is none; in a direct chat the client names the topic.
+        """
         if not title.strip():
             raise ValueError("a place needs a title")
         if kind is PlaceKind.DM:
@@ -164,7 +165,7 @@ class TelegramEmulator:
         return self._world.add_location(PlaceKind.GROUP, chat)
 
     def add_channel(self, title: str, *, discussed_in: str | None = None) -> Place:
-        """A channel of which the bot is an administrator. The group `discussed_in` gets each of its posts."""
+        """Add a channel of which the bot is an administrator. The group `discussed_in` gets each of its posts."""
         chat = self._world.add_group(title, ChatType.CHANNEL)
         if discussed_in is not None:
             chat.discussed_in = self._location(discussed_in).chat_id
@@ -186,7 +187,7 @@ class TelegramEmulator:
         return self._world.add_location(PlaceKind.THREAD, chat, topic.id)
 
     def delete_topic(self, place_id: str) -> None:
-        """Somebody takes a topic away, with all that was said in it."""
+        """Delete a topic, with all that was said in it."""
         location = self._world.locations.pop(place_id)
         del self._world.chats[location.chat_id].topics[location.thread_id or 0]
         self._audience.tell(StageEvent(EventKind.PLACE, place_id))
@@ -201,8 +202,10 @@ class TelegramEmulator:
         reply_to: str | None = None,
         files: Sequence[SharedFile] = (),
     ) -> Said:
-        """Longer text than one message holds is cut into several, as a client would; the first is returned. Files are
-        messages of their own, the words below the first of them."""
+        """Write as a person. Text for more than one message is cut, as a client would; the first is returned.
+
+        Files are messages of their own, the words below the first of them.
+        """
         user, location = self._user(person_id), self._location(place_id)
         content = tidy(self._mentioning(text) if mention_bot else FormattedText(text))
         if not content.text and not files:
@@ -256,7 +259,7 @@ class TelegramEmulator:
         return self._world.said(chat, message, place_id)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
-        """A forward: a message of its own after that of the words, without its buttons and what it answered."""
+        """Forward a message after one with the words, without its buttons and what it answered."""
         user, location = self._user(person_id), self._location(to_id)
         _, message = self._message(message_id, place_id)
         if text:
@@ -276,7 +279,7 @@ class TelegramEmulator:
             self._server.tell_bot(kind, chat, message)
 
     async def delete(self, message_id: str, place_id: str) -> None:
-        """The bot hears nothing of it: Telegram has no update for deletions."""
+        """Delete a message; the bot hears nothing of it, for Telegram has no update for deletions."""
         chat, message = self._message(message_id, place_id)
         del chat.messages[message.id]
         self._server.show(EventKind.DELETED, chat, message)
@@ -301,22 +304,22 @@ class TelegramEmulator:
         self.press(person_id, place_id, message_id, button_id)
 
     def set_language(self, person_id: str, language: str) -> None:
-        """The person's client is in `language` from now on, of which Telegram tells the first part."""
+        """Set the language of the person's client, of which Telegram tells the first part."""
         self._world.set_language(self._user(person_id), language)
 
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
-        """Telegram knows nothing of arguments."""
+        """List the commands; Telegram knows nothing of arguments."""
         user, chat = self._user(person_id), self._world.chats[self._location(place_id).chat_id]
         shown = self._server.commands.shown(user, chat)
         return [MenuEntry(command.name, command.description) for command in shown]
 
     @property
     def menu_traffic(self) -> tuple[int, int]:
-        """How often the bot has asked for a list of commands, and how often it has set or deleted one."""
+        """Count how often the bot has asked for a list of commands, and how often it has set or deleted one."""
         return self._server.commands.reads, self._server.commands.writes
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
-        """The client writes the command as a text; where there may be other bots, with our name."""
+        """Write the command as a text, as the client does; where there may be other bots, with our name."""
         if all(entry.name != name for entry in self.menu(person_id, place_id)):
             raise ValueError("the menu offers no such command")
         chat = self._world.chats[self._location(place_id).chat_id]
@@ -347,7 +350,7 @@ class TelegramEmulator:
 
     @property
     def polls(self) -> int:
-        """How often the bot has asked for updates."""
+        """Count how often the bot has asked for updates."""
         return self._updates.polls
 
     async def polled(self) -> None:
@@ -355,7 +358,7 @@ class TelegramEmulator:
         await self._updates.polled()
 
     def upgrade_group(self, place_id: str) -> Place:
-        """A basic group becomes a supergroup: new chat id, two service messages, errors for the old id."""
+        """Turn a basic group into a supergroup: new chat id, two service messages, errors for the old id."""
         chat = self._world.chats[self._location(place_id).chat_id]
         if chat.type is not ChatType.GROUP:
             raise ValueError("only a basic group can become a supergroup")
@@ -363,7 +366,7 @@ class TelegramEmulator:
         return self._place(place_id, self._world.locations[place_id])
 
     def block(self, place_id: str, *, is_blocked: bool = True) -> None:
-        """The person blocks the bot, or the group removes it; the bot is told in `my_chat_member`."""
+        """Block the bot as a person, or remove it from the group; the bot is told in `my_chat_member`."""
         chat = self._world.chats[self._location(place_id).chat_id]
         chat.is_lost = is_blocked
         before, after = ("member", "kicked") if is_blocked else ("kicked", "member")
@@ -386,16 +389,16 @@ class TelegramEmulator:
         return query_id
 
     def draft(self, place_id: str) -> Said | None:
-        """What the bot is about to say there, as long as it can be seen."""
+        """Return what the bot is about to say there, as long as it can be seen."""
         return self._server.draft(place_id)
 
     def stop_draft(self, place_id: str) -> None:
-        """The person presses the button under the draft."""
+        """Press the button under the draft as the person."""
         self._server.stop_draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:
-        """How many people's clients show that they wait."""
+        """Count the people whose clients show that they wait."""
         return sum(not press.is_answered for press in self._server.callbacks.values())
 
     # --- leaves
@@ -434,7 +437,7 @@ class TelegramEmulator:
         self._updates.put("my_chat_member", payload, lane=chat.id)
 
     def _somebody(self) -> User:
-        """The one who sets up groups: the first person there is."""
+        """Return the one who sets up groups: the first person there is."""
         return next((user for user in self._world.users.values() if not user.is_bot), self._world.bot)
 
     def _user(self, person_id: str) -> User:

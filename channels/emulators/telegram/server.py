@@ -1,27 +1,177 @@
-"""What every method of the API may touch, and the checks they share, in the order the real server makes them."""
+"""What every method of the API may touch: calls, quotas, and the checks in the order the real server makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from json import JSONDecodeError
 from typing import Final
 
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
 from channels.emulators.stage import Audience, Button, EventKind, Faults, Said, StageEvent
-from channels.emulators.telegram.call import ApiError, Call, Quotas, bad_request, forbidden, upgraded
 from channels.emulators.telegram.text import FormattedText, to_html
 from channels.emulators.telegram.updates import UpdateQueue, WebhookSender
 from channels.emulators.telegram.world import (
     GENERAL_TOPIC,
     TELEGRAM,
+    ApiError,
     Chat,
     ChatType,
     Json,
     Message,
     TelegramState,
     User,
+    bad_request,
+    forbidden,
     person,
+    too_many_requests,
+    upgraded,
 )
+
+# --- parameters from the query, a form, a multipart body or JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file that came with the call."""
+
+    name: str
+    mime_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`method` in lower case. Values are text, except those that came in a JSON body."""
+
+    method: str
+    given: Mapping[str, object] = field(default_factory=dict)
+    uploads: Mapping[str, Upload] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        value = self.given.get(name)
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return value if isinstance(value, str) else json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+    def number(self, name: str, default: int = 0) -> int:
+        """Read a number; text that is none counts as `default`, as it does for the server."""
+        try:
+            return int(self.text(name))
+        except ValueError:
+            return default
+
+    def flag(self, name: str) -> bool:
+        return self.text(name).lower() in {"true", "yes", "1"}
+
+    def structure(self, name: str) -> object:
+        """Parse a JSON-serialised parameter, None when absent. Raises 400 when it is not JSON."""
+        value = self.given.get(name)
+        if not isinstance(value, str):
+            return value
+        if not value.strip():
+            return None
+        try:
+            return json.loads(value)
+        except JSONDecodeError:
+            what = name.replace("_", " ")
+            raise bad_request(f"can't parse {what} JSON object") from None
+
+    def table(self, name: str) -> Json | None:
+        value = self.structure(name)
+        if value is None or isinstance(value, dict):
+            return value
+        raise bad_request(f"object expected as {name.replace('_', ' ')}")
+
+    def rows(self, name: str) -> list[object] | None:
+        value = self.structure(name)
+        if value is None or isinstance(value, list):
+            return value
+        raise bad_request(f"expected an Array of {name.replace('_', ' ')}")
+
+
+async def read_call(request: Request, method: str) -> Call:
+    """Read the call that a request carries. Raises 400 for a body that is not what its type says."""
+    given: dict[str, object] = dict(request.query_params)
+    uploads: dict[str, Upload] = {}
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        body = await request.body()
+        try:
+            parsed = json.loads(body) if body.strip() else {}
+        except (JSONDecodeError, UnicodeDecodeError):
+            raise bad_request("can't parse JSON object") from None
+        if not isinstance(parsed, dict):
+            raise bad_request("object expected as parameters")
+        given |= parsed
+    elif kind in {"application/x-www-form-urlencoded", "multipart/form-data"}:
+        async with request.form() as form:
+            for name, value in form.multi_items():
+                if isinstance(value, UploadFile):
+                    mime_type = value.content_type or "application/octet-stream"
+                    uploads[name] = Upload(value.filename or name, mime_type, await value.read())
+                else:
+                    given[name] = value
+    return Call(method.lower(), given, uploads)
+
+
+# --- how much a bot may send
+#
+# The vendor documents about one message a second in a chat (short bursts pass), 20 a minute in a group and about
+# 30 a second overall; how much burst passes is not published, so the bursts here are our reading.
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """`burst` calls at once, then `per_s` a second."""
+
+    burst: float
+    per_s: float
+
+
+PRIVATE: Final = Allowance(burst=20, per_s=1)
+GROUP: Final = Allowance(burst=20, per_s=20 / 60)
+OVERALL: Final = Allowance(burst=120, per_s=30)
+
+_EVERYTHING: Final = 0  # no chat has this id
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at: float
+
+
+class Quotas:
+    """`now` gives seconds that do not run backwards."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._buckets: dict[int, _Bucket] = {}
+
+    def spend(self, chat_id: int) -> None:
+        """Take one message's worth. Raises the 429 that tells when there will be enough again."""
+        allowance = GROUP if chat_id < 0 else PRIVATE
+        wait_s = max(self._wait_s(_EVERYTHING, OVERALL), self._wait_s(chat_id, allowance))
+        if wait_s > 0:
+            raise too_many_requests(math.ceil(wait_s))
+        self._buckets[_EVERYTHING].left -= 1
+        self._buckets[chat_id].left -= 1
+
+    def _wait_s(self, name: int, allowance: Allowance) -> float:
+        now = self._now()
+        bucket = self._buckets.setdefault(name, _Bucket(allowance.burst, now))
+        bucket.left = min(allowance.burst, bucket.left + (now - bucket.at) * allowance.per_s)
+        bucket.at = now
+        return max(0.0, 1 - bucket.left) / allowance.per_s
+
 
 # --- lists of commands, and which of them a client shows to whom and where
 
@@ -56,7 +206,7 @@ class CommandLists:
     writes: int = 0
 
     def set(self, scope: Scope, language: str, commands: tuple[BotCommand, ...]) -> None:
-        """An empty list is none."""
+        """Keep a list; an empty one is none."""
         self.writes += 1
         if commands:
             self.lists[scope, language] = commands
@@ -68,7 +218,7 @@ class CommandLists:
         return self.lists.get((scope, language), ())
 
     def shown(self, user: User, chat: Chat) -> tuple[BotCommand, ...]:
-        """The first list there is: the narrowest scope, in it the language of the person before no language."""
+        """Return the first list there is: the narrowest scope, in it the language of the person before no language."""
         for scope in _narrowest_first(chat):
             for language in (user.language, ""):
                 if found := self.lists.get((scope, language)):
@@ -101,7 +251,7 @@ class Target:
 
 @dataclass(slots=True)
 class Press:
-    """A button that somebody pressed; his client shows that it waits until the bot answers."""
+    """A button that somebody pressed; the client shows that it waits until the bot answers."""
 
     at_s: float
     person_id: int
@@ -124,7 +274,7 @@ class Server:
     callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
     def switch(self, name: str) -> float:
-        """One of the vendor switches; 0 is off."""
+        """Return one of the vendor switches; 0 is off."""
         return self.faults.other.get(name, 0.0)
 
     def take(self, name: str) -> bool:
@@ -151,8 +301,10 @@ class Server:
     def show_draft(
         self, chat: Chat, thread_id: int | None, draft_id: int, content: FormattedText, *, can_stop: bool
     ) -> None:
-        """What the bot is about to say. It fades by itself, or when the bot speaks there. One that was stopped is not
-        shown again."""
+        """Show what the bot is about to say, until it fades by itself or the bot speaks there.
+
+        One that was stopped is not shown again.
+        """
         place_id = self.world.place_id(chat.id, thread_id)
         if place_id and draft_id not in self.stopped:
             self.stoppable[place_id] = (chat, thread_id, draft_id) if can_stop else None
@@ -169,12 +321,12 @@ class Server:
             self.audience.tell(StageEvent(EventKind.DRAFT, place_id, said))
 
     def draft(self, place_id: str) -> Said | None:
-        """What of that can be seen now."""
+        """Return what of the draft can be seen now."""
         said = self.drafts.get(place_id)
         return said if said and self.world.now() * 1000 - said.at_ms < DRAFT_SHOWN_S * 1000 else None
 
     def stop_draft(self, place_id: str) -> None:
-        """Somebody presses the button under the draft: he sees no more of it, and the bot is told."""
+        """Stop the draft as somebody who presses its button: no more of it is seen, and the bot is told."""
         shown = self.stoppable.pop(place_id, None)
         if shown is None or self.draft(place_id) is None:
             raise ValueError("no draft with a stop button is shown there")
@@ -187,11 +339,11 @@ class Server:
         self.updates.put("stopped_message_generation", payload, lane=chat.id)
 
     def show_toast(self, press: Press, text: str) -> None:
-        """The answer to a press, for the one who pressed."""
+        """Show the answer to a press, to the person who pressed."""
         self.audience.tell(StageEvent(EventKind.TOAST, press.place_id, status=text, person_id=str(press.person_id)))
 
     def tell_bot(self, kind: str, chat: Chat, message: Message) -> None:
-        """Queue the update for a message, and what the fault switches add to it."""
+        """Put the update for a message into the queue, and what the fault switches add to it."""
         if self.faults.poison > 0:
             self.faults.poison -= 1
             self.updates.put(kind, {"message_id": "poison", "date": "never", "chat": "nowhere"}, lane=chat.id)
@@ -204,7 +356,7 @@ class Server:
         self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
 
     def discuss(self, channel: Chat, post: Message) -> None:
-        """A post of a channel comes into the group in which it is discussed, and the bot hears of it there as well."""
+        """Show a post of a channel in the group in which it is discussed; the bot hears of it there as well."""
         group = self.world.chats.get(channel.discussed_in or 0)
         if group is None:
             return
@@ -219,7 +371,7 @@ class Server:
     # --- what is checked
 
     def chat_of(self, call: Call) -> Chat:
-        """The chat a call names, if the bot may write there. Raises 400, 403, or 400 with the new chat id."""
+        """Find the chat a call names, if the bot may write there. Raises 400, 403, or 400 with the new chat id."""
         given = call.text("chat_id").strip()
         if not given:
             raise bad_request("chat_id is empty")
@@ -240,7 +392,7 @@ class Server:
         return forbidden(f"bot was kicked from the {chat.type.value} chat")
 
     def thread_of(self, call: Call, chat: Chat) -> int | None:
-        """The topic a call names. The General topic has none, and naming it is refused."""
+        """Find the topic a call names. The General topic has none, and naming it is refused."""
         thread_id = call.number("message_thread_id")
         if not thread_id:
             return None
@@ -251,7 +403,7 @@ class Server:
         return thread_id
 
     def target_of(self, call: Call, chat: Chat) -> Target:
-        """Topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
+        """Find topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
         return replace(self._place_of(call, chat), is_silent=call.flag("disable_notification"))
 
     def _place_of(self, call: Call, chat: Chat) -> Target:
@@ -276,7 +428,7 @@ class Server:
         return Target(thread_id, reply_to)
 
     def keyboard_of(self, call: Call) -> Json | None:
-        """The inline keyboard of a call; other keyboards leave no trace in a message."""
+        """Read the inline keyboard of a call; other keyboards leave no trace in a message."""
         markup = call.table("reply_markup")
         rows = markup.get("inline_keyboard") if markup else None
         if rows is None:
@@ -307,7 +459,7 @@ class Server:
         media: Json | None = None,
         files: tuple[str, ...] = (),
     ) -> Json:
-        """A message of the bot; its Message. The bot gets no update for what it sends itself."""
+        """Post as the bot and return the Message. The bot gets no update for what it sends itself."""
         message = self.world.add_message(
             chat,
             self.world.bot,
@@ -324,7 +476,7 @@ class Server:
         return chat.message_json(message, self.world.users)
 
     def upgrade(self, chat: Chat) -> Chat:
-        """A basic group becomes a supergroup; each of the two chats says so in a service message."""
+        """Turn a basic group into a supergroup; each of the two chats says so in a service message."""
         by = next((user for user in self.world.users.values() if not user.is_bot), self.world.bot)
         new = self.world.migrate(chat)
         farewell = self.world.add_message(chat, by, service={"migrate_to_chat_id": new.id})

@@ -61,17 +61,17 @@ class FormattedText:
 
 
 def utf16_length(text: str) -> int:
-    """How many UTF-16 units `text` has: two for each character beyond the basic plane."""
+    """Count the UTF-16 units of `text`: two for each character beyond the basic plane."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def utf16_cut(text: str, offset: int, length: int) -> str:
-    """The part of `text` at these UTF-16 units."""
+    """Cut out the part of `text` at these UTF-16 units."""
     return text.encode("utf-16-le")[2 * offset : 2 * (offset + length)].decode("utf-16-le", "replace")
 
 
 def in_order(entities: list[Entity]) -> list[Entity]:
-    """Outer before inner, earlier before later."""
+    """Sort outer before inner, earlier before later."""
     return sorted(entities, key=lambda entity: (entity.offset, -entity.length, _OUTER_FIRST.get(entity.type, _FOUND)))
 
 
@@ -84,7 +84,7 @@ _APP: Final = frozenset({"tg", "ton"})
 
 
 def checked_link(url: str) -> str | None:
-    """The address as the server keeps it, or None when it would not link there.
+    """Return the address as the server keeps it, or None when it would not link there.
 
     A bare domain gets `http://`, a bare host a trailing slash; a host needs a dot; `javascript:` and
     other schemes are no links at all.
@@ -108,7 +108,7 @@ def checked_link(url: str) -> str | None:
 
 
 def mentioned_user(url: str) -> int:
-    """The user id of a `tg://user?id=…` link, 0 for any other."""
+    """Return the user id of a `tg://user?id=…` link, 0 for any other."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:
@@ -129,7 +129,7 @@ _KEEPS_BLANKS: Final = CODE | {"text_link", "text_mention"}
 
 
 def tidy(given: FormattedText) -> FormattedText:
-    """The text as it will be shown. May come out empty. Raises `EntityError` for impossible entities."""
+    """Return the text as it will be shown. May come out empty. Raises `EntityError` for impossible entities."""
     for entity in given.entities:
         if not 0 <= entity.offset <= _RANGE_MAX:
             raise EntityError(f"Receive an entity with incorrect offset {entity.offset}")
@@ -140,7 +140,7 @@ def tidy(given: FormattedText) -> FormattedText:
 
 
 def nested(entities: list[Entity]) -> list[Entity]:
-    """Entities that only nest as the rules allow.
+    """Keep entities that nest as the rules allow.
 
     Links, code and the like overlap nothing of their kind, the first one stays; quotes hold them whole or not
     at all. Styles are merged per type, cut wherever something else begins or ends, and absent from code.
@@ -179,7 +179,7 @@ def _split(entities: list[Entity], solid: list[Entity]) -> list[Entity]:
 
 
 def _runs(entities: list[Entity], style: str) -> list[tuple[int, int]]:
-    """Where a style holds, with what overlaps or touches made one."""
+    """Find where a style holds, with what overlaps or touches made one."""
     runs: list[tuple[int, int]] = []
     for entity in (each for each in entities if each.type == style):
         if runs and entity.offset <= runs[-1][1]:
@@ -190,7 +190,7 @@ def _runs(entities: list[Entity], style: str) -> list[tuple[int, int]]:
 
 
 def _cleaned(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
-    """Control characters become spaces or vanish; entity ranges follow, and must meet whole characters."""
+    """Turn control characters into spaces or drop them; entity ranges follow, and must meet whole characters."""
     kept: list[str] = []
     moved: dict[int, int] = {}
     before, after = 0, 0
@@ -226,7 +226,7 @@ def _cleaned(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
 
 
 def _byte_offset(text: str, inside: int) -> int:
-    """Where the character after the one that `inside` falls into begins, in bytes."""
+    """Return where the character after the one that `inside` falls into begins, in bytes."""
     units = 0
     for index, character in enumerate(text):
         units += utf16_length(character)
@@ -236,7 +236,7 @@ def _byte_offset(text: str, inside: int) -> int:
 
 
 def _trimmed(text: str, entities: list[Entity]) -> FormattedText:
-    """White space goes from both ends, but not from inside an entity that begins with it and may keep it."""
+    """Trim white space from both ends, but not from inside an entity that begins with it and may keep it."""
     units = text.encode("utf-16-le")
 
     def is_blank(unit: int) -> bool:
@@ -273,7 +273,7 @@ _RULES: Final = (
 
 
 def with_found(given: FormattedText) -> FormattedText:
-    """`given` with everything recognised added where nothing solid stands already."""
+    """Add everything recognised to `given` where nothing solid is already."""
     solid = [entity for entity in given.entities if entity.type not in SPLITTABLE and "quote" not in entity.type]
     found: list[Entity] = []
     for kind, pattern in _RULES:
@@ -302,7 +302,7 @@ _OPENABLE: Final = ("http://", "https://")
 
 
 def to_html(given: FormattedText) -> str:
-    """Nested tags for the entities; everything else escaped. Line breaks stay line breaks.
+    """Write nested tags for the entities; everything else escaped. Line breaks stay line breaks.
 
     A block ends its line by itself, so one line break on either side of it is taken as said.
     """

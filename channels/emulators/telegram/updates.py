@@ -16,8 +16,7 @@ from typing import Any, Final
 
 import httpx
 
-from channels.emulators.telegram.call import ApiError, bad_request, conflict
-from channels.emulators.telegram.world import Json
+from channels.emulators.telegram.world import ApiError, Json, bad_request, conflict
 
 UPDATE_LIFE_S: Final = 24 * 3600
 CALLBACK_LIFE_S: Final = 150
@@ -85,7 +84,7 @@ class UpdateQueue:
         return sorted(self._allowed)
 
     def allow(self, kinds: Sequence[str]) -> None:
-        """Which kinds are kept from now on; an empty list is the default."""
+        """Set which kinds are kept from now on; an empty list is the default."""
         self._allowed = frozenset(kinds) & KINDS or KINDS - NOT_BY_DEFAULT
 
     def put(self, kind: str, payload: object, *, lane: int, date: float | None = None, times: int = 1) -> None:
@@ -101,7 +100,7 @@ class UpdateQueue:
         self._wake()
 
     def waiting(self) -> list[Pending]:
-        """Everything that is neither confirmed nor too old, oldest first."""
+        """Return everything that is neither confirmed nor too old, oldest first."""
         now = self._now()
         self._pending = deque(each for each in self._pending if each.expires_at > now)
         return list(self._pending)
@@ -129,7 +128,7 @@ class UpdateQueue:
             self._poll.set_result(reason)
 
     def restart_ids(self, next_id: int) -> None:
-        """As after a week without an update: the next one may have any number."""
+        """Restart the numbers, as after a week without an update: the next one may have any."""
         self._next_id = next_id
 
     async def polled(self) -> None:
@@ -137,7 +136,7 @@ class UpdateQueue:
         await self._polled.wait()
 
     async def poll(self, *, offset: int, limit: int, timeout_s: float) -> list[Json]:
-        """getUpdates. Raises a 409 `ApiError` as soon as another poll for the same bot begins."""
+        """Wait for updates as getUpdates does. Raises a 409 `ApiError` as soon as another poll begins."""
         self.polls += 1
         self.end_polls(
             conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
@@ -199,7 +198,7 @@ class Hook:
 
 
 def checked_hook(url: str, secret_token: str, connections_max: int) -> Hook:
-    """A hook that may be set. Raises 400 for what the server refuses."""
+    """Return a hook that may be set. Raises 400 for what the server refuses."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
@@ -276,7 +275,7 @@ class WebhookSender:
             delay_s = min(2 * delay_s, RETRY_MAX_S)
 
     async def _post(self, client: httpx.AsyncClient, hook: Hook, update: Json) -> float | None:
-        """None when it was taken; else the seconds that the answer asks to wait, 0 if it does not say."""
+        """Post one update; None when it was taken, else the seconds that the answer asks to wait, or 0."""
         headers = {SECRET_HEADER: hook.secret_token} if hook.secret_token else {}
         try:
             answer = await client.post(hook.url, json=update, headers=headers)
@@ -299,7 +298,7 @@ class WebhookSender:
         return min(float(asked), RETRY_AFTER_MAX_S) if asked.isdecimal() else 0.0
 
     def as_json(self) -> Json:
-        """The API's WebhookInfo."""
+        """Return the API's WebhookInfo."""
         hook = self.hook
         shape: Json = {
             "url": hook.url if hook else "",

@@ -1,11 +1,11 @@
-"""Everything there is on this Telegram: users, chats, topics, messages, files, and their shapes in the API's JSON."""
+"""Everything there is on this Telegram, with its shapes in the API's JSON, and the errors of the API."""
 
 from __future__ import annotations
 
 import hashlib
 import mimetypes
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from html import escape
@@ -14,6 +14,51 @@ from typing import Final, TypeAlias
 
 from channels.emulators.stage import Button, Person, PlaceKind, Said, SharedFile
 from channels.emulators.telegram.text import Entity, FormattedText, to_html
+
+# --- the errors of the API; clients match on their descriptions
+
+
+class ApiError(Exception):
+    """A call was refused. `parameters` is the API's ResponseParameters, if it has any."""
+
+    def __init__(self, status: int, description: str, parameters: Mapping[str, int] | None = None) -> None:
+        super().__init__(description)
+        self.status = status
+        self.description = description
+        self.parameters = parameters
+
+
+def bad_request(what: str) -> ApiError:
+    return ApiError(400, f"Bad Request: {what}")
+
+
+def forbidden(what: str) -> ApiError:
+    return ApiError(403, f"Forbidden: {what}")
+
+
+def conflict(what: str) -> ApiError:
+    return ApiError(409, f"Conflict: {what}")
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized")
+
+
+def method_not_found() -> ApiError:
+    return ApiError(404, "Not Found: method not found")
+
+
+def too_many_requests(retry_after_s: int) -> ApiError:
+    return ApiError(429, f"Too Many Requests: retry after {retry_after_s}", {"retry_after": retry_after_s})
+
+
+def upgraded(new_chat_id: int) -> ApiError:
+    return ApiError(
+        400,
+        "Bad Request: group chat was upgraded to a supergroup chat",
+        {"migrate_to_chat_id": new_chat_id},
+    )
+
 
 # --- users, chats, topics and messages
 
@@ -75,17 +120,17 @@ class Message:
 
     @property
     def topic_id(self) -> int | None:
-        """The topic it is in; a reply chain is none."""
+        """Return the topic it is in; a reply chain is none."""
         return self.thread_id if self.is_topic_message else None
 
     @property
     def media_alone(self) -> Json:
-        """The media part without the album it came in."""
+        """Return the media part without the album it came in."""
         return {name: shape for name, shape in self.media.items() if name != "media_group_id"}
 
     @property
     def as_origin(self) -> Json:
-        """The API's MessageOrigin for whoever passes this message on: what was passed on before keeps its author."""
+        """Return the API's MessageOrigin for a forward of this message: what was forwarded before keeps its author."""
         return self.origin or {"type": "user", "sender_user": self.sender.as_json(), "date": self.date}
 
 
@@ -129,7 +174,7 @@ class Chat:
         return shape
 
     def message_json(self, message: Message, users: dict[int, User], *, with_reply: bool = True) -> Json:
-        """The API's Message; a replied-to message carries no further reply."""
+        """Return the API's Message; a replied-to message carries no further reply."""
         shape: Json = {
             "message_id": message.id,
             "chat": self.as_json(),
@@ -162,7 +207,7 @@ class Chat:
         return shape
 
     def _reply_target(self, message: Message) -> Message | None:
-        """In a topic, what answers nothing looks like an answer to the message that created the topic."""
+        """Find the message answered; in a topic, what answers nothing seems to answer the message that created it."""
         if message.reply_to is not None:
             return self.messages.get(message.reply_to)
         if message.is_topic_message and message.thread_id != message.id and message.thread_id is not None:
@@ -171,7 +216,7 @@ class Chat:
 
 
 def entity_json(entity: Entity, users: dict[int, User]) -> Json:
-    """The API's MessageEntity."""
+    """Return the API's MessageEntity."""
     shape: Json = {"type": entity.type, "offset": entity.offset, "length": entity.length}
     if entity.url:
         shape["url"] = entity.url
@@ -217,7 +262,7 @@ class StoredFile:
 
     @property
     def thumbnail(self) -> StoredFile:
-        """The smallest size of a photo: a file of its own, with fewer bytes."""
+        """Return the smallest size of a photo: a file of its own, with fewer bytes."""
         return replace(
             self,
             id=f"{self.id}s",
@@ -251,7 +296,7 @@ class TelegramState:
         self.users[self.bot.id] = self.bot
 
     def fresh_id(self) -> int:
-        """A start for ids that grow by one, above all that an earlier run can have given."""
+        """Return a start for ids that grow by one, above all that an earlier run can have given."""
         return max(1, int(self.now()) - EPOCH_S)
 
     def add_user(self, name: str, *, is_bot: bool = False) -> User:
@@ -267,7 +312,7 @@ class TelegramState:
         return user
 
     def set_language(self, user: User, language: str) -> None:
-        """The user's client is in `language`, of which the API tells the first part."""
+        """Set the language of the user's client, of which the API tells the first part."""
         spoken = replace(user, language=language.partition("-")[0].lower())
         self.users[user.id] = spoken
         for chat in self.chats.values():
@@ -287,13 +332,13 @@ class TelegramState:
         return chat
 
     def add_location(self, kind: PlaceKind, chat: Chat, thread_id: int | None = None) -> str:
-        """A place on the stage; its id outlives a change of the chat's id."""
+        """Add a place to the stage; its id outlives a change of the chat's id."""
         place_id = f"{kind.value}-{abs(chat.id)}" if thread_id is None else f"{kind.value}-{abs(chat.id)}-{thread_id}"
         self.locations[place_id] = Location(kind, chat.id, thread_id)
         return place_id
 
     def place_id(self, chat_id: int, thread_id: int | None = None) -> str:
-        """The place that shows this chat or topic, "" if none does."""
+        """Return the place that shows this chat or topic, "" if none does."""
         wanted = (chat_id, thread_id)
         return next(
             (name for name, location in self.locations.items() if (location.chat_id, location.thread_id) == wanted), ""
@@ -316,7 +361,7 @@ class TelegramState:
         service: Json | None = None,
         origin: Json | None = None,
     ) -> Message:
-        """A new message at the end of `chat`. Outside forums a supergroup's replies carry their chain's id."""
+        """Add a message at the end of `chat`. Outside forums a supergroup's replies carry their chain's id."""
         is_topic_message = thread_id is not None
         if thread_id is None and reply_to is not None and chat.type is ChatType.SUPERGROUP and not chat.is_forum:
             target = chat.messages.get(reply_to)
@@ -342,7 +387,7 @@ class TelegramState:
         return message
 
     def add_topic(self, chat: Chat, name: str, by: User, *, is_name_implicit: bool = False) -> tuple[Topic, Message]:
-        """A topic, and the service message that opens it; the chat is a forum from now on."""
+        """Add a topic, and the service message that opens it; the chat is a forum from now on."""
         chat.is_forum = True
         said: Json = {"name": name, "icon_color": 7322096}
         if is_name_implicit:
@@ -372,7 +417,7 @@ class TelegramState:
         return stored
 
     def file_of(self, message: Message) -> StoredFile | None:
-        """What the message shows; of a photo's sizes the largest."""
+        """Return what the message shows; of a photo's sizes the largest."""
         shapes = [shape[-1] if isinstance(shape, list) else shape for shape in message.media.values()]
         ids = (shape.get("file_id") for shape in shapes if isinstance(shape, dict))
         return next((self.files[file_id] for file_id in ids if file_id in self.files), None)
@@ -405,7 +450,7 @@ class TelegramState:
 
 
 def buttons_of(message: Message) -> Iterator[Button]:
-    """Those that a press sends to the bot; links and the like are none."""
+    """Find the buttons whose press goes to the bot; links and the like are none."""
     rows = (message.reply_markup or {}).get("inline_keyboard")
     for row in rows if isinstance(rows, list) else []:
         for button in row:
@@ -414,7 +459,7 @@ def buttons_of(message: Message) -> Iterator[Button]:
 
 
 def _passed_on(origin: Json) -> str:
-    """The line with which a client begins what somebody passed on."""
+    """Write the line with which a client begins a forwarded message."""
     author = origin.get("sender_user")
     return f"<small>Forwarded from {escape(str(author['first_name']))}</small>\n" if isinstance(author, dict) else ""
 
@@ -440,7 +485,7 @@ _ALBUMS: Final = {"photo": "seen", "video": "seen", "document": "document", "aud
 
 
 def shared(world: TelegramState, files: Sequence[SharedFile], album: str) -> Iterator[tuple[Json, str]]:
-    """The media part of each message, and the file's name. `album` begins the name of every album."""
+    """Give the media part of each message, and the file's name. `album` begins the name of every album."""
     for number, (family, together) in enumerate(groupby(files, key=lambda file: _ALBUMS.get(kind_of(file)))):
         members = list(together)
         for at in range(0, len(members), ALBUM.stop - 1):
@@ -452,13 +497,13 @@ def shared(world: TelegramState, files: Sequence[SharedFile], album: str) -> Ite
 
 
 def kind_of(file: SharedFile) -> str:
-    """As what the client sends it."""
+    """Return the kind as which the client sends the file."""
     named = _KINDS.get(file.media_type)
     return named or ("audio" if file.media_type.startswith("audio/") else "document")
 
 
 def media_shape(kind: str, stored: StoredFile) -> Json:
-    """The media part of a Message. Sizes and durations are made up; nothing here decodes media."""
+    """Return the media part of a Message. Sizes and durations are made up; nothing here decodes media."""
     shape = stored.as_json()
     if kind == "photo":
         small = stored.thumbnail.as_json() | {"width": 90, "height": 67}
