@@ -32,7 +32,6 @@ from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import placed
 from agent.subagents.protocol import (
     Call,
-    Chunk,
     Init,
     Limits,
     ModelCall,
@@ -349,9 +348,6 @@ class ChildHost:
             self._transcript.show(self._under_way.now)
             yield
         self._transcript.show(self._under_way.now)
-
-    def heard(self, chunk: Chunk) -> None:
-        """Nobody watches word by word: what a child says is shown when it is done."""
 
     # --- what is kept
 

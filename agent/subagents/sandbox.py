@@ -10,11 +10,11 @@ import compileall
 import shutil
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -27,6 +27,9 @@ from agent.tools.execution.reaping import undisturbed
 from agent.tools.files.workspace import parts_of
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.reasons import Code, Reason
+
+_log = structlog.get_logger(__name__)
+AUTO: Final = "auto"
 
 HOME_INSIDE: Final = "/conversation"
 """Where a child in bubblewrap finds the folder of its conversation."""
@@ -51,115 +54,75 @@ _SIGNALLED: Final = 128
 """What bubblewrap, as a shell does, adds to the signal that ended the process inside."""
 
 
-class SandboxedProcess(Protocol):
-    """A child's process in its sandbox."""
+@dataclass(frozen=True, slots=True)
+class SandboxedProcess:
+    """A child's process in its sandbox. `kill` ends it and all that it started, and returns True when everything is
+    reaped; it is to be let run to its end."""
 
-    @property
-    def process(self) -> Process: ...
-
-    @property
-    def confinement(self) -> Confinement: ...
+    process: Process
+    confinement: Confinement
+    kill: Callable[[], Coroutine[Any, Any, bool]]
 
     @property
     def has_to_confine_itself(self) -> bool:
         """True where a child that does not do its part must not go on."""
-        ...
+        return self.confinement is Confinement.LANDLOCK
 
     def cause(self) -> Code | None:
-        """How it ended: `exit_3`, `killed_by_signal_9`; None while it runs."""
-        ...
-
-    async def kill(self) -> bool:
-        """End it and all that it started; True when everything is reaped. To be let run to its end."""
-        ...
-
-
-class Sandbox(Protocol):
-    """One way to hold children."""
-
-    @property
-    def confinement(self) -> Confinement:
-        """What holds them."""
-        ...
-
-    def home_inside(self, home: Path | None) -> str:
-        """Where the child finds its home, "" for none."""
-        ...
-
-    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
-        """Start a child with pipes for everything. Raises `OSError`."""
-        ...
+        """Say how it ended: `exit_3`, `killed_by_signal_9`; None while it runs."""
+        code = self.process.returncode
+        if code is None:
+            return None
+        if self.confinement is Confinement.BUBBLEWRAP and code > _SIGNALLED:
+            code = _SIGNALLED - code
+        return Reason.EXITED.of(code) if code >= 0 else Reason.KILLED.of(-code)
 
 
-class BubblewrapSandbox:
-    """Namespaces: inside there is Python, our two packages, and the home of one conversation."""
+class Sandbox:
+    """One rung of the ladder.
 
-    confinement = Confinement.BUBBLEWRAP
+    In bubblewrap there is Python, our two packages and the home of one conversation, and nothing else. Without it a
+    child has an empty environment, a group of its own, and gives up by itself what it can.
+    """
 
-    def __init__(self, bwrap: str, options: Sequence[str], *, python: Sequence[Path], hidden: Sequence[Path]) -> None:
-        """`python` are the prefixes of the interpreter; of what is `hidden` nothing is seen but the one home."""
-        self._bwrap = bwrap
-        self._options = tuple(options)
+    def __init__(
+        self,
+        confinement: Confinement,
+        *,
+        bwrap: Sequence[str] = (),
+        python: Sequence[Path] = (),
+        hidden: Sequence[Path] = (),
+    ) -> None:
+        """`bwrap` is bubblewrap with its options, `python` are the prefixes of the interpreter; of what is `hidden`
+        nothing is seen but the one home."""
+        self.confinement = confinement
+        self._bwrap = tuple(bwrap)
         self._python = tuple(python)
         self._hidden = tuple(hidden)
 
     def home_inside(self, home: Path | None) -> str:
-        return HOME_INSIDE if home is not None else ""
+        """Return where the child finds its home, "" for none."""
+        if home is None:
+            return ""
+        return HOME_INSIDE if self._bwrap else str(home)
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
-        arguments = [*bubblewrap.APART, *self._options, *bubblewrap.variables(ENVIRONMENT)]
+        """Start a child with pipes for everything. Raises `OSError`."""
+        started: Namespace | Family
+        if self._bwrap:
+            arguments = self._arguments(home, writes=writes)
+            started = await bubblewrap.start(self._bwrap[0], arguments, command, stderr=PIPE)
+        else:
+            started = await Family.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
+        return SandboxedProcess(started.process, self.confinement, started.kill)
+
+    def _arguments(self, home: Path | None, *, writes: bool) -> list[str]:
+        arguments = [*bubblewrap.APART, *self._bwrap[1:], *bubblewrap.variables(ENVIRONMENT)]
         arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
         arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
-        if home is not None:
-            for part in parts_of(home):
-                arguments += ["--bind" if writes else "--ro-bind", str(part), f"{HOME_INSIDE}/{part.name}"]
-        arguments += ["--chdir", "/", *bubblewrap.SEALED]
-        return _InNamespace(await bubblewrap.start(self._bwrap, arguments, command, stderr=PIPE))
-
-
-class BareSandbox:
-    """No namespace: an empty environment, a group of its own, and what the child gives up by itself."""
-
-    def __init__(self, confinement: Confinement) -> None:
-        self.confinement = confinement
-
-    def home_inside(self, home: Path | None) -> str:
-        return str(home) if home is not None else ""
-
-    async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
-        del home, writes  # its own affair
-        family = await Family.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
-        return _Alone(family, self.confinement)
-
-
-class _InNamespace:
-    confinement = Confinement.BUBBLEWRAP
-    has_to_confine_itself = False
-
-    def __init__(self, namespace: Namespace) -> None:
-        self.process = namespace.process
-        self.kill = namespace.kill
-
-    def cause(self) -> Code | None:
-        code = self.process.returncode
-        return _cause(_SIGNALLED - code if code is not None and code > _SIGNALLED else code)
-
-
-class _Alone:
-    def __init__(self, family: Family, confinement: Confinement) -> None:
-        self.process = family.process
-        self.kill = family.kill
-        self.confinement = confinement
-        self.has_to_confine_itself = confinement is Confinement.LANDLOCK
-
-    def cause(self) -> Code | None:
-        return _cause(self.process.returncode)
-
-
-def _cause(code: int | None) -> Code | None:
-    if code is None:
-        return None
-    return Reason.EXITED.of(code) if code >= 0 else Reason.KILLED.of(-code)
+        for part in parts_of(home) if home is not None else ():
+            arguments += ["--bind" if writes else "--ro-bind", str(part), f"{HOME_INSIDE}/{part.name}"]
+        return [*arguments, "--chdir", "/", *bubblewrap.SEALED]
 
 
 def _seen(python: Iterable[Path]) -> set[Path]:
@@ -184,10 +147,6 @@ def _views(seen: Iterable[Path], hidden: Iterable[Path]) -> list[str]:
     return ordered + [word for place in covers for word in ("--remount-ro", str(place))]
 
 
-AUTO: Final = "auto"
-
-_log = structlog.get_logger(__name__)
-
 _LOOK: Final = """
 import json, socket, sys, agent.subagents.protocol
 from agent.subagents.confinement import confine_this_process
@@ -199,14 +158,6 @@ except OSError:
 else:
     print(held, "open")
 """
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What a trial has shown; `complaint` is "" for a sandbox that works."""
-
-    complaint: str = ""
-    is_filtered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,10 +185,10 @@ async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Choice:
     for sandbox in _candidates(hidden):
         if wanted not in (AUTO, sandbox.confinement):
             continue
-        seen = await _tried(sandbox)
-        if not seen.complaint:
-            return Choice(sandbox, _not_held(sandbox, is_filtered=seen.is_filtered))
-        complaint = " ".join(seen.complaint.split())
+        found, is_filtered = await _tried(sandbox)
+        if not found:
+            return Choice(sandbox, _not_held(sandbox, is_filtered=is_filtered))
+        complaint = " ".join(found.split())
         _log.info("subagents.confinement_refused", confinement=sandbox.confinement, complaint=complaint)
     raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here ({complaint}): set it to "auto"')
 
@@ -255,13 +206,13 @@ def _not_held(sandbox: Sandbox, *, is_filtered: bool) -> str:
 
 
 def _candidates(hidden: Sequence[Path]) -> Iterator[Sandbox]:
-    bwrap = shutil.which("bwrap")
-    if bwrap is not None:
+    """The rungs of the ladder that this machine may have, the best first."""
+    if bwrap := shutil.which("bwrap"):
         for options in OPTIONS:
-            yield BubblewrapSandbox(bwrap, options, python=python_prefixes(), hidden=hidden)
-    if landlock.version() and not _is_in_sight(hidden):
-        yield BareSandbox(Confinement.LANDLOCK)
-    yield BareSandbox(Confinement.PLAIN)
+            yield Sandbox(Confinement.BUBBLEWRAP, bwrap=(bwrap, *options), python=python_prefixes(), hidden=hidden)
+    if landlock.version() and not _is_in_sight(hidden):  # only Linux has it
+        yield Sandbox(Confinement.LANDLOCK)
+    yield Sandbox(Confinement.PLAIN)
 
 
 def _is_in_sight(hidden: Sequence[Path]) -> bool:
@@ -280,21 +231,21 @@ def python_prefixes() -> list[Path]:
     return sorted({*named, *(place.resolve() for place in named)})
 
 
-async def _tried(sandbox: Sandbox) -> _Seen:
-    """Whether Python runs in it, finds what it needs, and is held."""
+async def _tried(sandbox: Sandbox) -> tuple[str, bool]:
+    """What is wrong with it, "" if Python runs in it, finds what it needs and is held; and whether sockets are."""
     try:
         held = await sandbox.start((sys.executable, "-c", _LOOK, sandbox.confinement), None, writes=False)
     except OSError as error:
-        return _Seen(type(error).__name__)
+        return type(error).__name__, False
     try:
         async with asyncio.timeout(SANDBOX_PROBE_S):
             output, errors = await held.process.communicate()
     except TimeoutError:
-        return _Seen("it did not answer")
+        return "it did not answer", False
     finally:
         await undisturbed(held.kill)
     match output.decode(errors="replace").split():
         case [sandbox.confinement, word]:
-            return _Seen(is_filtered=word == "filtered")
+            return "", word == "filtered"
         case _:
-            return _Seen((errors or output).decode(errors="replace")[-300:] or "it said nothing")
+            return (errors or output).decode(errors="replace")[-300:] or "it said nothing", False

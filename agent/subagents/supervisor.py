@@ -82,17 +82,13 @@ class Host(Protocol):
         """Run a tool of the parent; a failure is an outcome."""
         ...
 
-    def heard(self, chunk: Chunk) -> None:
-        """The child said something on the way."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
     """`home` is the folder of the conversation (`files/`, `journal/`), None where the child has no file tool, and
-    `share` what it is among its owner's;
-    `writes`: it may change the files. `limit_s` is wall-clock time from the start of the process. Where the child
-    finds its home and whether it has to confine itself is for the supervisor to say: what `init` says is not sent."""
+    `share` what it is among its owner's; `writes`: it may change the files. `limit_s` is wall-clock time from the start
+    of the process. Where the child finds its home and whether it has to confine itself is for the supervisor to say:
+    what `init` says is not sent."""
 
     init: Init
     home: Path | None
@@ -107,31 +103,11 @@ class ChildEnding:
     `response` what the child said last, raw. `ready_ms` is None when it never was."""
 
     state: TaskState
-    reason: Reason | Code | None
-    response: str
-    confinement: str
-    duration_ms: int
-    ready_ms: int | None
-
-
-class Quota:
-    """Of one child. `room` is what it may write in, None for one that only reads."""
-
-    def __init__(self, pid: int, memory_bytes_max: int, room: Room | None) -> None:
-        self._pid = pid
-        self._memory_bytes_max = memory_bytes_max
-        self._room = room
-
-    async def excess(self) -> Reason | Code | None:
-        """What it has taken too much of; None for nothing."""
-        taken = footprint(self._pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
-        if taken.memory_bytes > self._memory_bytes_max:
-            return Reason.MEMORY.of(self._memory_bytes_max // 1024**2)
-        if taken.processes > SUBAGENT_TREE_MAX:
-            return Reason.PROCESSES.of(SUBAGENT_TREE_MAX)
-        if taken.threads > SUBAGENT_THREADS_MAX:
-            return Reason.THREADS.of(SUBAGENT_THREADS_MAX)
-        return Reason.WORKSPACE_FULL if self._room is not None and await self._room.complaint() else None
+    reason: Reason | Code | None = None
+    response: str = ""
+    confinement: str = ""
+    duration_ms: int = 0
+    ready_ms: int | None = None
 
 
 class Spoken:
@@ -171,15 +147,6 @@ class Spoken:
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How it ended; `reason` is None if it completed, `response` is raw."""
-
-    state: TaskState
-    reason: Reason | Code | None = None
-    response: str = ""
-
-
 class Exchange:
     """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
     `share` what that is among its owner's, `age_s` tells how long ago its process was started."""
@@ -201,7 +168,7 @@ class Exchange:
         self._home = home
         self._share = share
         self._age_s = age_s
-        self._over: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[ChildEnding] = asyncio.get_running_loop().create_future()
         self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
         self._open_calls = asyncio.Semaphore(SUBAGENT_CALLS_OPEN_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -228,7 +195,7 @@ class Exchange:
         """What it said last on the way."""
         return self._spoken.text()
 
-    async def until_over(self) -> Verdict:
+    async def until_over(self) -> ChildEnding:
         """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
         self._outgoing.put_nowait(self._init)
         hearing = self._do(self._hear())
@@ -301,13 +268,24 @@ class Exchange:
     async def _watch(self) -> None:
         """Is it ready in time, and does it stay as small as it has to?"""
         room = await Room.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
-        quota = Quota(self._process.pid, self._init.limits.memory_bytes, room)
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
             if self.ready is None and self._age_s() > SUBAGENT_READY_S:
                 self._fail(Reason.NOT_READY)
-            if excess := await quota.excess():
+            if excess := await self._excess(room):
                 self._fail(excess)
+
+    async def _excess(self, room: Room | None) -> Reason | Code | None:
+        """What it has taken too much of; None for nothing. A child need not have limited itself."""
+        most = self._init.limits.memory_bytes
+        taken = footprint(self._process.pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
+        if taken.memory_bytes > most:
+            return Reason.MEMORY.of(most // 1024**2)
+        if taken.processes > SUBAGENT_TREE_MAX:
+            return Reason.PROCESSES.of(SUBAGENT_TREE_MAX)
+        if taken.threads > SUBAGENT_THREADS_MAX:
+            return Reason.THREADS.of(SUBAGENT_THREADS_MAX)
+        return Reason.WORKSPACE_FULL if room is not None and await room.complaint() else None
 
     async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
         """A process that has ended is heard to its end; one that is silent for good is not waited for."""
@@ -348,7 +326,6 @@ class Exchange:
                 self._greet(frame)
             case Chunk():
                 self._spoken.add(frame.delta)
-                self._host.heard(frame)
             case ModelCall():
                 self._spoken.begin_anew()
                 await self._serve(frame)
@@ -356,7 +333,7 @@ class Exchange:
                 await self._serve(frame)
             case Done():
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
-                self._end(Verdict(state, None if frame.success else Reason.GAVE_UP, frame.response))
+                self._end(ChildEnding(state, None if frame.success else Reason.GAVE_UP, frame.response))
             case Failed():
                 self._end(_own_account(frame, self.said))
             case _:
@@ -383,11 +360,11 @@ class Exchange:
     # --- the end
 
     def _fail(self, reason: Reason | Code) -> None:
-        self._end(Verdict(TaskState.FAILED, reason, self.said))
+        self._end(ChildEnding(TaskState.FAILED, reason, self.said))
 
-    def _end(self, verdict: Verdict) -> None:
+    def _end(self, ending: ChildEnding) -> None:
         if not self._over.done():
-            self._over.set_result(verdict)
+            self._over.set_result(ending)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -404,11 +381,11 @@ class Exchange:
             self._over.set_exception(error)
 
 
-def _own_account(failed: Failed, said: str) -> Verdict:
+def _own_account(failed: Failed, said: str) -> ChildEnding:
     """How a child says that it ended. What is no code that children have is among its words, not ours."""
     if (own := own_code_of(failed.error)) is not None:
-        return Verdict(TaskState.FAILED, own, said)
-    return Verdict(TaskState.FAILED, Reason.BROKE_DOWN, "\n\n".join(filter(None, (failed.error, said))))
+        return ChildEnding(TaskState.FAILED, own, said)
+    return ChildEnding(TaskState.FAILED, Reason.BROKE_DOWN, "\n\n".join(filter(None, (failed.error, said))))
 
 
 async def _ended(tasks: Set[asyncio.Task[None]]) -> None:
@@ -438,37 +415,31 @@ class Supervisor:
 
         When this returns or raises, every process of the child is dead and reaped.
         """
-        age_s = self._stopwatch()
+        began_s = self._clock.monotonic_s()
+        confinement, task_id = self._sandbox.confinement, order.init.task_id
+
+        def age_s() -> float:
+            return self._clock.monotonic_s() - began_s
+
+        def aged(ending: ChildEnding, ready_ms: int | None = None) -> ChildEnding:
+            return replace(ending, confinement=confinement, duration_ms=round(1000 * age_s()), ready_ms=ready_ms)
+
+        # The child does not read its id: whoever watches this machine finds the processes of a sub-agent by it.
+        command = (*self._command, task_id)
         try:
-            held = await self._sandbox.start(self._named(order), order.home, writes=order.writes)
+            held = await self._sandbox.start(command, order.home, writes=order.writes)
         except OSError as error:
-            _log.error("subagent.not_started", task_id=order.init.task_id, error=type(error).__name__)
-            return self._ending(Verdict(TaskState.FAILED, Reason.NOT_STARTED), age_s(), ready_ms=None)
-        _log.info("subagent.started", task_id=order.init.task_id, pid=held.process.pid)
-        exchange = self._exchange(held, order, host, age_s)
+            _log.error("subagent.not_started", task_id=task_id, error=type(error).__name__)
+            return aged(ChildEnding(TaskState.FAILED, Reason.NOT_STARTED))
+        _log.info("subagent.started", task_id=task_id, pid=held.process.pid)
+        init = replace(order.init, workspace=self._sandbox.home_inside(order.home), confinement=confinement)
+        exchange = Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
         try:
             _restrain(held, order.init.limits)
-            verdict = await _until_over(exchange, order.limit_s)
+            ending = await _until_over(exchange, order.limit_s)
         finally:
-            await undisturbed(lambda: self._end(held, exchange, order.init.task_id))
-        return self._ending(verdict, age_s(), ready_ms=exchange.ready_ms)
-
-    def _named(self, order: ChildOrder) -> Sequence[str]:
-        """Behind the command, which does not read it, stands the id that the board shows: whoever watches this machine
-        finds the processes of a sub-agent by it."""
-        return (*self._command, order.init.task_id)
-
-    def _stopwatch(self) -> Callable[[], float]:
-        began_s = self._clock.monotonic_s()
-        return lambda: self._clock.monotonic_s() - began_s
-
-    def _exchange(self, held: SandboxedProcess, order: ChildOrder, host: Host, age_s: Callable[[], float]) -> Exchange:
-        init = replace(
-            order.init,
-            workspace=self._sandbox.home_inside(order.home),
-            confinement=self._sandbox.confinement,
-        )
-        return Exchange(held, host, init, order.home if order.writes else None, age_s, share=order.share)
+            await undisturbed(lambda: self._end(held, exchange, task_id))
+        return aged(ending, exchange.ready_ms)
 
     async def _end(self, held: SandboxedProcess, exchange: Exchange, task_id: str) -> None:
         """However it went. Where the child's end was not its own, it may say goodbye first."""
@@ -483,16 +454,6 @@ class Supervisor:
             log = _log.debug if exchange.has_completed else _log.warning
             log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
 
-    def _ending(self, verdict: Verdict, age_s: float, *, ready_ms: int | None) -> ChildEnding:
-        return ChildEnding(
-            verdict.state,
-            verdict.reason,
-            verdict.response,
-            self._sandbox.confinement,
-            round(1000 * age_s),
-            ready_ms,
-        )
-
 
 def _restrain(held: SandboxedProcess, limits: Limits) -> None:
     """From outside, before it has been told anything: also one that does not do its part is held to its limits."""
@@ -504,7 +465,7 @@ def _restrain(held: SandboxedProcess, limits: Limits) -> None:
         done |= new
 
 
-async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
+async def _until_over(exchange: Exchange, limit_s: float) -> ChildEnding:
     """Talk, for as long as there is time and money."""
     deadline = Deadline(limit_s)
     try:
@@ -513,8 +474,8 @@ async def _until_over(exchange: Exchange, limit_s: float) -> Verdict:
     except TimeoutError:
         if not deadline.has_passed:
             raise
-        return Verdict(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.said)
+        return ChildEnding(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.said)
     except BudgetSpent:
-        return Verdict(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.said)
+        return ChildEnding(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.said)
     except AllotmentSpent:
-        return Verdict(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.said)
+        return ChildEnding(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.said)

@@ -11,7 +11,6 @@ import pytest
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import (
     Call,
-    Chunk,
     ModelCall,
     ModelDelta,
     ModelResult,
@@ -45,9 +44,6 @@ class Model:
 
     async def tool(self, call: ToolCall) -> ToolOutcome:
         raise AssertionError(call)
-
-    def heard(self, chunk: Chunk) -> None:
-        raise AssertionError(chunk)
 
 
 @pytest.fixture(params=list(Confinement))

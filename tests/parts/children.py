@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from agent.subagents.protocol import Chunk, Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.subagents.protocol import Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
 from agent.subagents.supervisor import ChildOrder
 
 CHILD: Final = "agent.subagents.child"
@@ -78,7 +78,6 @@ class Desk:
 
     answers: Sequence[str] = ("Hello",)
     calls: list[ModelCall | ToolCall] = field(default_factory=list)
-    chunks: list[str] = field(default_factory=list)
     error: BaseException | None = None
     """What the model raises."""
     gate: asyncio.Event | None = None
@@ -104,9 +103,6 @@ class Desk:
         finally:
             self.tools_running -= 1
         return ToolOutcome(call.id, f"did {call.name}", is_error=False)
-
-    def heard(self, chunk: Chunk) -> None:
-        self.chunks.append(chunk.delta)
 
 
 def alive(mark: str) -> list[int]:

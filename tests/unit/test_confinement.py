@@ -18,7 +18,7 @@ import pytest
 from agent.limits import SUBAGENT_SIGNALS
 from agent.subagents.confinement import ROOT, Confinement, readable_places
 from agent.subagents.protocol import Limits
-from agent.subagents.sandbox import AUTO, BubblewrapSandbox, Sandbox, find_confinement, python_prefixes
+from agent.subagents.sandbox import AUTO, Sandbox, find_confinement, python_prefixes
 from agent.subagents.supervisor import ChildEnding, Supervisor
 from agent.tools.execution import landlock
 from gateway.clock import SystemClock
@@ -334,7 +334,7 @@ async def test_a_data_directory_inside_of_what_is_shown_is_hidden(data_dir: Path
     (inside / "python" / "lib").mkdir(parents=True)
     (inside / "python" / "lib" / "module").touch()
     python = (*python_prefixes(), prefix, inside / "python")
-    sandbox = BubblewrapSandbox(shutil.which("bwrap") or "", (), python=python, hidden=[inside])
+    sandbox = Sandbox(Confinement.BUBBLEWRAP, bwrap=(shutil.which("bwrap") or "",), python=python, hidden=[inside])
     script = f"""
 inside = {str(inside)!r}
 seen = [os.listdir(place) for place in (home + "/files", inside, inside + "/python/lib")]

@@ -16,7 +16,7 @@ from agent.limits import SUBAGENT_CALLS_OPEN_MAX
 from agent.running.deadlines import while_asking
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import Limits, ToolCall, ToolOutcome
-from agent.subagents.sandbox import ENVIRONMENT, BareSandbox
+from agent.subagents.sandbox import ENVIRONMENT, Sandbox
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Spoken, Supervisor
 from agent.tools.allotment import AllotmentSpent
 from agent.tools.files.quota import DiskLimits, Usage
@@ -30,7 +30,7 @@ from gateway.scrub.scrubber import Scrubber
 from tests.parts.children import PRELUDE, Desk, alive, command, order
 from tests.parts.waiting import until
 
-PLAIN = BareSandbox(Confinement.PLAIN)
+PLAIN = Sandbox(Confinement.PLAIN)
 
 MODEL_CALL = """
 say("model_call", id="1", messages=[{"role": "user", "text": "hello"}], tools=[])
@@ -59,7 +59,7 @@ class TestTalking:
         desk = Desk(answers=("Hel", "lo"))
         ending = await run(MODEL_CALL, desk)
         assert (ending.state, ending.reason, ending.response) == (TaskState.COMPLETED, None, "Hello")
-        assert (ending.confinement, desk.chunks) == ("plain", ["Hel", "lo"])
+        assert ending.confinement == "plain"
         assert ending.ready_ms is not None
         assert 0 < ending.ready_ms <= ending.duration_ms
 
