@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, LiteralString, Protocol
+from typing import TYPE_CHECKING, Final, LiteralString, Protocol
 
 from gateway.contracts.access import AccessPolicy, Pairing, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.entries import Grant, GrantRole
@@ -20,7 +20,9 @@ from gateway.contracts.links import blocked_through, blocking_all, limiting_all
 from gateway.contracts.messages import CleanText, Reply, clipped
 from gateway.contracts.ports import AccessBus, Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
-from gateway.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from gateway.store.access import AccessStore  # its SQLAlchemy would make the start slow
 
 _MINUTE_S: Final = 60
 

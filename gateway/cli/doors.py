@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url
@@ -11,7 +12,9 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ports import OperatorBus
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
-from gateway.store import Store
+
+if TYPE_CHECKING:
+    from gateway.store import Store  # its SQLAlchemy would make the start slow
 
 
 @contextlib.asynccontextmanager
