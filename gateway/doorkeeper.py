@@ -20,7 +20,9 @@ from gateway.contracts.links import blocked_through, blocking_all, limiting_all
 from gateway.contracts.messages import CleanText, clipped
 from gateway.contracts.ports import Clock
 from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
-from gateway.store.access import AccessStore
+
+if TYPE_CHECKING:
+    from gateway.store.access import AccessStore  # its SQLAlchemy would make the start slow
 
 if TYPE_CHECKING:  # the client of Redis would be loaded with it
     from gateway.bus.access import Access

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agent.limits import QUERIES_MAX, QUERIES_OWNER_MAX
 from agent.model.client import ToolSpec
@@ -12,7 +12,9 @@ from agent.tools.permissions import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.contracts.errors import QueryRefused, ToolError
 from gateway.limits import FOREIGN_STATEMENT_CHARS_MAX
-from gateway.store.foreign import ForeignDatabases, Rows
+
+if TYPE_CHECKING:
+    from gateway.store.foreign import ForeignDatabases, Rows  # its SQLAlchemy would make the start slow
 
 _NAME: Final = "db_query"
 _CATEGORY: Final = "databases"

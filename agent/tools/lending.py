@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 from urllib.parse import urlsplit
 
 import structlog
@@ -26,7 +26,9 @@ from gateway.contracts.ports import Clock
 from gateway.contracts.vault import Loan, SecretName
 from gateway.scrub.lent import without
 from gateway.scrub.vault import Seal, Unreadable
-from gateway.store.audit import LoanStore
+
+if TYPE_CHECKING:
+    from gateway.store.audit import LoanStore  # its SQLAlchemy would make the start slow
 
 _log = structlog.get_logger(__name__)
 _PORTS: Final = {"http": 80, "https": 443}

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -40,7 +40,9 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.contracts.toolsets import MCP_PREFIX
-from gateway.store.foreign import ForeignDatabases
+
+if TYPE_CHECKING:
+    from gateway.store.foreign import ForeignDatabases  # its SQLAlchemy would make the start slow
 
 MCP_HOMES: Final = "mcp"
 """Below the data directory; each server that is a program has a folder of its own there."""

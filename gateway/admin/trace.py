@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.contracts.ids import SessionKey, first_id_of
 from gateway.contracts.messages import (
@@ -16,7 +16,9 @@ from gateway.contracts.messages import (
     Whereabouts,
 )
 from gateway.contracts.ports import DeadLetter, WaitingMessage
-from gateway.store import Store
+
+if TYPE_CHECKING:
+    from gateway.store import Store  # its SQLAlchemy would make the start slow
 
 _ASIDES: Final = {STATUS_PREFIX: "status line", TITLE_PREFIX: "title"}
 ID_SHOWN_CHARS: Final = 120

@@ -11,7 +11,9 @@ from gateway.config import Loaded, Settings, database_url
 from gateway.contracts.errors import BusUnavailable
 from gateway.doorkeeper import Doorkeeper
 from gateway.scrub import Scrubber
-from gateway.store import Store
+
+if TYPE_CHECKING:
+    from gateway.store import Store  # its SQLAlchemy would make the start slow
 
 if TYPE_CHECKING:
     from gateway.bus.operator import Operator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -19,9 +19,11 @@ from gateway.contracts.entries import Session
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.subagents import SubTask
-from gateway.store import Store
 from gateway.words import ENGLISH
 from gateway.words.reasons import in_words
+
+if TYPE_CHECKING:
+    from gateway.store import Store  # its SQLAlchemy would make the start slow
 
 LISTED: Final = 50
 TREES_SHOWN: Final = 10

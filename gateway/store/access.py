@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Executable, Row, Text, bindparam, delete, or_, select
+from sqlalchemy import BindParameter, Connection, Row, Text, bindparam, delete, or_, select
 
 from gateway.contracts.access import RANKS, Audience, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.entries import (
@@ -21,11 +21,11 @@ from gateway.store.accounts import linked_persons
 from gateway.store.audit import USER, has_changed, write_down
 from gateway.store.engine import (
     Aggregate,
-    InsertInto,
     Values,
-    per_dialect,
+    insert_new,
     read,
     reading,
+    upsert,
     write,
     write_unsynced,
     writing,
@@ -55,37 +55,10 @@ _DROP_APPROVALS: Final = (
     .returning(place_approvals)
 )
 _REALM: Final = select(place_realms.c.realm).where(place_realms.c.place == bindparam("where_"))
-
-
-@per_dialect
-def _put_grant(insert: InsertInto) -> Executable:
-    statement = insert(grants)
-    names = ("role", "granted_by", "created_at_ms", "reason")
-    return statement.on_conflict_do_update(
-        index_elements=[grants.c.owner], set_={name: statement.excluded[name] for name in names}
-    )
-
-
-@per_dialect
-def _put_rule(insert: InsertInto) -> Executable:
-    statement = insert(place_rules)
-    names = ("audience", "lets_guests", "tools", "profile", "roles")
-    return statement.on_conflict_do_update(
-        index_elements=[place_rules.c.place], set_={name: statement.excluded[name] for name in names}
-    )
-
-
-@per_dialect
-def _put_approval(insert: InsertInto) -> Executable:
-    return insert(place_approvals).on_conflict_do_nothing()
-
-
-@per_dialect
-def _put_realm(insert: InsertInto) -> Executable:
-    statement = insert(place_realms)
-    return statement.on_conflict_do_update(
-        index_elements=[place_realms.c.place], set_={"realm": statement.excluded.realm}
-    )
+_put_grant: Final = upsert(grants, "role", "granted_by", "created_at_ms", "reason")
+_put_rule: Final = upsert(place_rules, "audience", "lets_guests", "tools", "profile", "roles")
+_put_approval: Final = insert_new(place_approvals)
+_put_realm: Final = upsert(place_realms, "realm")
 
 
 def _revision(connection: Connection) -> int:
@@ -169,15 +142,7 @@ ROLE: Final = "role:"
 _LIMITS: Final = select(limit_rules).order_by(limit_rules.c.owner)
 _LIMIT: Final = select(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
 _DROP_LIMIT: Final = delete(limit_rules).where(limit_rules.c.owner == bindparam("whose"))
-
-
-@per_dialect
-def _put_limit(insert: InsertInto) -> Executable:
-    statement = insert(limit_rules)
-    names = ("tokens", "nano_usd", "turns", "per_minute")
-    return statement.on_conflict_do_update(
-        index_elements=[limit_rules.c.owner], set_={name: statement.excluded[name] for name in names}
-    )
+_put_limit: Final = upsert(limit_rules, "tokens", "nano_usd", "turns", "per_minute")
 
 
 def _limit_rules(connection: Connection) -> Mapping[Limited, LimitRule]:

@@ -16,7 +16,6 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Connection,
-    Executable,
     Row,
     Select,
     String,
@@ -37,7 +36,7 @@ from gateway.contracts.spending import day_of
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, reading, write
+from gateway.store.engine import Aggregate, read, reading, upsert, write
 from gateway.store.tables import answers, facts, grants, lanes, link_codes, link_tries, links, purses
 
 _WHOSE: Final[BindParameter[str]] = bindparam("end_", type_=String)
@@ -96,35 +95,10 @@ def locked_ends(connection: Connection, owner: SessionKey) -> list[str]:
         ends = now
 
 
-@per_dialect
-def _put_offer(insert: InsertInto) -> Executable:
-    statement = insert(link_codes)
-    names = ("digest", "address", "language", "expires_at_ms", "name", "entered_by")
-    return statement.on_conflict_do_update(
-        index_elements=[link_codes.c.owner], set_={name: statement.excluded[name] for name in names}
-    )
-
-
-@per_dialect
-def _put_link(insert: InsertInto) -> Executable:
-    statement = insert(links)
-    return statement.on_conflict_do_update(index_elements=[links.c.owner], set_={"person": statement.excluded.person})
-
-
-@per_dialect
-def _put_purse(insert: InsertInto) -> Executable:
-    statement = insert(purses)
-    return statement.on_conflict_do_update(
-        index_elements=[purses.c.owner], set_={name: statement.excluded[name] for name in ("day", "purse")}
-    )
-
-
-@per_dialect
-def _put_tries(insert: InsertInto) -> Executable:
-    statement = insert(link_tries)
-    return statement.on_conflict_do_update(
-        index_elements=[link_tries.c.owner], set_={name: statement.excluded[name] for name in ("tries", "until_ms")}
-    )
+_put_offer: Final = upsert(link_codes, "digest", "address", "language", "expires_at_ms", "name", "entered_by")
+_put_link: Final = upsert(links, "person")
+_put_purse: Final = upsert(purses, "day", "purse")
+_put_tries: Final = upsert(link_tries, "tries", "until_ms")
 
 
 def _digest(code: str) -> str:

@@ -88,6 +88,22 @@ def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Conne
     return for_connection
 
 
+def upsert(table: Table, *names: str) -> Callable[[Connection], Executable]:
+    """Describe an INSERT that gives a row with the same key new values of these columns."""
+
+    def describe(insert: InsertInto) -> Executable:
+        statement = insert(table)
+        new = {name: statement.excluded[name] for name in names}
+        return statement.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=new)
+
+    return per_dialect(describe)
+
+
+def insert_new(table: Table) -> Callable[[Connection], Executable]:
+    """Describe an INSERT that leaves a row with the same key as it is."""
+    return per_dialect(lambda insert: insert(table).on_conflict_do_nothing())
+
+
 NOT_MIGRATED: Final = "the database has no Trivet schema of this version: run `trivet migrate`"
 
 _SQLITE_UNAVAILABLE: Final = {

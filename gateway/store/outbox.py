@@ -41,6 +41,7 @@ from gateway.store.engine import (
     Aggregate,
     InsertInto,
     Values,
+    insert_new,
     per_dialect,
     read,
     to_json,
@@ -58,11 +59,7 @@ SWEEP_PAUSE_MAX_MS: Final = 600_000
 reply that the bus lost is not lost for long."""
 
 _SENT: Final = DeliveryState.SENT.value
-
-
-@per_dialect
-def _put(insert: InsertInto) -> Executable:
-    return insert(outbox).on_conflict_do_nothing(index_elements=[outbox.c.id])
+_put: Final = insert_new(outbox)
 
 
 @per_dialect
@@ -172,11 +169,7 @@ _FILE_CONTENT: Final = select(reply_files.c.content).where(
     reply_files.c.key == bindparam("k"),
 )
 _FORGET_FILES: Final = delete(reply_files).where(reply_files.c.reply_id.in_(bindparam("replies", expanding=True)))
-
-
-@per_dialect
-def _put_file(insert: InsertInto) -> Executable:
-    return insert(reply_files).on_conflict_do_nothing(index_elements=[reply_files.c.reply_id, reply_files.c.position])
+_put_file: Final = insert_new(reply_files)
 
 
 def put_files(connection: Connection, key: SessionKey, contents: Sequence[FileContent]) -> None:

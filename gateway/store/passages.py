@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, and_, bindparam, delete, exists, func, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, select, update
 
 from gateway.contracts.alongside import words_in
 from gateway.contracts.entries import EntryKind, Role
@@ -28,16 +28,12 @@ from gateway.limits import (
     PASSAGES_INDEXED_AT_ONCE,
 )
 from gateway.store.accounts import is_of_person
-from gateway.store.engine import InsertInto, Values, per_dialect
+from gateway.store.engine import Values, insert_new
 from gateway.store.search import Search, fact_terms, normalised, ranked
 from gateway.store.tables import boundaries, entries, lanes, passages, sessions
 
 _HOUR_MS: Final = 3_600_000
-
-
-@per_dialect
-def _mark(insert: InsertInto) -> Executable:
-    return insert(boundaries).on_conflict_do_nothing(index_elements=[boundaries.c.session_id, boundaries.c.seq])
+_mark: Final = insert_new(boundaries)
 
 
 _LAST_SEQ: Final = select(sessions.c.last_seq).where(sessions.c.id == bindparam("s"))
@@ -212,11 +208,7 @@ _SAID_BETWEEN: Final = (
     .order_by(entries.c.seq)
     .limit(PASSAGES_INDEXED_AT_ONCE)
 )
-
-
-@per_dialect
-def _put(insert: InsertInto) -> Executable:
-    return insert(passages).on_conflict_do_nothing(index_elements=[passages.c.session_id, passages.c.seq])
+_put: Final = insert_new(passages)
 
 
 def cut(connection: Connection, boundary: Boundary, *, after_seq: int) -> list[Values]:

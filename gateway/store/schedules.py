@@ -23,6 +23,7 @@ from gateway.store.engine import (
     per_dialect,
     read,
     to_json,
+    upsert,
     write,
     write_unsynced,
 )
@@ -88,10 +89,7 @@ def _lock_calendar(insert: InsertInto) -> Executable:
     ).returning(calendars.c.last_number)
 
 
-@per_dialect
-def _set_zone(insert: InsertInto) -> Executable:
-    statement = insert(calendars)
-    return statement.on_conflict_do_update(index_elements=[calendars.c.owner], set_={"zone": statement.excluded.zone})
+_set_zone: Final = upsert(calendars, "zone")
 
 
 _COUNT_UP: Final = (

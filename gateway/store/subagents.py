@@ -15,7 +15,6 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
-    Executable,
     Row,
     and_,
     bindparam,
@@ -58,7 +57,14 @@ from gateway.store.board import (
     lock_lane,
     to_task,
 )
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, write_unsynced
+from gateway.store.engine import (
+    Aggregate,
+    Values,
+    read,
+    upsert,
+    write,
+    write_unsynced,
+)
 from gateway.store.sessions import Growth, to_session, with_lane
 from gateway.store.tables import audit, lanes, sub_tasks, sub_type_changes, task_workers
 from gateway.store.tables import sessions as sessions_table
@@ -319,12 +325,7 @@ def _locked(connection: Connection, task_id: str) -> SubTask | None:
 
 
 # --- who lives
-@per_dialect
-def _keep_alive(insert: InsertInto) -> Executable:
-    statement = insert(task_workers)
-    return statement.on_conflict_do_update(
-        index_elements=[task_workers.c.worker_id], set_={"alive_until_ms": statement.excluded.alive_until_ms}
-    )
+_keep_alive: Final = upsert(task_workers, "alive_until_ms")
 
 
 def _is_ahead(until_ms: Column[int]) -> ColumnElement[bool]:
@@ -370,15 +371,7 @@ _ENDED: Final = (
 
 _CHANGES: Final = select(sub_type_changes).order_by(sub_type_changes.c.name)
 _AUDIT: Final = select(audit).order_by(audit.c.id.desc()).limit(bindparam("page_limit"))
-
-
-@per_dialect
-def _put(insert: InsertInto) -> Executable:
-    statement = insert(sub_type_changes)
-    parts = ("label", "description", "tools", "rounds_max", "prompt")
-    return statement.on_conflict_do_update(
-        index_elements=[sub_type_changes.c.name], set_={part: statement.excluded[part] for part in parts}
-    )
+_put: Final = upsert(sub_type_changes, "label", "description", "tools", "rounds_max", "prompt")
 
 
 def from_child(task: SubTask) -> Values:

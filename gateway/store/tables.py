@@ -301,7 +301,7 @@ facts: Final = Table(
     column("is_shared", Boolean, doc="its owner lets it be read outside of its place", server_default=false()),
     column("origin", Text, doc="an Origin", server_default="told"),
     column("text", AnyText, doc="the fact"),
-    column("terms", Text, doc="its search terms (terms.py), separated by spaces; what the full-text index holds"),
+    column("terms", Text, doc="its search terms (search.py), separated by spaces; what the full-text index holds"),
     column("vector", LargeBinary, doc="what an embedding model made of it, as 32-bit floats", nullable=True),
     column("vector_model", Text, doc="that model; empty for none", server_default=""),
     column("created_at_ms", BigInteger, doc="when it was remembered"),

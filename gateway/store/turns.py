@@ -54,7 +54,16 @@ from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, retry
 from gateway.contracts.messages import CleanText, InboundMessage, MessageTrace, Reply, TurnTrace
 from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.store import board, outbox, passages, sessions, transcript
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, write_unsynced
+from gateway.store.engine import (
+    Aggregate,
+    InsertInto,
+    Values,
+    insert_new,
+    per_dialect,
+    read,
+    write,
+    write_unsynced,
+)
 from gateway.store.sessions import Growth, count_fewer, to_session
 from gateway.store.tables import AnyText, consumed, entries, lanes, turns
 from gateway.store.tables import outbox as replies
@@ -190,9 +199,7 @@ def _close_turn(insert: InsertInto) -> Executable:
     ).returning(turns.c.id)
 
 
-@per_dialect
-def _consume(insert: InsertInto) -> Executable:
-    return insert(consumed).on_conflict_do_nothing(index_elements=[consumed.c.message_id])
+_consume: Final = insert_new(consumed)
 
 
 def consume(connection: Connection, message_ids: Sequence[str], *, turn_id: str, now_ms: int) -> None:

@@ -54,7 +54,7 @@ from gateway.contracts.spending import (
     day_begins_ms,
 )
 from gateway.store.accounts import is_of_person, paying_with
-from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, write_unsynced
+from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, upsert, write_unsynced
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
 _SERVED: Final = and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")
@@ -215,15 +215,7 @@ _RESERVED: Final = select(
 _RESERVED_BY: Final = _RESERVED.where(reservations.c.owner.in_(bindparam("owners", expanding=True)))
 _COUNTED: Final = select(counted_turns.c.turn_id).where(counted_turns.c.turn_id == bindparam("t"))
 _COUNT: Final = counted_turns.insert()
-
-
-@per_dialect
-def _put(insert: InsertInto) -> Executable:
-    statement = insert(reservations)
-    return statement.on_conflict_do_update(
-        index_elements=[reservations.c.id],
-        set_={name: statement.excluded[name] for name in ("tokens", "nano_usd", "expires_at_ms")},
-    )
+_put: Final = upsert(reservations, "tokens", "nano_usd", "expires_at_ms")
 
 
 def _reserved(connection: Connection, accounts: Sequence[str], day: int, *, now_ms: int, but: str = "") -> Amounts:
