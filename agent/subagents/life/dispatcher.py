@@ -23,7 +23,6 @@ from agent.limits import (
     SUBAGENTS_LIVE_MAX,
 )
 from agent.running.deadlines import outside_deadlines
-from agent.running.insisting import insist
 from agent.running.slots import Slots
 from agent.subagents.cage.orders import ChildEnding
 from agent.subagents.life.lives import Life, Lives
@@ -37,6 +36,7 @@ from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub.cutting import head
 
 _log = structlog.get_logger(__name__)
@@ -177,8 +177,9 @@ class SubAgents:
 
     async def _open(self, life: Life) -> bool:
         try:
-            opened = await insist(
-                lambda: self._book.open(life.task, wake=life.wake, fence=life.fence), for_s=BEGIN_PATIENCE_S
+            opened = await retry_until_available(
+                lambda: self._book.open(life.task, wake=life.wake, fence=life.fence),
+                RetryPolicy(for_s=BEGIN_PATIENCE_S),
             )
         except Exception as error:  # noqa: BLE001 - the boundary of a child: whoever asked for it is told
             life.opened.set_exception(error)
@@ -194,7 +195,7 @@ class SubAgents:
         """Nobody knows whether its row is there; if it is, nothing else would end it while this process lives."""
         ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
         try:
-            await insist(lambda: self._book.finish(life.task.id, ending))
+            await retry_until_available(lambda: self._book.finish(life.task.id, ending))
         except TrivetError as error:
             _log.error("subagent.not_unopened", reason=str(error))
 
@@ -207,11 +208,11 @@ class SubAgents:
             below.end(Reason.PARENT_ENDED)
         ending = self._ending(life, working)
         await life.scribe.finish()
-        is_ours = await insist(lambda: self._book.finish(life.task.id, ending))
+        is_ours = await retry_until_available(lambda: self._book.finish(life.task.id, ending))
         _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
         if life.task.mode is TaskMode.BACKGROUND:
             self._ring()
-        life.ended = await insist(lambda: self._book.task(life.task.id))
+        life.ended = await retry_until_available(lambda: self._book.task(life.task.id))
         if life.ended is not None:
             self._watch.ended(life.ended)
 
@@ -227,7 +228,7 @@ class SubAgents:
 
     async def _starts(self, life: Life) -> bool:
         task = life.task
-        has_started = await insist(
+        has_started = await retry_until_available(
             lambda: self._book.start(
                 task.id,
                 worker_id=self._lives.worker_id,
@@ -236,7 +237,7 @@ class SubAgents:
                 live_max=SUBAGENTS_LIVE_MAX,
             )
         )
-        found = await insist(lambda: self._book.task(task.id))
+        found = await retry_until_available(lambda: self._book.task(task.id))
         if found is None or found.state.is_over:  # ended before it began: its own work ends at the next await
             life.end(Reason.CANCELLED)
             return False

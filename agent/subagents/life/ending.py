@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from agent.limits import STOP_LOOK_S, STOP_SUBAGENTS_S
-from agent.running.insisting import insist
 from gateway.contracts.entries import Session
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, SubTaskBook
+from gateway.retry import retry_until_available
 
 
 class Ending:
@@ -23,7 +23,7 @@ class Ending:
     async def ask(self, key: SessionKey) -> int:
         """All that work for `key` are to end, and nobody waits for them any more. How many there are. To be repeated
         until none is left, it does no harm."""
-        return await insist(lambda: self._book.want_cancelled(key))
+        return await retry_until_available(lambda: self._book.want_cancelled(key))
 
     async def end(self, key: SessionKey) -> int:
         """The same; returns when nothing of them runs any more, or a moment later."""
@@ -42,7 +42,7 @@ class Ending:
     async def ended_since(self, key: SessionKey, since_ms: int) -> int:
         """How many were ended since then, with those that are about to: also those that went with their turn before
         anybody could ask."""
-        return await insist(lambda: self._book.count_ended(key, since_ms=since_ms))
+        return await retry_until_available(lambda: self._book.count_ended(key, since_ms=since_ms))
 
     async def end_since(self, session: Session, since_ms: int) -> int:
         """Those that were started in this conversation since then: what they were started for is taken back. How many

@@ -15,11 +15,11 @@ from itertools import count
 import structlog
 
 from agent.limits import COMMIT_PATIENCE_S
-from agent.running.insisting import insist
 from gateway.contracts.entries import Entry, Usage
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ports import SubTaskBook
 from gateway.contracts.subagents import Doing
+from gateway.retry import RetryPolicy, retry_until_available
 
 _log = structlog.get_logger(__name__)
 
@@ -65,9 +65,9 @@ class Scribe:
             self._usage.clear()
             self._shown = doing
             try:
-                await insist(
+                await retry_until_available(
                     lambda: self._book.record(self._task_id, entries=entries, usage=usage, doing=doing),  # noqa: B023 - called at once
-                    for_s=COMMIT_PATIENCE_S,
+                    RetryPolicy(for_s=COMMIT_PATIENCE_S),
                 )
             except StoreError as error:
                 _log.error("subagent.not_recorded", task=self._task_id, calls=len(usage), reason=str(error))
