@@ -16,7 +16,7 @@ from agent.model_clients import ModelClients, model_clients
 from agent.relay import Relay
 from agent.running.aside import run_aside
 from agent.services.access import showing_access
-from agent.services.porter import Porter
+from agent.services.file_server import FileServer
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
@@ -77,7 +77,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(Relay(worker_id, bus.deliveries, store, clock, spans, clients.health.tally).run()),
-                group.create_task(Porter(bus.files, store).run()),
+                group.create_task(FileServer(bus.files, store).serve()),
                 group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT
-from agent.running.insisting import insist
 from gateway.bus.access import Access
 from gateway.contracts.access import AccessPolicy, AccessView, Admittance, PlacePolicy, admit, least_of, levels_of
 from gateway.contracts.entries import GrantRole
@@ -15,6 +14,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Clock
+from gateway.retry import retry_until_available
 from gateway.store.access import AccessStore
 
 
@@ -45,7 +45,7 @@ class People:
     async def is_admitted(self, user: SessionKey, spoken_in: Sequence[str] = ()) -> bool:
         """Whether intake would let this user's words in now, in a direct message or in this place."""
         levels = await self._levels(user.channel, spoken_in)
-        view = await insist(lambda: self._access.view(user, levels))
+        view = await retry_until_available(lambda: self._access.view(user, levels))
         place = self._policy.place(levels, view.places)
         return admit(user, view.granted, self._policy, place) is Admittance.ADMITTED
 
@@ -67,7 +67,7 @@ class People:
         return look.view if look and self._clock.monotonic_s() < look.until_s else await self._look(user)
 
     async def _look(self, user: SessionKey) -> AccessView:
-        view = await insist(lambda: self._access.view(user))
+        view = await retry_until_available(lambda: self._access.view(user))
         self._looks[user] = _Look(view, self._clock.monotonic_s() + LOOK_HOLDS_S)
         self._looks.move_to_end(user)
         while len(self._looks) > LOOKS_KEPT:
@@ -95,7 +95,7 @@ class People:
         if not message.spoken_in:
             return PlacePolicy()
         levels = await self._levels(message.key.channel, message.spoken_in, message.realm)
-        return self._policy.place(levels, await insist(self._book.place_rules))
+        return self._policy.place(levels, await retry_until_available(self._book.place_rules))
 
     async def _levels(self, channel: str, place: Sequence[str], realm: str = "") -> tuple[SessionKey, ...]:
         """The names of a place. What comes from a schedule or a sub-agent does not say to which server or workspace its
@@ -104,7 +104,7 @@ class People:
             return ()
         chat = SessionKey(channel, "", tuple(place[:1]))
         if realm and self._noted.get(chat) != realm:
-            await insist(lambda: self._book.note_realm(chat, realm))
+            await retry_until_available(lambda: self._book.note_realm(chat, realm))
             self._noted[chat] = realm
-        known = realm or self._noted.get(chat, "") or await insist(lambda: self._book.realm_of(chat))
+        known = realm or self._noted.get(chat, "") or await retry_until_available(lambda: self._book.realm_of(chat))
         return levels_of(channel, known, place)

@@ -11,7 +11,6 @@ import structlog
 
 from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
 from agent.running.background import Background
-from agent.running.insisting import insist
 from agent.working.answering import Answering
 from agent.working.dead_letters import DeadLetters
 from agent.working.runs import Beat, Run
@@ -27,6 +26,7 @@ from gateway.limits import (
     TURN_ATTEMPTS_MAX,
     TURN_MESSAGES_MAX,
 )
+from gateway.retry import retry_until_available
 
 _log = structlog.get_logger(__name__)
 _SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
@@ -166,7 +166,7 @@ class Worker:
     # --- lease, cancels, activity
 
     async def _register(self) -> None:
-        await insist(lambda: self._lanes.register(self._id, lease_ttl_s=LEASE_TTL_S))
+        await retry_until_available(lambda: self._lanes.register(self._id, lease_ttl_s=LEASE_TTL_S))
 
     async def _watch_cancels(self) -> None:
         while True:

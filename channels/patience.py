@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from channels.backoff import Backoff
-from gateway.contracts.errors import BusUnavailable
-
-log = logging.getLogger(__name__)
+from gateway.retry import RetryPolicy, retry_until_available
 
 BUS_RETRY_FIRST_S: Final = 0.2
 BUS_RETRY_CAP_S: Final = 5.0
 
+_POLICY: Final = RetryPolicy(pauses_s=(BUS_RETRY_FIRST_S, 0.4, 0.8, 1.6, 3.2, BUS_RETRY_CAP_S))
 _T = TypeVar("_T")
 
 
@@ -25,8 +22,7 @@ class Abandoned(Exception):
 class Patience:
     """The waits of one channel's deliveries. `scale` shortens back-offs for tests, never what a platform asked for."""
 
-    def __init__(self, channel: str, *, scale: float = 1.0) -> None:
-        self._channel = channel
+    def __init__(self, *, scale: float = 1.0) -> None:
         self._scale = scale
         self._stopping = asyncio.Event()
 
@@ -57,10 +53,4 @@ class Patience:
 
     async def with_bus(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Nothing may be sent that the ledger does not know, so wait for the bus as long as it takes."""
-        backoff = Backoff(BUS_RETRY_FIRST_S, BUS_RETRY_CAP_S)
-        while True:
-            try:
-                return await call()
-            except BusUnavailable as error:
-                log.warning("%s: delivery waits for the bus: %s", self._channel, error)
-                await self.wait(backoff.next_s())
+        return await retry_until_available(call, _POLICY, wait=self.wait)

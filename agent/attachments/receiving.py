@@ -39,7 +39,6 @@ from agent.attachments.sentences import (
     not_shown,
 )
 from agent.limits import IMAGE_BYTES_MAX, IMAGE_PIXELS_MAX, IMAGE_SIDE_MAX, RECEIVED_AT_ONCE, RECEIVED_MAX
-from agent.running.insisting import insist
 from agent.tokens import estimate_tokens
 from agent.tools.files.workspace import Homes
 from gateway.contracts import alongside
@@ -56,6 +55,7 @@ from gateway.contracts.messages import (
     own_words,
 )
 from gateway.contracts.ports import Scrubber
+from gateway.retry import retry_until_available
 from gateway.words import ENGLISH, words_for
 
 _log = structlog.get_logger(__name__)
@@ -153,7 +153,7 @@ class Receiving:
         ]
 
     async def _one(self, message: InboundMessage, attachment: Attachment, occasion: Occasion) -> _Looked:
-        taken = await insist(lambda: self._inbox.take(message, attachment))
+        taken = await retry_until_available(lambda: self._inbox.take(message, attachment))
         if isinstance(taken, Refused):
             return self._refused(taken.name, taken.reason, occasion)
         if picture_in(taken.content) is not None:

@@ -8,12 +8,12 @@ from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
 from agent.questions import plain_name
-from agent.running.insisting import insist
 from gateway.contracts.access import GIVEN, Audience, BadRule, PlaceApproval, PlaceRule, levels_of, place_named, room_of
 from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import SessionKey
 from gateway.doorkeeper import Doorkeeper
+from gateway.retry import retry_until_available
 from gateway.words import Words, sentence
 
 _PRIVATELY: Final = sentence("That names people: ask me in a direct message.")
@@ -57,12 +57,14 @@ class _Commands:
             case [] | ["list"]:
                 return Done(await _waiting(asked, self._keeper))
             case ["deny", code]:
-                owner = await insist(lambda: self._keeper.deny(code, actor=_actor(asked)))
+                owner = await retry_until_available(lambda: self._keeper.deny(code, actor=_actor(asked)))
                 return Done(asked.words.say("{person} was turned down.", person=_named(asked, owner)))
             case [code, *rest] if not rest or rest[0] in GIVEN:
                 role = GrantRole(rest[0]) if rest else GrantRole.MEMBER
                 who, turn = _actor(asked), asked.turn_id
-                paired = await insist(lambda: self._keeper.pair(code, role, actor=who, by=who, taker=turn))
+                paired = await retry_until_available(
+                    lambda: self._keeper.pair(code, role, actor=who, by=who, taker=turn)
+                )
                 return Done(
                     asked.words.say(
                         "{person} is {role} now and was told so.",
@@ -76,7 +78,7 @@ class _Commands:
         match asked.argument.split():
             case [person, word] if word in GIVEN:
                 owner = SessionKey.parse(person).owner
-                await insist(lambda: self._keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
+                await retry_until_available(lambda: self._keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
                 return Done(
                     asked.words.say(
                         "{person} is {role} now.", person=str(owner), role=asked.words.say(ROLE_NAMES[GrantRole(word)])
@@ -96,7 +98,9 @@ class _Commands:
         if person in ("", "list"):
             return Done(await _blocked(asked, self._keeper))
         owner = SessionKey.parse(person).owner
-        await insist(lambda: self._keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason))
+        await retry_until_available(
+            lambda: self._keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason)
+        )
         return Done(
             asked.words.say(
                 "{person} is blocked: I do not hear the next message any more. /unblock takes it back.",
@@ -119,17 +123,17 @@ class _Commands:
             case []:
                 return Done(f"{await self._shown(asked, where)}\n\n{asked.words.say(_PLACE_FORMS)}")
             case ["ask", tool]:
-                await insist(lambda: self._keeper.ask_again(where, tool, actor=_actor(asked)))
+                await retry_until_available(lambda: self._keeper.ask_again(where, tool, actor=_actor(asked)))
             case _:
-                before = (await insist(self._keeper.places)).get(where, PlaceRule())
+                before = (await retry_until_available(self._keeper.places)).get(where, PlaceRule())
                 after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
-                await insist(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
+                await retry_until_available(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
         return Done(await self._shown(asked, where))
 
     async def _shown(self, asked: Asked, where: SessionKey) -> str:
         """What holds in a place, in the words that one writes, and what is not asked about there."""
-        rule = (await insist(self._keeper.places)).get(where, PlaceRule())
-        found = [each for each in await insist(self._keeper.approvals) if each.place == where]
+        rule = (await retry_until_available(self._keeper.places)).get(where, PlaceRule())
+        found = [each for each in await retry_until_available(self._keeper.approvals) if each.place == where]
         lines = [f"- `{each.tool}`: {_approval_text(each, asked.words)}" for each in found[-_SHOWN_MAX:]]
         told = _rule_text(where, rule, asked.words)
         return "\n".join((told, "", asked.words.say("Approved there for good:"), "", *lines)) if lines else told
@@ -161,13 +165,13 @@ def declined_text(error: Declined, words: Words) -> str:
 
 async def _taken_back(asked: Asked, keeper: Doorkeeper, whom: str) -> Done:
     owner = SessionKey.parse(whom).owner
-    was_decided = await insist(lambda: keeper.revoke(owner, actor=_actor(asked)))
+    was_decided = await retry_until_available(lambda: keeper.revoke(owner, actor=_actor(asked)))
     words, person = asked.words, str(owner)
     if was_decided:
         told = words.say("Nothing is decided about {person} any more.", person=person)
     else:
         told = words.say("Nothing was decided about {person}.", person=person)
-    through = await insist(lambda: keeper.blocked_through(owner))
+    through = await retry_until_available(lambda: keeper.blocked_through(owner))
     if through is None:
         return Done(told)
     if asked.message.is_private:
@@ -182,7 +186,8 @@ async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
         return asked.words.say(_PRIVATELY)
     words = asked.words
     lines = [
-        f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})" for each in await insist(keeper.pairings)
+        f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})"
+        for each in await retry_until_available(keeper.pairings)
     ]
     if not lines:
         return words.say("Nobody waits to be let in.")
@@ -193,7 +198,7 @@ async def _waiting(asked: Asked, keeper: Doorkeeper) -> str:
 async def _blocked(asked: Asked, keeper: Doorkeeper) -> str:
     if not asked.message.is_private:
         return asked.words.say(_PRIVATELY)
-    found = [grant for grant in await insist(keeper.grants) if grant.role is GrantRole.BLOCKED]
+    found = [grant for grant in await retry_until_available(keeper.grants) if grant.role is GrantRole.BLOCKED]
     lines = list(map(_line, found[-_SHOWN_MAX:]))
     if not lines:
         return asked.words.say("Nobody is blocked.")

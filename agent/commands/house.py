@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from agent.commands.table import Asked, CommandRow, Done
-from agent.running.insisting import insist
 from gateway.bus.operator import Operator
 from gateway.contracts.ports import QueueFigures
+from gateway.retry import retry_until_available
 from gateway.words import Words
 
 _SECOND_MS: Final = 1000
@@ -17,7 +17,7 @@ def queue_command(operator: Operator) -> CommandRow:
     """The row of /queue."""
 
     async def queue(asked: Asked) -> Done:
-        return Done(_queue_text(await insist(operator.figures), asked.words))
+        return Done(_queue_text(await retry_until_available(operator.figures), asked.words))
 
     return CommandRow("queue", queue)
 

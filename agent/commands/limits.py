@@ -9,7 +9,6 @@ from agent.allowances import Allowances
 from agent.commands.access import ROLE_NAMES, declined_text
 from agent.commands.table import Asked, CommandRow, Done
 from agent.people import People
-from agent.running.insisting import insist
 from agent.usage.metering import Meter
 from agent.usage.sentences import day_text
 from agent.usage.today import today_of
@@ -20,6 +19,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.limit_rules import Limited, LimitRule, limited_named, rule_changed
 from gateway.contracts.ports import Clock
 from gateway.doorkeeper import Doorkeeper
+from gateway.retry import retry_until_available
 from gateway.store.usage import UsageStore
 from gateway.words import Words, sentence
 
@@ -42,7 +42,7 @@ def limits_command(
         if words and not asked.message.is_private:
             return Done(asked.words.say("That names people: ask me in a direct message."))
         if words == ["list"]:
-            return Done(_list_text(await insist(keeper.limits), asked.words))
+            return Done(_list_text(await retry_until_available(keeper.limits), asked.words))
         try:
             whom = limited_named(words[0]) if words else asked.message.author
             if words[1:]:
@@ -57,11 +57,11 @@ def limits_command(
         def changed(before: LimitRule) -> LimitRule:
             return LimitRule() if list(words) == ["reset"] else rule_changed(before, words)
 
-        await insist(lambda: keeper.change_limits(whom, changed, actor=actor))
+        await retry_until_available(lambda: keeper.change_limits(whom, changed, actor=actor))
 
     async def shown(whom: Limited, words: Words) -> str:
         if isinstance(whom, GrantRole):
-            rule = (await insist(keeper.limits)).get(whom, LimitRule())
+            rule = (await retry_until_available(keeper.limits)).get(whom, LimitRule())
             limits = str(allowances.of_role(whom, rule))
             return words.say("Whoever is {role} here: {limits}.", role=words.say(ROLE_NAMES[whom]), limits=limits)
         return await of_person(whom, words)

@@ -17,13 +17,13 @@ from agent.commands.table import Asked, CommandRow, Done
 from agent.limits import LINK_NAME_CHARS_MAX
 from agent.offering import Offer
 from agent.questions import plain_name
-from agent.running.insisting import insist
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
 from gateway.contracts.messages import Reply, ReplyKind, clipped
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import LINK_CODE_TTL_S, PAIRING_CODE_CHARS
+from gateway.retry import retry_until_available
 from gateway.store.accounts import LinkStore
 from gateway.words import Words, sentence, words_for
 
@@ -68,7 +68,7 @@ class _Commands:
         if not _is_alone(asked):
             if not code or whose:
                 return Done(words.say(_PRIVATELY))
-            await insist(lambda: self._links.withdraw(code))
+            await retry_until_available(lambda: self._links.withdraw(code))
             return Done(words.say(_SAID_ALOUD))
         match answer.casefold():
             case "":
@@ -82,7 +82,7 @@ class _Commands:
         expires_at_ms = self._clock.now_ms() + LINK_CODE_TTL_S * 1000
         name = clipped(asked.message.author_name, LINK_NAME_CHARS_MAX)
         offer = LinkOffer(asked.session.key.owner, name, address, asked.words.language.value, expires_at_ms)
-        await insist(lambda: self._links.offer(offer, code))
+        await retry_until_available(lambda: self._links.offer(offer, code))
         return asked.words.say(
             "Write `/link {code}` to me in a direct message, from your account on the other platform, within {minutes} "
             "minutes. There I ask whether to join them; then I know both as one person: what I remember of you, and "
@@ -93,14 +93,14 @@ class _Commands:
 
     async def _entered(self, asked: Asked, code: str) -> Done:
         words, owner = asked.words, asked.session.key.owner
-        found = await insist(lambda: self._links.enter(owner, code, now_ms=self._clock.now_ms()))
+        found = await retry_until_available(lambda: self._links.enter(owner, code, now_ms=self._clock.now_ms()))
         if found.verdict is not LinkVerdict.PROPOSED or found.other is None:
             return Done(_verdict_text(found, words))
         offers = (
             Offer(words.say("Join"), f"/link join {found.other}"),
             Offer(words.say("Do not join"), f"/link no {found.other}"),
         )
-        own = [end for end in await insist(lambda: self._links.ends_of(owner)) if end != owner]
+        own = [end for end in await retry_until_available(lambda: self._links.ends_of(owner)) if end != owner]
         return Done(_proposal_text(found, found.other, own, words), offers=offers)
 
     async def _decided(self, asked: Asked, whose: str, *, is_wanted: bool) -> str:
@@ -110,7 +110,7 @@ class _Commands:
             return _verdict_text(Redeemed(LinkVerdict.GONE), asked.words)
         if is_wanted:
             return await self._joined(asked, other)
-        await insist(lambda: self._links.decline(asked.session.key.owner, other))
+        await retry_until_available(lambda: self._links.decline(asked.session.key.owner, other))
         return asked.words.say("Then nothing is joined, and that code is worth nothing any more.")
 
     async def _joined(self, asked: Asked, other: SessionKey) -> str:
@@ -120,25 +120,29 @@ class _Commands:
             told.append(_notice(asked, offer, self._scrubber, now_ms=self._clock.now_ms()))
             return told[-1]
 
-        found = await insist(lambda: self._links.join(owner, other, now_ms=self._clock.now_ms(), notice=notice))
+        found = await retry_until_available(
+            lambda: self._links.join(owner, other, now_ms=self._clock.now_ms(), notice=notice)
+        )
         if found.verdict is LinkVerdict.LINKED:
-            await insist(self._changed)
+            await retry_until_available(self._changed)
             if told:
-                await insist(lambda: self._tell([told[-1]]))
+                await retry_until_available(lambda: self._tell([told[-1]]))
         return _verdict_text(found, asked.words)
 
     async def unlink(self, asked: Asked) -> Done:
         words, owner, wanted = asked.words, asked.session.key.owner, asked.argument.strip()
         if not _is_alone(asked):
             return Done(words.say(_PRIVATELY))
-        ends = await insist(lambda: self._links.ends_of(owner))
+        ends = await retry_until_available(lambda: self._links.ends_of(owner))
         if len(ends) == 1:
             return Done(words.say("This account is linked with no other. `/link` begins that."))
         leaving = _meant(wanted, ends)
         if not leaving:
             return Done(_ends_text(owner, ends, words))
-        parted = await insist(lambda: self._links.part(owner, leaving, actor=str(owner), now_ms=self._clock.now_ms()))
-        await insist(self._changed)
+        parted = await retry_until_available(
+            lambda: self._links.part(owner, leaving, actor=str(owner), now_ms=self._clock.now_ms())
+        )
+        await retry_until_available(self._changed)
         return Done(
             words.say(
                 "Not linked any more: {accounts}. Each remembers what was told there; what was used today counts for "

@@ -16,7 +16,6 @@ import structlog
 
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.questions import QUESTION_PREFIX
-from agent.running.insisting import insist
 from agent.sentences import removed_note, status_text, stopped_sentence, where_text
 from agent.services.deciding import Decided, Deciding
 from agent.services.pressing import Pressing
@@ -37,6 +36,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import SubTask
+from gateway.retry import retry_until_available
 from gateway.store import Store
 from gateway.words import Words, language_of, words_for
 
@@ -99,14 +99,14 @@ class ControlLane:
         """Whatever of this is repeated, the command is answered once."""
         message = request.message
         ended, _, words = await asyncio.gather(
-            self._ask_to_end(request), self._end_turn(request), insist(lambda: self._words(message))
+            self._ask_to_end(request), self._end_turn(request), retry_until_available(lambda: self._words(message))
         )
-        reply = self._reply(message, await insist(lambda: self._text(request, ended, words)), words)
+        reply = self._reply(message, await retry_until_available(lambda: self._text(request, ended, words)), words)
         if request.is_press:
-            await insist(lambda: self._control.finish_press(receipt, message, reply))
+            await retry_until_available(lambda: self._control.finish_press(receipt, message, reply))
             return
-        await insist(lambda: self._store.outbox.put([reply]))
-        await insist(lambda: self._control.finish(receipt, reply))
+        await retry_until_available(lambda: self._store.outbox.put([reply]))
+        await retry_until_available(lambda: self._control.finish(receipt, reply))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Of whoever says it; where that does not show, of whoever speaks on its lane."""
@@ -139,15 +139,15 @@ class ControlLane:
         if not fence:
             return
         patience_until_s = self._clock.monotonic_s() + STOP_PATIENCE_S
-        while await insist(lambda: self._lanes.is_in_work(key, fence)):
+        while await retry_until_available(lambda: self._lanes.is_in_work(key, fence)):
             if self._clock.monotonic_s() >= patience_until_s:
                 _log.warning("control.lane_revoked", lane=str(key))
-                await insist(lambda: self._lanes.revoke(key, fence))
+                await retry_until_available(lambda: self._lanes.revoke(key, fence))
                 break
             await asyncio.sleep(_LOOK_EVERY_S)
-        answered = await insist(lambda: self._store.turns.fence_off(key, fence))
+        answered = await retry_until_available(lambda: self._store.turns.fence_off(key, fence))
         if answered:
-            await insist(lambda: self._deliveries.publish(answered))
+            await retry_until_available(lambda: self._deliveries.publish(answered))
 
     async def _text(self, request: ControlRequest, ended: int, words: Words) -> str:
         key = request.message.key

@@ -29,7 +29,6 @@ from agent.questions import (
     lasts_of,
     settled_word,
 )
-from agent.running.insisting import insist
 from agent.tools.amending import amendments
 from gateway.bus.access import Questions
 from gateway.bus.lanes import Lanes
@@ -38,6 +37,7 @@ from gateway.contracts.entries import GrantRole
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage, Reply
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
+from gateway.retry import retry_until_available
 from gateway.store.subagents import TaskStore
 from gateway.words import Words
 
@@ -99,7 +99,7 @@ class Deciding:
         """By the run that asked, or by the sub-agent that did and outlives every run."""
         if not question.task_id:
             return await self._lanes.is_in_work(question.key, question.fence)
-        task = await insist(lambda: self._book.task(question.task_id))
+        task = await retry_until_available(lambda: self._book.task(question.task_id))
         return task is not None and not task.state.is_over
 
     def _outcome(self, request: ControlRequest, standing: Standing, words: Words) -> Decided:

@@ -32,7 +32,6 @@ from agent.limits import (
 )
 from agent.models import Models
 from agent.running.deadlines import outside_deadlines
-from agent.running.insisting import insist
 from agent.running.slots import Slots
 from agent.subagents.catalog import Catalog, SubType, child_context
 from agent.subagents.runs import (
@@ -53,6 +52,7 @@ from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub.cutting import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
@@ -319,8 +319,8 @@ class SubAgents:
 
     async def _open(self, run: SubagentRun) -> bool:
         try:
-            opened = await insist(
-                lambda: self._book.open(run.task, wake=run.wake, fence=run.fence), for_s=BEGIN_PATIENCE_S
+            opened = await retry_until_available(
+                lambda: self._book.open(run.task, wake=run.wake, fence=run.fence), RetryPolicy(for_s=BEGIN_PATIENCE_S)
             )
         except Exception as error:  # noqa: BLE001 - the boundary of a child: whoever asked for it is told
             run.opened.set_exception(error)
@@ -336,7 +336,7 @@ class SubAgents:
         """Nobody knows whether its row is there; if it is, nothing else would end it while this process lives."""
         ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
         try:
-            await insist(lambda: self._book.finish(run.task.id, ending))
+            await retry_until_available(lambda: self._book.finish(run.task.id, ending))
         except TrivetError as error:
             _log.error("subagent.not_unopened", reason=str(error))
 
@@ -349,11 +349,11 @@ class SubAgents:
             below.end(Reason.PARENT_ENDED)
         ending = self._ending(run, working)
         await run.transcript.finish()
-        is_ours = await insist(lambda: self._book.finish(run.task.id, ending))
+        is_ours = await retry_until_available(lambda: self._book.finish(run.task.id, ending))
         _log.info("subagent.ended", state=ending.state.value, reason=ending.reason, is_first=is_ours)
         if run.task.mode is TaskMode.BACKGROUND:
             self._ring()
-        run.ended = await insist(lambda: self._book.task(run.task.id))
+        run.ended = await retry_until_available(lambda: self._book.task(run.task.id))
         if run.ended is not None:
             self._watch.ended(run.ended)
 
@@ -369,7 +369,7 @@ class SubAgents:
 
     async def _starts(self, run: SubagentRun) -> bool:
         task = run.task
-        has_started = await insist(
+        has_started = await retry_until_available(
             lambda: self._book.start(
                 task.id,
                 worker_id=self._registry.worker_id,
@@ -378,7 +378,7 @@ class SubAgents:
                 live_max=SUBAGENTS_LIVE_MAX,
             )
         )
-        found = await insist(lambda: self._book.task(task.id))
+        found = await retry_until_available(lambda: self._book.task(task.id))
         if found is None or found.state.is_over:  # ended before it began: its own work ends at the next await
             run.end(Reason.CANCELLED)
             return False

@@ -25,7 +25,6 @@ from agent.limits import (
     SUBAGENT_RIGHTS_EVERY_S,
 )
 from agent.people import People
-from agent.running.insisting import insist
 from agent.subagents.catalog import SubType
 from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import ToolContext
@@ -37,6 +36,7 @@ from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.ports import Clock
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import Doing, SubTask, WakeAddress
+from gateway.retry import retry_until_available
 from gateway.store.subagents import TaskStore
 from gateway.words import ENGLISH, Words
 from gateway.words.reasons import instead_of, refused
@@ -133,9 +133,9 @@ class TranscriptWriter:
             self._usage.clear()
             self._shown = doing
             try:
-                await insist(
+                await retry_until_available(
                     lambda: self._book.record(self._task_id, entries=entries, usage=usage, doing=doing),  # noqa: B023 - called at once
-                    for_s=COMMIT_PATIENCE_S,
+                    RetryPolicy(for_s=COMMIT_PATIENCE_S),
                 )
             except StoreError as error:
                 _log.error("subagent.not_recorded", task=self._task_id, calls=len(usage), reason=str(error))
@@ -342,7 +342,7 @@ class SubagentStopper:
     async def ask(self, key: SessionKey) -> int:
         """All that work for `key` are to end, and nobody waits for them any more. How many there are. To be repeated
         until none is left, it does no harm."""
-        return await insist(lambda: self._book.want_cancelled(key))
+        return await retry_until_available(lambda: self._book.want_cancelled(key))
 
     async def end(self, key: SessionKey) -> int:
         """The same; returns when nothing of them runs any more, or a moment later."""
@@ -361,7 +361,7 @@ class SubagentStopper:
     async def ended_since(self, key: SessionKey, since_ms: int) -> int:
         """How many were ended since then, with those that are about to: also those that went with their turn before
         anybody could ask."""
-        return await insist(lambda: self._book.count_ended(key, since_ms=since_ms))
+        return await retry_until_available(lambda: self._book.count_ended(key, since_ms=since_ms))
 
     async def end_since(self, session: Session, since_ms: int) -> int:
         """Those that were started in this conversation since then: what they were started for is taken back. How many

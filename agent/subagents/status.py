@@ -29,7 +29,6 @@ from agent.limits import (
     STATUS_WAITS_AFTER_S,
 )
 from agent.running.background import Background
-from agent.running.insisting import insist
 from agent.subagents.texts import StatusText, heading, heading_of, status_text
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
@@ -37,6 +36,7 @@ from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import Store
 from gateway.telemetry.spans import subagent_span
 from gateway.words import words_for
@@ -175,7 +175,9 @@ class StatusLines:
     async def _find(self, message: _Message) -> None:
         """Go on where another process, or an earlier run of the turn, had to leave off."""
         await asyncio.sleep(self._cadence.gather_s)
-        committed = await insist(lambda: self._store.outbox.committed(message.id), for_s=STATUS_INSIST_S)
+        committed = await retry_until_available(
+            lambda: self._store.outbox.committed(message.id), RetryPolicy(for_s=STATUS_INSIST_S)
+        )
         if committed is not None:
             message.first, message.said, message.heading = committed, committed.text, heading_of(committed.text)
             for task in await self._store.tasks.tasks_of_turn(message.turn_id):
@@ -206,8 +208,8 @@ class StatusLines:
         message.said = text
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await insist(lambda: self._store.outbox.put(replies), for_s=STATUS_INSIST_S)
-        await insist(lambda: self._deliveries.publish(replies), for_s=STATUS_INSIST_S)
+        await retry_until_available(lambda: self._store.outbox.put(replies), RetryPolicy(for_s=STATUS_INSIST_S))
+        await retry_until_available(lambda: self._deliveries.publish(replies), RetryPolicy(for_s=STATUS_INSIST_S))
 
 
 async def _until_set(event: asyncio.Event, *, within_s: float) -> None:

@@ -39,7 +39,6 @@ from agent.questions import (
 )
 from agent.running.background import Background
 from agent.running.deadlines import while_asking
-from agent.running.insisting import insist
 from agent.tools.amending import amendments
 from agent.tools.approvals import Lasting, Question, Verdict
 from gateway.bus.access import Questions
@@ -50,6 +49,7 @@ from gateway.contracts.messages import Choice, CleanText, ControlKind, ControlRe
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.questions import PutQuestion, Standing
 from gateway.limits import QUESTION_MARGIN_S
+from gateway.retry import retry_until_available
 from gateway.store import Store
 from gateway.words import Sentence, Words, words_for
 
@@ -127,14 +127,16 @@ class AskingPeople:
     async def _is_covered(self, lasting: Lasting | None) -> bool:
         if lasting is None:
             return False
-        return lasting.is_of_turn or await insist(lambda: self._store.access.is_approved(lasting.approval))
+        return lasting.is_of_turn or await retry_until_available(
+            lambda: self._store.access.is_approved(lasting.approval)
+        )
 
     async def _keep(self, lasting: Lasting, answer: ControlRequest) -> None:
         """Remember what an admin approved beyond this call."""
         approval, lasts = lasting.approval, lasts_of(answer.message.text)
         if lasts is Lasts.ALWAYS:
             given = replace(approval, approved_by=str(answer.message.author), approved_at_ms=self._clock.now_ms())
-            await insist(lambda: self._store.access.put_place_approval(given))
+            await retry_until_available(lambda: self._store.access.put_place_approval(given))
         is_every_call = lasts is Lasts.TURN or (lasts is Lasts.ALWAYS and not approval.digest)
         if is_every_call and lasting.of_turn is not None:
             lasting.of_turn.add(approval.tool)
@@ -144,7 +146,7 @@ class AskingPeople:
         """How it stands when somebody has answered, or nobody has in time, or an answer to another call of the turn
         covers it: then it is closed."""
         while (left_s := until_s - self._clock.monotonic_s()) > 0:
-            standing = await insist(lambda: self._questions.standing(put.code))
+            standing = await retry_until_available(lambda: self._questions.standing(put.code))
             if standing is None:  # the bus has lost what it knew; the buttons are still there
                 await self._open(put, until_s)
             elif not standing.is_open:
@@ -152,34 +154,34 @@ class AskingPeople:
             if lasting is not None and lasting.is_of_turn:
                 break
             await asyncio.sleep(min(ANSWER_LOOK_EVERY_S, left_s))
-        return await insist(lambda: self._questions.settle(put.code, None))
+        return await retry_until_available(lambda: self._questions.settle(put.code, None))
 
     async def _open(self, put: PutQuestion, until_s: float) -> None:
         """Known a little longer than we wait, so that it does not vanish before it is closed."""
         ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
-        await insist(lambda: self._questions.put(put, ttl_s=ttl_s))
+        await retry_until_available(lambda: self._questions.put(put, ttl_s=ttl_s))
 
     async def _end(self, put: PutQuestion, ending: Sentence) -> None:
         """Close it, unless a person was quicker: then the control lane says how it ended."""
-        standing = await insist(lambda: self._questions.settle(put.code, None))
+        standing = await retry_until_available(lambda: self._questions.settle(put.code, None))
         if standing is None or standing.answer is None:
             await self._publish(amendments(put, lambda words: words.say(ending), self._scrubber, self._clock))
 
     async def _addresses(self) -> dict[SessionKey, ReplyAddress]:
         """Return where admins are asked in private, of those who have written to us there: the newest reply to them
         went to that address. Whether they are admins still is asked when one presses."""
-        grants = await insist(self._store.access.grants)
+        grants = await retry_until_available(self._store.access.grants)
         granted = (grant.key for grant in grants if grant.role is GrantRole.ADMIN)
         found: dict[SessionKey, ReplyAddress] = {}
         for admin in dict.fromkeys((*self._admins, *granted)):
-            address = await insist(partial(self._store.outbox.last_address, admin))
+            address = await retry_until_available(partial(self._store.outbox.last_address, admin))
             if address is not None and len(found) < ADMINS_ASKED_MAX:
                 found[admin] = address
         return found
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await insist(lambda: self._store.outbox.put(replies))
-        await insist(lambda: self._deliveries.publish(replies))
+        await retry_until_available(lambda: self._store.outbox.put(replies))
+        await retry_until_available(lambda: self._deliveries.publish(replies))
 
     def _put(self, question: Question, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]) -> PutQuestion:
         code, words, minutes = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language), self._ttl_s / 60

@@ -24,7 +24,6 @@ from agent.commits import Commits
 from agent.engine import Turn
 from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S
 from agent.running.background import Background
-from agent.running.insisting import insist
 from agent.subagents.wakes import stale_among
 from agent.titles.naming import nameable
 from agent.titles.titler import Titler
@@ -38,6 +37,7 @@ from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply
 from gateway.contracts.ports import CancelKind, Claim, Scrubber
 from gateway.limits import RETRY_DELAYS_S
+from gateway.retry import RetryPolicy, retry_until_available
 
 _log = structlog.get_logger(__name__)
 _PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried again
@@ -111,7 +111,7 @@ class Answering:
         claim = run.claim
         lane = claim.messages
         taken = first_batch(lane)
-        stale = await insist(lambda: stale_among(self._store.tasks, taken))
+        stale = await retry_until_available(lambda: stale_among(self._store.tasks, taken))
         wanted = [message for message in taken if message.id not in stale]
         unheard = await self._people.unheard_among(wanted)
         messages = tuple(message for message in wanted if message.id not in unheard) or tuple(wanted)
@@ -122,7 +122,7 @@ class Answering:
             turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self._clock.now_ms()
         )
         with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
-            start = await insist(lambda: self._begin(batch), for_s=BEGIN_PATIENCE_S)
+            start = await retry_until_available(lambda: self._begin(batch), RetryPolicy(for_s=BEGIN_PATIENCE_S))
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
             if messages[0] not in fresh:
                 handled = leading(taken, lambda message: message.id not in start.fresh_ids)
@@ -147,13 +147,13 @@ class Answering:
         handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
         run.settle()
         _log.info("wakes.passed_over", messages=len(messages))
-        await insist(lambda: self._lanes.commit(run.claim, handled=handled, replies=()))
+        await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=()))
         await put_out(self._deliveries, messages[0].address, turn_id_of(messages[0].id))
 
     async def _publish_again(self, run: Run, batch: Batch, start: TurnStart, handled: int) -> None:
         """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
         run.settle()
-        await insist(lambda: self._lanes.commit(run.claim, handled=handled, replies=start.unsent))
+        await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=start.unsent))
         if not start.unsent:
             await put_out(self._deliveries, batch.newest.address, batch.turn_id)
 
@@ -186,9 +186,11 @@ class Answering:
         self, run: Run, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()
     ) -> Committed:
         """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
-        committed = await insist(lambda: self._store.turns.commit(commit), for_s=COMMIT_PATIENCE_S)
+        committed = await retry_until_available(
+            lambda: self._store.turns.commit(commit), RetryPolicy(for_s=COMMIT_PATIENCE_S)
+        )
         replies = (*earlier, *commit.outbox)
-        is_ours = await insist(lambda: self._lanes.commit(run.claim, handled=handled, replies=replies))
+        is_ours = await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=replies))
         if not commit.outbox:
             await put_out(self._deliveries, turn.batch.newest.address, commit.turn_id)
         _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
@@ -198,8 +200,8 @@ class Answering:
         """Newer words came: nothing of this run stays but what it cost, and nobody goes on working for it."""
         disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
-        await insist(disowning, for_s=COMMIT_PATIENCE_S)
-        await insist(lambda: self._lanes.restart(run.claim))
+        await retry_until_available(disowning, RetryPolicy(for_s=COMMIT_PATIENCE_S))
+        await retry_until_available(lambda: self._lanes.restart(run.claim))
         if turn.usage:
             try:
                 await self._store.sessions.charge(turn.usage, session_id=turn.session.id)
@@ -221,9 +223,9 @@ class Answering:
         """The store would not have it. If the lane is still ours it is tried again, without counting an attempt:
         neither an outage nor a fence that is ahead of the bus is the message's fault."""
         run.lose()
-        if await insist(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
+        if await retry_until_available(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
             await asyncio.sleep(_PUT_OFF_S)
-            await insist(lambda: self._lanes.restart(run.claim))
+            await retry_until_available(lambda: self._lanes.restart(run.claim))
 
     async def _give_back(self, run: Run, error: Exception) -> None:
         run.lose()
@@ -232,6 +234,6 @@ class Answering:
         said = str(error) if isinstance(error, TrivetError) else type(error).__name__
         reason = self._scrubber.for_chat(str(run.claim.key)).scrub(said)
         try:
-            await insist(lambda: self._lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
+            await retry_until_available(lambda: self._lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
         except BusError as bus_error:
             _log.error("turn.not_given_back", reason=str(bus_error))

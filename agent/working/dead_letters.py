@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import structlog
 
-from agent.running.insisting import insist
 from agent.sentences import DEAD_NOTE, dead_sentence, removed_note
 from agent.working.closing import put_out
 from gateway.bus.deliveries import Deliveries
@@ -12,6 +11,7 @@ from gateway.bus.lanes import Lanes
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
 from gateway.contracts.ports import Clock, DeadMessage, Scrubber
+from gateway.retry import retry_until_available
 from gateway.store import Store
 from gateway.words import Words, language_of, words_for
 
@@ -45,7 +45,7 @@ class DeadLetters:
             created_at_ms=self._clock.now_ms(),
             language=words.language.value,
         )
-        is_given_up = await insist(
+        is_given_up = await retry_until_available(
             lambda: self._store.turns.give_up(
                 turn_id=turn_id,
                 message=message,
@@ -58,12 +58,12 @@ class DeadLetters:
         )
         if is_given_up:
             await put_out(self._deliveries, message.address, turn_id)
-            await insist(lambda: self._deliveries.publish([reply]))
-        await insist(lambda: self._lanes.finish_dead(message))
+            await retry_until_available(lambda: self._deliveries.publish([reply]))
+        await retry_until_available(lambda: self._lanes.finish_dead(message))
 
     async def _words(self, message: InboundMessage) -> Words:
         """Of whoever wrote it; where that does not show, of whoever speaks on its lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
-        session = await insist(lambda: self._store.sessions.current(message.key))
+        session = await retry_until_available(lambda: self._store.sessions.current(message.key))
         return words_for(session.language if session else "")

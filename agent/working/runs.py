@@ -23,7 +23,6 @@ from agent.batch import Batch, reply_id_of
 from agent.engine import Joined, Turn
 from agent.limits import CUT_GRACE_S
 from agent.people import People
-from agent.running.insisting import insist
 from agent.subagents.wakes import stale_among
 from agent.working.batches import leading, those_that_join
 from agent.working.drafting import showing
@@ -34,6 +33,7 @@ from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText, Draft, InboundMessage, own_words
 from gateway.contracts.ports import CancelKind, Claim, Clock
 from gateway.limits import TURN_MESSAGES_MAX
+from gateway.retry import retry_until_available
 from gateway.store import Store
 
 _log = structlog.get_logger(__name__)
@@ -159,10 +159,10 @@ class Run:
         if self.turn is None or not self._is_steered or self._behind or room <= 0:
             return ()
         batch = self.turn.batch
-        more = await insist(lambda: self._lanes.extend(self.claim, messages_max=room))
+        more = await retry_until_available(lambda: self._lanes.extend(self.claim, messages_max=room))
         self._covered += len(more)
         joining = those_that_join(batch.messages[0], more)
-        stale = await insist(lambda: stale_among(self._store.tasks, joining))
+        stale = await retry_until_available(lambda: stale_among(self._store.tasks, joining))
         authors = {message.author for message in batch.messages}
         newcomers = joining[: leading(joining, lambda said: said.id not in stale and said.author in authors)]
         self._behind = list(more[len(newcomers) :])
@@ -170,7 +170,7 @@ class Run:
 
     async def _stored(self, batch: Batch, newcomers: Sequence[InboundMessage]) -> Sequence[Joined]:
         now_ms = self._clock.now_ms()
-        entries = await insist(
+        entries = await retry_until_available(
             lambda: self._store.turns.join(
                 turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=newcomers, now_ms=now_ms
             )

@@ -51,7 +51,7 @@ class Streams:
         *,
         shows: bool = True,
     ) -> None:
-        patience = Patience(adapter.name)
+        patience = Patience()
         pacer = Pacer(bus, adapter, patience.wait)
         self.parts = parts = StreamParts(
             adapter,

@@ -79,7 +79,7 @@ class Courier:
         self._homes = homes
         self._clock = clock
         self._answering = answering
-        self._patience = Patience(adapter.name, scale=delay_scale)
+        self._patience = Patience(scale=delay_scale)
         pacer = Pacer(bus, adapter, self._patience.wait)
         self._borrower = Borrower(files, self._patience)
         self._lessons = Lessons(adapter, places, pacer, self._patience, scrubber)

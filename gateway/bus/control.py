@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
@@ -11,12 +10,13 @@ from gateway.bus.groups import GroupReader, StreamEntry, dead_workers
 from gateway.bus.scripts import digest
 from gateway.bus.shards import Shards, bounded
 from gateway.contracts.envelope import decode
-from gateway.contracts.errors import BadEnvelope, BusUnavailable
+from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.messages import ControlRequest, InboundMessage, Reply
+from gateway.retry import RetryPolicy, retry_until_available
 
 _BATCH: Final = 16
 _WAIT_S: Final = 1.0  # also how often a dead worker's commands are looked for
-_PAUSE_S: Final = 0.2
+_POLICY: Final = RetryPolicy(pauses_s=(0.2,))
 
 
 class Control:
@@ -45,11 +45,7 @@ class Control:
         else:
             reader.put_back_all()
         while True:
-            try:
-                found = await reader.read(count=_BATCH, wait_s=_WAIT_S)
-            except BusUnavailable:
-                await asyncio.sleep(_PAUSE_S)
-                continue
+            found = await retry_until_available(lambda: reader.read(count=_BATCH, wait_s=_WAIT_S), _POLICY)
             for shard, entry_id, request in found:
                 yield self._shards.sign(shard, entry_id), request
 

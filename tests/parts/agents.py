@@ -19,7 +19,7 @@ from agent.model.health import ModelHealth
 from agent.model.transcription import TranscriptionModel
 from agent.model_clients import ModelClients
 from agent.relay import Relay
-from agent.services.porter import Porter
+from agent.services.file_server import FileServer
 from agent.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -267,7 +267,7 @@ async def running_agent(
             tweak(process)
         beside = [
             asyncio.create_task(Relay(worker_id, bus.deliveries, store, clock, NoSpans(), health.tally).run()),
-            asyncio.create_task(Porter(bus.files, store).run()),
+            asyncio.create_task(FileServer(bus.files, store).serve()),
             asyncio.create_task(
                 control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
             ),

@@ -33,7 +33,6 @@ from typing import Any, Final, TextIO
 
 from agent import limits as agent_limits
 from gateway import limits
-from gateway.bus import heartbeat
 
 WATCHED: Final = {
     "agent": (
@@ -41,7 +40,7 @@ WATCHED: Final = {
         "agent.working.answering",
         "agent.working.closing",
         "agent.working.runs",
-        "agent.running.insisting",
+        "gateway.retry",
         "agent.working.dead_letters",
         "agent.relay",
         "agent.services.control",
@@ -227,6 +226,8 @@ def main() -> None:
     for name, _, value in (pair.partition("=") for pair in os.environ.get("LIMITS", "").split()):
         owner = limits if hasattr(limits, name) else agent_limits
         setattr(owner, name, float(value))  # before a module of the role has taken its own copy
+    from gateway.bus import heartbeat  # noqa: PLC0415 - it, too, takes copies of the limits
+
     socket.gethostname = lambda: host
     heartbeat._machine = lambda: host  # type: ignore[assignment]  # another machine to whoever compares
     with Path(f"{host}.passed").open("a", buffering=1) as diary:

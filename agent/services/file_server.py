@@ -1,6 +1,6 @@
-"""Carries the bytes of committed files from SQL to the bus, whenever a channel is about to send one.
+"""Puts the bytes of committed files from SQL on the bus, whenever a channel is about to send one.
 
-Every agent process has a porter; each wish is read by one of them. A porter that dies on the way is no loss:
+Every agent process has a file server; each wish is read by one of them. One that dies on the way is no loss:
 the channel asks again.
 """
 
@@ -20,27 +20,27 @@ _WAIT_S: Final = 5.0
 _RETRY_S: Final = 1.0
 
 
-class Porter:
-    """One wish at a time."""
+class FileServer:
+    """Serves one wish at a time."""
 
-    def __init__(self, bus: Files, store: Store) -> None:
-        self._bus = bus
+    def __init__(self, files: Files, store: Store) -> None:
+        self._files = files
         self._store = store
 
-    async def run(self) -> None:
-        """Until cancelled."""
+    async def serve(self) -> None:
+        """Serve until cancelled."""
         while True:
             try:
-                await self.carry(wait_s=_WAIT_S)
+                await self.answer_one(wait_s=_WAIT_S)
             except (BusError, StoreError) as error:
-                _log.warning("porter.failed", reason=str(error))
+                _log.warning("files.not_served", reason=str(error))
                 await asyncio.sleep(_RETRY_S)
 
-    async def carry(self, *, wait_s: float) -> bool:
+    async def answer_one(self, *, wait_s: float) -> bool:
         """Answer one wish, if there is one within `wait_s`. What is not kept any more is answered with nothing."""
-        wanted = await self._bus.wanted_file(wait_s=wait_s)
+        wanted = await self._files.wanted_file(wait_s=wait_s)
         if wanted is None:
             return False
         content = await self._store.outbox.file_content(wanted.key, wanted.reply_id, wanted.position)
-        await self._bus.put_file(wanted, content or b"")
+        await self._files.put_file(wanted, content or b"")
         return True

@@ -1,0 +1,61 @@
+"""Calls that are made until they are answered, for what may not be left half done: bus or store may be away."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import structlog
+
+from gateway.contracts.errors import BusUnavailable, StoreUnavailable
+
+_log = structlog.get_logger(__name__)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long a call is repeated, and the pauses between its tries: each lasts between half and all of its size, so
+    that many callers do not come back at once; the last is that of all further tries.
+
+    A server that restarts is back within a second; one that fails over needs half a minute.
+    """
+
+    for_s: float = math.inf
+    pauses_s: tuple[float, ...] = (0.1, 0.3, 1.0, 2.0)
+
+    def pause_s(self, attempt: int) -> float:
+        """Return how long to wait after the try number `attempt`, counted from 0."""
+        return self.pauses_s[min(attempt, len(self.pauses_s) - 1)] * random.uniform(0.5, 1.0)
+
+
+FOR_EVER: Final = RetryPolicy()
+
+
+async def retry_until_available(
+    call: Callable[[], Awaitable[_T]],
+    policy: RetryPolicy = FOR_EVER,
+    *,
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> _T:
+    """Return the answer of `call`, made again for as long as bus or store are away; so it must bear repetition.
+
+    Ends only with an answer, another error, what `wait` raises, or the cancellation of whoever waits; raises
+    `BusUnavailable` or `StoreUnavailable` when the call has failed for as long as the policy says.
+    """
+    attempt, give_up_at = 0, time.monotonic() + policy.for_s
+    while True:
+        try:
+            return await call()
+        except (BusUnavailable, StoreUnavailable) as error:
+            pause_s = policy.pause_s(attempt)
+            if time.monotonic() + pause_s > give_up_at:
+                raise
+            attempt += 1
+            _log.warning("away.retry", attempt=attempt, reason=str(error))
+        await wait(pause_s)
