@@ -55,6 +55,8 @@ from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import head
 
+_log = structlog.get_logger(__name__)
+
 
 class SubagentFactory:
     """Finds the child for an order. `limit_s` is the most that one may live."""
@@ -86,7 +88,7 @@ class SubagentFactory:
         self._asked_last_ms = 0
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
-        """The child that carries out `order`. Raises `Refused` for one that nobody can, and `StoreUnavailable`."""
+        """The child that carries out `order`. Raises `OrderRefused` for one that nobody can, and `StoreUnavailable`."""
         asked_at_ms = self._moment()
         sub_type = await self._checked(context, order, mode)
         task = self._task(context, order, mode, asked_at_ms)
@@ -184,9 +186,6 @@ def _check_wake(context: ToolContext) -> None:
         raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
     if context.wake.wakes >= WAKES_IN_A_ROW_MAX:
         raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
-
-
-_log = structlog.get_logger(__name__)
 
 
 class TaskWatch(Protocol):
@@ -326,8 +325,7 @@ class SubAgents:
             await self._unopen(run)
             return False
         run.opened.set_result(opened)
-        context = run.assignment.context
-        self._watch.started(opened, context.address, context.language, person=_person(context))
+        self._show(run, opened)
         return True
 
     async def _unopen(self, run: SubagentRun) -> None:
@@ -382,10 +380,14 @@ class SubAgents:
             return False
         if not has_started and found.state is TaskState.QUEUED:
             return False
-        context = run.assignment.context
-        # also if only an earlier try was heard
-        self._watch.started(found, context.address, context.language, person=_person(context))
+        self._show(run, found)  # also if only an earlier try was heard
         return True
+
+    def _show(self, run: SubagentRun, task: SubTask) -> None:
+        """Show it to people; where others read along, under the name of who asked."""
+        context, wake = run.assignment.context, run.assignment.context.wake
+        person = "" if wake is None or wake.is_private else wake.author_name
+        self._watch.started(task, context.address, context.language, person=person)
 
     def _queue(self, session_id: str) -> asyncio.Semaphore:
         return self._queues.setdefault(session_id, asyncio.Semaphore(SUBAGENTS_LIVE_MAX))
@@ -419,12 +421,6 @@ class SubAgents:
 
 def _failed(now_ms: int, reason: Reason) -> TaskEnding:
     return TaskEnding(TaskState.FAILED, now_ms, own_code(reason))
-
-
-def _person(context: ToolContext) -> str:
-    """Who asked, to tell him from others in the same place."""
-    wake = context.wake
-    return "" if wake is None or wake.is_private else wake.author_name
 
 
 def _known(task: SubTask | None) -> SubTask:

@@ -40,6 +40,8 @@ from gateway.contracts.subagents import Doing, SubTask, WakeAddress
 from gateway.words import ENGLISH, Words
 from gateway.words.reasons import instead_of, refused
 
+_log = structlog.get_logger(__name__)
+
 _NOTHING: Final = own_words("")
 
 
@@ -72,7 +74,7 @@ class OrderRefused(ToolError):
 
 
 class Dispatcher(Protocol):
-    """Starts sub-agents for whoever calls from `context`. Raises `Refused` for an order that cannot be carried out
+    """Starts sub-agents for whoever calls from `context`. Raises `OrderRefused` for an order that cannot be carried out
     (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
 
     async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
@@ -82,9 +84,6 @@ class Dispatcher(Protocol):
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
         """The same in the background: returned at once, queued or running."""
         ...
-
-
-_log = structlog.get_logger(__name__)
 
 
 class TranscriptWriter:

@@ -45,6 +45,8 @@ from gateway.contracts.errors import StoreUnavailable, ToolError
 from gateway.contracts.ports import Clock, Scrubber, SubTaskBook
 from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
 
+_log = structlog.get_logger(__name__)
+
 CATEGORY: Final = "sub-agents"
 
 _INLINE: Final = (
@@ -53,6 +55,33 @@ _INLINE: Final = (
 )
 _SPAWNED: Final = "The same as sub_agent, in the background: go on at once, and be told when it is done."
 _CANCELLED: Final = "End a sub-agent in the background."
+
+
+_ID: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "maxLength": 40}},
+    "required": ["id"],
+}
+
+_FITS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
+        "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
+        "count": {"type": "integer", "minimum": 1},
+    },
+}
+
+SUB_AGENT_WAIT: Final = ToolSpec(
+    "sub_agent_wait",
+    "Get the results of sub-agents in the background (`ids`, else all) when all, any or `count` of them are done. "
+    "Until then your turn ends here, and goes on by itself: do not poll.",
+    without_bounds(_FITS),
+)
+
+_TOO_LONG: Final = "The time to wait is up, and too few of them are done. Wait again, or go on without them."
+
+SubTypes = Mapping[str, SubType]
 
 
 class DelegationTools:
@@ -150,31 +179,6 @@ def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     """The types stand once in a prompt."""
     told = without_bounds(choice)
     return {**told, "properties": {**told["properties"], "type": {"type": "string"}}}
-
-
-_ID: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"id": {"type": "string", "maxLength": 40}},
-    "required": ["id"],
-}
-
-
-_FITS: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
-        "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
-        "count": {"type": "integer", "minimum": 1},
-    },
-}
-SUB_AGENT_WAIT: Final = ToolSpec(
-    "sub_agent_wait",
-    "Get the results of sub-agents in the background (`ids`, else all) when all, any or `count` of them are done. "
-    "Until then your turn ends here, and goes on by itself: do not poll.",
-    without_bounds(_FITS),
-)
-
-_TOO_LONG: Final = "The time to wait is up, and too few of them are done. Wait again, or go on without them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +301,6 @@ def _waiting_text(awaited: _Awaited) -> str:
     lines = "\n".join(f"- {result_line(task)}" for task in awaited.tasks)
     count = f"{awaited.needed} of {len(awaited.tasks)}"
     return f"Waiting until {count} are done; the results will come by themselves.\n{lines}"
-
-
-_log = structlog.get_logger(__name__)
-
-SubTypes = Mapping[str, SubType]
 
 
 class CatalogFollower:

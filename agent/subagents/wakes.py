@@ -37,6 +37,11 @@ from gateway.contracts.ports import Clock, IntakeBus, Scrubber, Store, SubTaskBo
 from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
 from gateway.limits import SUBTASKS_KEPT
 
+_log = structlog.get_logger(__name__)
+
+
+_TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
+
 
 async def stale_among(book: SubTaskBook, messages: Sequence[InboundMessage]) -> frozenset[str]:
     """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
@@ -62,10 +67,6 @@ class LostJudge:
             self._unbroken_since_s = now_s
         self._looked_s, self._looked_ms = now_s, now_ms
         return now_s - self._unbroken_since_s >= SUBAGENT_ALIVE_S
-
-
-_log = structlog.get_logger(__name__)
-_TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 
 
 class SessionWaker:
