@@ -63,7 +63,11 @@ _FAILED: Final = 1
 
 
 class LastWords:
-    """Says at most SUBAGENT_NOTES_MAX lines: a parent that reads none of them must hold nobody up."""
+    """Says on standard error short lines of our own and the class of an exception, never its text.
+
+    A child has no scrubber, and a traceback quotes what the exceptions were given. At most SUBAGENT_NOTES_MAX lines: a
+    parent that reads none of them must hold nobody up.
+    """
 
     def __init__(self) -> None:
         self._left = SUBAGENT_NOTES_MAX
@@ -147,7 +151,7 @@ class Job:
 
 class OwnTools:
     """Those of the `offered` tools that are to run here, and can. `home` is the folder with `files/` and `journal/`,
-    None for no workspace."""
+    None for no workspace. The parent has checked their arguments."""
 
     def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
         wanted = {tool.name for tool in offered if tool.runs_here}
@@ -225,7 +229,10 @@ def _failure(call: CalledTool, error: Exception) -> ToolOutcome:
 
 
 class ParentLink:
-    """Asks the parent through `send`, which raises `FrameTooLong`. What answers nothing is passed over."""
+    """Asks the parent through `send`, which raises `FrameTooLong`. What answers nothing is passed over.
+
+    What comes back, from any thread, goes into one queue, and one thread takes it out. So nothing here is shared.
+    """
 
     def __init__(
         self,

@@ -59,7 +59,7 @@ _log = structlog.get_logger(__name__)
 
 
 class SubagentFactory:
-    """Finds the child for an order. `limit_s` is the most that one may live."""
+    """Makes the run that carries out an order. `limit_s` is the most that one may live."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SubagentFactory:
         self._asked_last_ms = 0
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
-        """The child that carries out `order`. Raises `OrderRefused` for one that nobody can, and `StoreUnavailable`."""
+        """Return the run that carries out `order`. Raises `OrderRefused` for one that nobody can, and `StoreUnavailable`."""
         asked_at_ms = self._moment()
         sub_type = await self._checked(context, order, mode)
         task = self._task(context, order, mode, asked_at_ms)
@@ -246,7 +246,7 @@ class SubAgents:
         return _known(run.ended)
 
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
-        """The same in the background: it outlives the turn, and ends with this process."""
+        """Start it in the background: it outlives the turn, and ends with this process."""
         run = await self._order(context, order, TaskMode.BACKGROUND)
         outside_deadlines().run(self._see, run)
         return await asyncio.shield(run.opened)
@@ -278,7 +278,7 @@ class SubAgents:
         for seen in self._seen:
             seen.cancel()
 
-    # --- before it lives
+    # --- before it runs
 
     async def _order(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
         run = await self._factory.new_run(context, order, mode)
@@ -301,7 +301,7 @@ class SubAgents:
         seen.add_done_callback(self._seen.discard)
         return seen
 
-    # --- its life
+    # --- while it runs
 
     async def _see_through(self, run: SubagentRun) -> None:
         """The boundary of a child: however it ends, it is recorded and nobody else suffers."""
@@ -414,7 +414,7 @@ class SubAgents:
                 return _failed(now_ms, Reason.CRASHED)
 
     def _kept(self, run: SubagentRun, response: str) -> CleanText:
-        """What a child said last, bounded and clean."""
+        """Return what a child said last, bounded and clean."""
         scrubber = self._scrubber.for_chat(str(run.task.key))
         return clipped(scrubber.scrub(head(response, SUBAGENT_KEPT_CHARS_MAX)), SUBAGENT_KEPT_CHARS_MAX)
 

@@ -132,7 +132,10 @@ def _message(said: ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> 
 
 
 class UnderWay:
-    """The calls of the last answer that have no result yet, and what people are asked about."""
+    """The calls of the last answer that have no result yet, and what people are asked about.
+
+    Of a call only the name is told on, and only where there is such a tool: else it is a word that a model made up.
+    """
 
     def __init__(self, names: Collection[str]) -> None:
         """`names` of the tools there are."""

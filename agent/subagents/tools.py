@@ -304,7 +304,11 @@ def _waiting_text(awaited: _Awaited) -> str:
 
 
 class CatalogFollower:
-    """`made` makes the tools for the types that a model may choose from, always the same ones by name."""
+    """Keeps the tools that ask for sub-agents as the catalog reads now.
+
+    What an operator says of a type reaches the model in its next turn, and changes the beginning of its prompts once.
+    `made` makes the tools for the types that a model may choose from, always the same ones by name.
+    """
 
     def __init__(self, catalog: Catalog, registry: ToolRegistry, made: Callable[[SubTypes], tuple[Tool, ...]]) -> None:
         self._catalog = catalog
@@ -313,12 +317,12 @@ class CatalogFollower:
         self._types: SubTypes = {}
 
     async def tools(self) -> tuple[Tool, ...]:
-        """To begin with. Raises `StoreUnavailable`."""
+        """Return them as the catalog reads at the start. Raises `StoreUnavailable`."""
         self._types = await self._catalog.current()
         return self._made(_on(self._types))
 
     async def keep(self) -> None:
-        """Until cancelled: offer them anew when the catalog reads differently."""
+        """Offer them anew whenever the catalog reads differently, until cancelled."""
         while True:
             await asyncio.sleep(SUB_TYPES_LOOK_EVERY_S)
             try:

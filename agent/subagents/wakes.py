@@ -51,7 +51,13 @@ async def stale_among(book: SubTaskBook, messages: Sequence[InboundMessage]) -> 
 
 
 class LostJudge:
-    """What one process has seen of the time. It begins by believing what it finds: its predecessor may have died."""
+    """Whether a process may find another one dead.
+
+    Others are judged by when they last wrote that they live. So a judge has to know that they could have written: while
+    this process was paused, or had no database, they may have been in the same way; where the clock jumps, what they
+    wrote says nothing. Then they have as long as ever to write again. A process that has just begun believes what it
+    finds: its predecessor may have died.
+    """
 
     def __init__(self) -> None:
         self._looked_s = math.nan
