@@ -88,7 +88,7 @@ class SubagentFactory:
         self._asked_last_ms = 0
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
-        """Return the run that carries out `order`. Raises `OrderRefused` for one that nobody can, and `StoreUnavailable`."""
+        """Return the run that carries out `order`. Raises `OrderRefused`, `StoreUnavailable`."""
         asked_at_ms = self._moment()
         sub_type = await self._checked(context, order, mode)
         task = self._task(context, order, mode, asked_at_ms)
