@@ -32,7 +32,7 @@ from agent.limits import (
     READER_ERRORS_BYTES_MAX,
 )
 from agent.running.slots import Slots
-from agent.subagents.sandbox import AUTO, Sandbox, find_confinement
+from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement
 from agent.tools.execution.reaping import undisturbed
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
@@ -57,7 +57,7 @@ class Documents:
         self._confinement = confinement
         self._slots = Slots(DOCUMENTS_AT_ONCE, DOCUMENTS_OWNER_AT_ONCE)
         self._looking = asyncio.Lock()
-        self._sandbox: Sandbox | None = None
+        self._sandbox: ChildSandbox | None = None
 
     async def text(self, kept: Kept, owner: SessionKey) -> str | None:
         """The text of a file, raw; None for one that holds none. Raises `FileRefused` with the reason for one that
@@ -94,7 +94,7 @@ class Documents:
             raise FileRefused(_REASONS.get(code, UNREADABLE))
         return written
 
-    async def _held(self) -> Sandbox:
+    async def _held(self) -> ChildSandbox:
         """The best confinement that works here, looked for when the first document comes."""
         async with self._looking:
             if self._sandbox is None:

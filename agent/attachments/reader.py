@@ -15,7 +15,7 @@ from typing import Final
 from agent.attachments.formats.locked import Locked
 from agent.limits import READER_CPU_S, READER_MEMORY_BYTES
 from agent.subagents.confinement import confine_this_process, die_with_parent, restrain, share_one_heap
-from agent.subagents.protocol import Limits
+from agent.subagents.protocol import ProcessLimits
 
 NOT_INSTALLED: Final = 3
 LOCKED: Final = 4
@@ -32,7 +32,7 @@ def main() -> int:
         return NOT_INSTALLED
     installed = {Path(place) for place in sys.path if place.endswith("-packages")}  # what libraries load later
     confine_this_process(None, False, sys.argv[3], libraries=[place for place in installed if place.is_dir()])
-    restrain(Limits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
+    restrain(ProcessLimits(cpu_s=READER_CPU_S, memory_bytes=READER_MEMORY_BYTES, file_bytes=0))
     left = int(sys.argv[2])
     try:
         for piece in pieces(sys.stdin.buffer.read()):

@@ -33,6 +33,12 @@ from gateway.store.subagents import SubTypeStore
 _log = structlog.get_logger(__name__)
 
 
+_READ_MORE: Final = "read_more"
+
+NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
+"""What the deepest sub-agents do not have, besides what belongs to conversations: theirs would be too deep."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubType:
     """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap up.
@@ -107,12 +113,6 @@ class Catalog:
             strangers = [tool for tool in row.tools or () if tool not in known and tool not in DELEGATING]
             if strangers:
                 _log.warning("subagents.unknown_tools", sub_type=row.name, tools=strangers)
-
-
-_READ_MORE: Final = "read_more"
-
-NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
-"""What the deepest sub-agents do not have, besides what belongs to conversations: theirs would be too deep."""
 
 
 def child_context(parent: ToolContext, sub_type: SubType, *, session_id: str, task_id: str) -> ToolContext:

@@ -28,21 +28,21 @@ from agent.subagents.confinement import confine_this_process, die_with_parent, r
 from agent.subagents.protocol import (
     PIECE_BYTES,
     PROTOCOL,
-    Call,
-    Cancel,
-    Chunk,
-    Done,
-    Failed,
+    CalledTool,
+    CancelFrame,
+    ChunkFrame,
+    DoneFrame,
+    FailedFrame,
     Frame,
     FrameReader,
     FrameTooLong,
-    Init,
+    InitFrame,
     ModelCall,
     ModelDelta,
     ModelResult,
     OfferedTool,
-    Ready,
-    ToolCall,
+    ReadyFrame,
+    ToolCallFrame,
     ToolOutcome,
     ToParent,
     Unread,
@@ -57,9 +57,17 @@ from agent.tools.outputs import readable
 from gateway.contracts.errors import ToolError
 from gateway.contracts.reasons import Reason
 
+_ASKED_TO: Final = 0
+
+_FAILED: Final = 1
+
 
 class LastWords:
-    """Says at most SUBAGENT_NOTES_MAX lines: a parent that reads none of them must hold nobody up."""
+    """Says on standard error short lines of our own and the class of an exception, never its text.
+
+    A child has no scrubber, and a traceback quotes what the exceptions were given. At most SUBAGENT_NOTES_MAX lines: a
+    parent that reads none of them must hold nobody up.
+    """
 
     def __init__(self) -> None:
         self._left = SUBAGENT_NOTES_MAX
@@ -129,7 +137,7 @@ class ToolThreads:
 class Job:
     """One call that was begun. `outcome` is what it came to so far: that it took too long."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CalledTool) -> None:
         self.call = call
         self.outcome = _failure(call, ToolError(f"{call.name} did not finish within {TOOL_TIMEOUT_S:g} s"))
         self.has_ended = Event()
@@ -143,7 +151,7 @@ class Job:
 
 class OwnTools:
     """Those of the `offered` tools that are to run here, and can. `home` is the folder with `files/` and `journal/`,
-    None for no workspace."""
+    None for no workspace. The parent has checked their arguments."""
 
     def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
         wanted = {tool.name for tool in offered if tool.runs_here}
@@ -162,7 +170,7 @@ class OwnTools:
         """True if one of them changes files."""
         return any(tool.changes_files for tool in self._tools.values())
 
-    def begin(self, call: Call, tell: Callable[[Job], None]) -> Job:
+    def begin(self, call: CalledTool, tell: Callable[[Job], None]) -> Job:
         """Run one of them on a thread, which tells when it has ended; whatever happens is an outcome. What touches
         the same file runs in the order in which it was begun."""
         tool, job = self._tools[call.name], Job(call)
@@ -214,14 +222,17 @@ def _arguments(text: str) -> Mapping[str, Any]:
     return found
 
 
-def _failure(call: Call, error: Exception) -> ToolOutcome:
+def _failure(call: CalledTool, error: Exception) -> ToolOutcome:
     """Only `ToolError` has words that are meant to be read."""
     said = str(error) if isinstance(error, ToolError) else f"{call.name} failed: {type(error).__name__}"
     return ToolOutcome(call.id, readable(said), is_error=True)
 
 
 class ParentLink:
-    """Asks the parent through `send`, which raises `FrameTooLong`. What answers nothing is passed over."""
+    """Asks the parent through `send`, which raises `FrameTooLong`. What answers nothing is passed over.
+
+    What comes back, from any thread, goes into one queue, and one thread takes it out. So nothing here is shared.
+    """
 
     def __init__(
         self,
@@ -250,7 +261,7 @@ class ParentLink:
         while True:
             match self._heard.get():
                 case ModelDelta(id=call_id, delta=delta) if call_id == call.id:
-                    self._send(Chunk(delta))
+                    self._send(ChunkFrame(delta))
                 case ModelResult(id=call_id) as result if call_id == call.id:
                     return result
                 case Job():
@@ -258,7 +269,7 @@ class ParentLink:
                 case frame:
                     self._pass_over(frame)
 
-    def tools(self, calls: Sequence[Call], refused: Iterable[ToolOutcome]) -> list[ToolOutcome]:
+    def tools(self, calls: Sequence[CalledTool], refused: Iterable[ToolOutcome]) -> list[ToolOutcome]:
         """What the calls of a round come to, in their order; those that the parent has `refused` are not run."""
         outcomes = {outcome.id: outcome for outcome in refused}
         jobs: dict[str, Job] = {}
@@ -274,13 +285,13 @@ class ParentLink:
             outcomes[outcome.id] = outcome
         return [outcomes[call.id] for call in calls]
 
-    def _ask(self, call: Call) -> ToolOutcome | None:
+    def _ask(self, call: CalledTool) -> ToolOutcome | None:
         """Ask the parent; an outcome where that cannot be."""
         if call.name not in self._offered:
             said = f"there is no tool {call.name[:64]!r}; there are: {', '.join(self._offered)}"
             return ToolOutcome(call.id, said, is_error=True)
         try:
-            self._send(ToolCall(call.id, call.name, call.arguments))
+            self._send(ToolCallFrame(call.id, call.name, call.arguments))
         except FrameTooLong as error:
             return ToolOutcome(call.id, str(error), is_error=True)
         return None
@@ -303,10 +314,6 @@ class ParentLink:
                     self._pass_over(heard)
 
 
-_ASKED_TO: Final = 0
-_FAILED: Final = 1
-
-
 class Child:
     """One sub-agent, from its `init` to its end, which is the end of the process."""
 
@@ -325,7 +332,7 @@ class Child:
     def _live(self) -> Never:
         init = self._first()
         if init.protocol != PROTOCOL:
-            self._end(Failed(Reason.PROTOCOL.of(PROTOCOL)))
+            self._end(FailedFrame(Reason.PROTOCOL.of(PROTOCOL)))
         home = Path(init.workspace) if init.workspace else None
         threads = ToolThreads()
         own = OwnTools(init.tools, home, threads)
@@ -337,17 +344,17 @@ class Child:
         is_ready = threading.Event()
         threading.Thread(target=self._listen, args=[asking, is_ready], daemon=True).start()
         restrain(init.limits)
-        self._pipes.send(Ready(os.getpid(), confinement))
+        self._pipes.send(ReadyFrame(os.getpid(), confinement))
         is_ready.set()
         self._work(Rounds(init), asking)
 
-    def _first(self) -> Init:
+    def _first(self) -> InitFrame:
         """What the parent has to say first. A parent that goes away before has nothing to be told."""
         for frame in self._frames:
             match frame:
-                case Init():
+                case InitFrame():
                     return frame
-                case Cancel():
+                case CancelFrame():
                     break
                 case _:
                     self._pass_over(frame)
@@ -359,7 +366,7 @@ class Child:
             result = asking.model(rounds.next_call())
             calls = rounds.answered(result)
             rounds.returned(calls, asking.tools(calls, result.outcomes))
-        if isinstance(rounds.ending, Done):
+        if isinstance(rounds.ending, DoneFrame):
             self._end(replace(rounds.ending, duration_ms=int((time.monotonic() - began_s) * 1_000)))
         self._end(rounds.ending)
 
@@ -368,7 +375,7 @@ class Child:
         is_ready.wait()
         try:
             for frame in self._frames:
-                if isinstance(frame, Cancel):
+                if isinstance(frame, CancelFrame):
                     break
                 asking.hear(frame)
         except Exception as error:  # noqa: BLE001 - the root of this thread: without it the child is deaf
@@ -379,19 +386,19 @@ class Child:
         what = frame.reason if isinstance(frame, Unread) else f"a {type(frame).__name__} that answers nothing"
         self._words.note(f"passed over {what}")
 
-    def _end(self, frame: Done | Failed) -> Never:
+    def _end(self, frame: DoneFrame | FailedFrame) -> Never:
         """Say how it went and be gone; threads that are still at work are not waited for."""
         try:
             self._pipes.send(frame)
         except FrameTooLong:
-            self._end(Failed(Reason.FRAME_TOO_LONG))
+            self._end(FailedFrame(Reason.FRAME_TOO_LONG))
         finally:
-            os._exit(_ASKED_TO if isinstance(frame, Done) else _FAILED)
+            os._exit(_ASKED_TO if isinstance(frame, DoneFrame) else _FAILED)
 
 
-def _raised(error: Exception) -> Failed:
+def _raised(error: Exception) -> FailedFrame:
     """Never with its text, which may quote anything."""
-    return Failed(Reason.RAISED.of(type(error).__name__))
+    return FailedFrame(Reason.RAISED.of(type(error).__name__))
 
 
 def main() -> Never:

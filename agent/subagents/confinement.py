@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.limits import SUBAGENT_SIGNALS
-from agent.subagents.protocol import Limits
+from agent.subagents.protocol import ProcessLimits
 from agent.tools.execution import landlock, seccomp
 from agent.tools.execution.capabilities import give_up_capabilities
 from agent.tools.files.workspace import parts_of
@@ -32,6 +32,11 @@ from gateway.dumpable import close_to_others
 ROOT: Final = Path(__file__).resolve().parents[2]
 """Where the packages stand that a child is made of."""
 PACKAGES: Final = (ROOT / "agent", ROOT / "gateway")
+
+
+_PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
+
+_M_ARENA_MAX: Final = -8  # <malloc.h>
 
 
 class Confinement(StrEnum):
@@ -76,10 +81,6 @@ def readable_places(home: Path | None) -> list[Path]:
     return [place for place in places if home is None or not home.resolve().is_relative_to(place)]
 
 
-_PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
-_M_ARENA_MAX: Final = -8  # <malloc.h>
-
-
 def die_with_parent() -> None:
     """Be killed when the thread that started this process ends. A closed pipe says the same, to a process that still
     listens. Only Linux knows this."""
@@ -93,14 +94,14 @@ def share_one_heap() -> None:
         library.mallopt(_M_ARENA_MAX, 1)
 
 
-def restrain(limits: Limits) -> None:
+def restrain(limits: ProcessLimits) -> None:
     """Take no more of the machine than this. The threads of this process stand already: outside of a namespace the
     kernel counts those of all that its user runs."""
     restrain_process(0, limits)
     _lower(0, resource.RLIMIT_NPROC, limits.processes)
 
 
-def restrain_process(pid: int, limits: Limits) -> None:
+def restrain_process(pid: int, limits: ProcessLimits) -> None:
     """Let a process (0: this one), and what it starts from now on, take no more of the machine than this, and leave no
     memory behind in a file. Where less is allowed already, that stands. Raises `OSError`."""
     for which, most in (

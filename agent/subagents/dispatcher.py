@@ -57,9 +57,11 @@ from gateway.scrub.cutting import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
+_log = structlog.get_logger(__name__)
+
 
 class SubagentFactory:
-    """Finds the child for an order. `limit_s` is the most that one may live."""
+    """Makes the run that carries out an order. `limit_s` is the most that one may live."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class SubagentFactory:
         self._asked_last_ms = 0
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
-        """The child that carries out `order`. Raises `Refused` for one that nobody can, and `StoreUnavailable`."""
+        """Return the run that carries out `order`. Raises `OrderRefused`, `StoreUnavailable`."""
         asked_at_ms = self._moment()
         sub_type = await self._checked(context, order, mode)
         task = self._task(context, order, mode, asked_at_ms)
@@ -188,9 +190,6 @@ def _check_wake(context: ToolContext) -> None:
         raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
 
 
-_log = structlog.get_logger(__name__)
-
-
 class TaskWatch(Protocol):
     """Whoever shows people what goes on."""
 
@@ -249,7 +248,7 @@ class SubAgents:
         return _known(run.ended)
 
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
-        """The same in the background: it outlives the turn, and ends with this process."""
+        """Start it in the background: it outlives the turn, and ends with this process."""
         run = await self._order(context, order, TaskMode.BACKGROUND)
         outside_deadlines().run(self._see, run)
         return await asyncio.shield(run.opened)
@@ -281,7 +280,7 @@ class SubAgents:
         for seen in self._seen:
             seen.cancel()
 
-    # --- before it lives
+    # --- before it runs
 
     async def _order(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
         run = await self._factory.new_run(context, order, mode)
@@ -304,7 +303,7 @@ class SubAgents:
         seen.add_done_callback(self._seen.discard)
         return seen
 
-    # --- its life
+    # --- while it runs
 
     async def _see_through(self, run: SubagentRun) -> None:
         """The boundary of a child: however it ends, it is recorded and nobody else suffers."""
@@ -328,8 +327,7 @@ class SubAgents:
             await self._unopen(run)
             return False
         run.opened.set_result(opened)
-        context = run.assignment.context
-        self._watch.started(opened, context.address, context.language, person=_person(context))
+        self._show(run, opened)
         return True
 
     async def _unopen(self, run: SubagentRun) -> None:
@@ -384,10 +382,14 @@ class SubAgents:
             return False
         if not has_started and found.state is TaskState.QUEUED:
             return False
-        context = run.assignment.context
-        # also if only an earlier try was heard
-        self._watch.started(found, context.address, context.language, person=_person(context))
+        self._show(run, found)  # also if only an earlier try was heard
         return True
+
+    def _show(self, run: SubagentRun, task: SubTask) -> None:
+        """Show it to people; where others read along, under the name of who asked."""
+        context, wake = run.assignment.context, run.assignment.context.wake
+        person = "" if wake is None or wake.is_private else wake.author_name
+        self._watch.started(task, context.address, context.language, person=person)
 
     def _queue(self, session_id: str) -> asyncio.Semaphore:
         return self._queues.setdefault(session_id, asyncio.Semaphore(SUBAGENTS_LIVE_MAX))
@@ -414,19 +416,13 @@ class SubAgents:
                 return _failed(now_ms, Reason.CRASHED)
 
     def _kept(self, run: SubagentRun, response: str) -> CleanText:
-        """What a child said last, bounded and clean."""
+        """Return what a child said last, bounded and clean."""
         scrubber = self._scrubber.for_chat(str(run.task.key))
         return clipped(scrubber.scrub(head(response, SUBAGENT_KEPT_CHARS_MAX)), SUBAGENT_KEPT_CHARS_MAX)
 
 
 def _failed(now_ms: int, reason: Reason) -> TaskEnding:
     return TaskEnding(TaskState.FAILED, now_ms, own_code(reason))
-
-
-def _person(context: ToolContext) -> str:
-    """Who asked, to tell him from others in the same place."""
-    wake = context.wake
-    return "" if wake is None or wake.is_private else wake.author_name
 
 
 def _known(task: SubTask | None) -> SubTask:

@@ -27,7 +27,7 @@ from agent.limits import (
 from agent.model.client import ToolSpec
 from agent.running.deadlines import Deadline
 from agent.subagents.runs import Dispatcher, SubOrder
-from agent.subagents.steps import Ended, Outcome, StepOrder, Strategy, heading, prompt_of, shares, shown, size
+from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, heading, prompt_of, shares, shown, size
 from agent.subagents.strategies import DESCRIPTION, schema, strategy_of
 from agent.tools.allotment import Allotment
 from agent.tools.framing import frame_chars, framed
@@ -44,6 +44,7 @@ from gateway.words import ENGLISH
 from gateway.words.reasons import SHORTFALLS, in_words, instead_of, what_now
 
 _log = structlog.get_logger(__name__)
+
 _OUT_OF_TIME: Final = SHORTFALLS[Shortfall.TIME_UP].happened
 _ASK_FOR_LESS: Final = instead_of(Reason.ALLOTMENT_SPENT)
 _LEAST_S: Final = 0.1  # for one that begins in the last moment
@@ -73,7 +74,7 @@ class Account:
     """One orchestration that is over."""
 
     strategy: str
-    outcome: Outcome
+    outcome: Conclusion
     rows: tuple[StepRow, ...]
     seconds: float
     tokens: int
@@ -173,7 +174,7 @@ class Orchestration:
             if not self._deadline.has_passed:
                 raise
             move = self._strategy.move(self._ended)  # what ended at that very moment counts
-            outcome = move if isinstance(move, Outcome) else self._cut_short(_OUT_OF_TIME)
+            outcome = move if isinstance(move, Conclusion) else self._cut_short(_OUT_OF_TIME)
         outcome = self._explained(outcome)
         seconds = self._clock.monotonic_s() - began_s
         account = Account(
@@ -195,8 +196,8 @@ class Orchestration:
         )
         return account
 
-    async def _play(self, group: asyncio.TaskGroup) -> Outcome:
-        while not isinstance(move := self._strategy.move(self._ended), Outcome):
+    async def _play(self, group: asyncio.TaskGroup) -> Conclusion:
+        while not isinstance(move := self._strategy.move(self._ended), Conclusion):
             why_not = self._why_not
             if not why_not:
                 self._begin(group, move.orders)
@@ -239,16 +240,16 @@ class Orchestration:
         """Why nothing new may begin; "" if it may."""
         return self._allotment.problem or (_OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else "")
 
-    def _explained(self, outcome: Outcome) -> Outcome:
+    def _explained(self, outcome: Conclusion) -> Conclusion:
         """A strategy knows that steps failed, not that it was the budget that ended them."""
         spent = self._allotment.problem
         if not outcome.problem or spent in outcome.problem:
             return outcome
         return replace(outcome, problem=f"{outcome.problem}; {spent}", instead=_ASK_FOR_LESS)
 
-    def _cut_short(self, problem: str) -> Outcome:
+    def _cut_short(self, problem: str) -> Conclusion:
         instead = SHORTFALLS[Shortfall.TIME_UP].instead if problem == _OUT_OF_TIME else _ASK_FOR_LESS
-        return Outcome(self._strategy.graph(self._ended).achieved, problem, instead)
+        return Conclusion(self._strategy.graph(self._ended).achieved, problem, instead)
 
     def _rows(self) -> tuple[StepRow, ...]:
         undone = self._strategy.graph(self._ended).undone

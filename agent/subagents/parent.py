@@ -31,15 +31,15 @@ from agent.model.client import (
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import placed
 from agent.subagents.protocol import (
-    Call,
-    Init,
-    Limits,
+    CalledTool,
+    ChildMessage,
+    InitFrame,
     ModelCall,
     ModelDelta,
     ModelResult,
     OfferedTool,
-    Said,
-    ToolCall,
+    ProcessLimits,
+    ToolCallFrame,
     ToolOutcome,
 )
 from agent.subagents.rounds import told_apart
@@ -50,19 +50,33 @@ from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
 from agent.usage.ledger import usage_of, usage_unanswered
-from gateway.contracts.entries import Entry, EntryKind, Role, Usage
-from gateway.contracts.entries import ToolCall as KeptCall
+from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, Usage
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ToolError
 from gateway.contracts.messages import CleanText, joined, own_words
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.reasons import Reason
 from gateway.contracts.subagents import Doing, Occupation
 
+_log = structlog.get_logger(__name__)
+
 _Answered = tuple[str, str]
 """A tool call's id and what the child says was answered to it."""
 
 
-class Conversation:
+_CUT_OFF: Final = own_words("… [cut off]")
+"""After what a model had said when nobody could hear the rest. What might have become a secret is not there."""
+
+_ENDED: Final = {
+    Ending.CUT: own_words("… [cut off: the answer reached its limit of length]"),
+    Ending.FILTERED: own_words("… [stopped by the filter of the model's provider]"),
+    Ending.REFUSED: own_words("… [the model refused to go on]"),
+}
+"""After an answer that is not whole: neither the sub-agent nor its parent takes it for all."""
+
+_NOT_RUN: Final = "the answer ended in the middle of its calls, so none of them was run: write shorter arguments"
+
+
+class ChildConversation:
     """Clean messages for one child. What has been cleaned once is known as long as the child goes on saying it, so a
     conversation that grows costs no more than what is new in it."""
 
@@ -74,13 +88,13 @@ class Conversation:
         self._ours: dict[_Answered, CleanText] = {}
         self._results: dict[_Answered, CleanText] = {}
         self._texts: dict[str, CleanText] = {}
-        self._calls: dict[Call, KeptCall] = {}
+        self._calls: dict[CalledTool, ToolCall] = {}
 
     def answered(self, call_id: str, text: CleanText) -> None:
         """The parent itself answered this call: its words stay as they are when the child repeats them."""
         self._ours[call_id, text] = text
 
-    async def messages(self, said: Sequence[Said]) -> tuple[PromptMessage, ...]:
+    async def messages(self, said: Sequence[ChildMessage]) -> tuple[PromptMessage, ...]:
         """What the child said, clean; results of its own tools in their envelopes."""
         known, known_calls, known_results = self._texts, self._calls, self._results
         self._texts, self._calls, self._results = {}, {}, {}
@@ -100,17 +114,17 @@ class Conversation:
             found.append(_message(message, self._texts[message.text], [self._calls[call] for call in message.calls]))
         return tuple(found)
 
-    def clean_call(self, call: Call | RequestedCall) -> KeptCall:
+    def clean_call(self, call: CalledTool | RequestedCall) -> ToolCall:
         """The name and the id, too, are what a model wrote."""
         scrub = self._scrubber.scrub
-        return KeptCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
+        return ToolCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
 
     async def _result(self, key: _Answered, name: str) -> CleanText:
         """The envelope of a result; of one that no call is known for, too."""
         return self._ours.get(key) or await self._tools.wrapped(self._context, name, key[1])
 
 
-def _message(said: Said, text: CleanText, calls: Sequence[KeptCall]) -> PromptMessage:
+def _message(said: ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> PromptMessage:
     """Only a model speaks as the assistant; all else is said in the role of the user."""
     if said.role == Role.ASSISTANT:
         return PromptMessage(Role.ASSISTANT, text, tuple(calls))
@@ -118,7 +132,10 @@ def _message(said: Said, text: CleanText, calls: Sequence[KeptCall]) -> PromptMe
 
 
 class UnderWay:
-    """The calls of the last answer that have no result yet, and what people are asked about."""
+    """The calls of the last answer that have no result yet, and what people are asked about.
+
+    Of a call only the name is told on, and only where there is such a tool: else it is a word that a model made up.
+    """
 
     def __init__(self, names: Collection[str]) -> None:
         """`names` of the tools there are."""
@@ -126,7 +143,7 @@ class UnderWay:
         self._calls: dict[str, str] = {}
         self._asked: list[str] = []
 
-    def begin(self, calls: Iterable[KeptCall]) -> None:
+    def begin(self, calls: Iterable[ToolCall]) -> None:
         """The model has answered, with these calls."""
         self._calls = {call.id: call.name for call in calls}
 
@@ -156,19 +173,6 @@ class UnderWay:
         return tuple(dict.fromkeys(name for name in names if name in self._names))
 
 
-_log = structlog.get_logger(__name__)
-_CUT_OFF: Final = own_words("… [cut off]")
-_ENDED: Final = {
-    Ending.CUT: own_words("… [cut off: the answer reached its limit of length]"),
-    Ending.FILTERED: own_words("… [stopped by the filter of the model's provider]"),
-    Ending.REFUSED: own_words("… [the model refused to go on]"),
-}
-"""Behind an answer that is not whole: neither the sub-agent nor whoever asked it takes it for all."""
-
-_NOT_RUN: Final = "the answer ended in the middle of its calls, so none of them was run: write shorter arguments"
-"""Behind what a model had said when nobody could hear the rest. What might have become a secret is not there."""
-
-
 @dataclass(frozen=True, slots=True)
 class ParentServices:
     """What the parent has and a child has not."""
@@ -196,12 +200,12 @@ class ChildHost:
         self._services = services
         self._transcript = transcript
         self._scrubber = services.scrubber.for_chat(str(assignment.context.key))
-        self._conversation = Conversation(services.tools, assignment.context, self._scrubber)
+        self._conversation = ChildConversation(services.tools, assignment.context, self._scrubber)
         self._local = local
         self._allotment = assignment.context.allotment
         self._one_call = asyncio.Lock()
         self._answers = 0
-        self._open_calls: dict[str, KeptCall] = {}
+        self._open_calls: dict[str, ToolCall] = {}
         self._are_whole = True  # the calls of the model's last answer
         self._under_way = UnderWay(services.tools.names)
         self._context = replace(assignment.context, asking=self._asking)
@@ -281,7 +285,7 @@ class ChildHost:
             text = joined(text, behind)
         made = (call if self._are_whole else replace(call, arguments="{}") for call in answer.calls if request.tools)
         clean = [self._conversation.clean_call(call) for call in made]
-        calls = told_apart(Call(call.id, call.name, call.arguments) for call in clean)
+        calls = told_apart(CalledTool(call.id, call.name, call.arguments) for call in clean)
         kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
         self._answers += 1
         self._open_calls = {call.id: call for call in kept}
@@ -304,7 +308,7 @@ class ChildHost:
         usage = usage_unanswered(request, now_ms=self._now_ms())
         return () if usage is None else (usage,)
 
-    def _checked(self, calls: Sequence[Call]) -> tuple[tuple[Call, ...], tuple[ToolOutcome, ...]]:
+    def _checked(self, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], tuple[ToolOutcome, ...]]:
         """The calls, those that the child runs itself mended, and what is said of those of them that do not fit: a
         child has neither schemas nor the means to read what a model broke."""
         fitting, refused = [], []
@@ -316,7 +320,7 @@ class ChildHost:
                 refused.append(ToolOutcome(call.id, str(error), is_error=True))
         return tuple(fitting), tuple(refused)
 
-    def _fitting(self, call: Call) -> Call:
+    def _fitting(self, call: CalledTool) -> CalledTool:
         if call.name not in self._local:
             return call
         requested = RequestedCall(call.id, call.name, call.arguments)
@@ -324,7 +328,7 @@ class ChildHost:
 
     # --- tools
 
-    async def tool(self, call: ToolCall) -> ToolOutcome:
+    async def tool(self, call: ToolCallFrame) -> ToolOutcome:
         """Run a call of the model's last answer here, once and as the model wrote it, with all that a model's own call
         goes through. A child only says which it is."""
         if call.name in self._local:
@@ -351,7 +355,7 @@ class ChildHost:
 
     # --- what is kept
 
-    def _keep(self, said: Sequence[Said], messages: Sequence[PromptMessage]) -> None:
+    def _keep(self, said: Sequence[ChildMessage], messages: Sequence[PromptMessage]) -> None:
         """What is new to us in the child's conversation: results of its own tools, words of ours that it passes on."""
         for raw, message in zip(said, messages, strict=True):
             if message.role is Role.TOOL:
@@ -372,7 +376,7 @@ class ChildHost:
         text: CleanText,
         *,
         kind: EntryKind = EntryKind.MESSAGE,
-        calls: tuple[KeptCall, ...] = (),
+        calls: tuple[ToolCall, ...] = (),
         call_id: str = "",
         is_error: bool = False,
         usage: tuple[Usage, ...] = (),
@@ -400,7 +404,7 @@ class ChildHost:
         return self._services.clock.now_ms()
 
 
-def _not_run(calls: Sequence[Call]) -> tuple[ToolOutcome, ...]:
+def _not_run(calls: Sequence[CalledTool]) -> tuple[ToolOutcome, ...]:
     return tuple(ToolOutcome(call.id, _NOT_RUN, is_error=True) for call in calls)
 
 
@@ -432,18 +436,18 @@ class ChildRunner:
         return await self._supervise(order, host)
 
 
-def _init(run: SubagentRun, tools: tuple[OfferedTool, ...]) -> Init:
+def _init(run: SubagentRun, tools: tuple[OfferedTool, ...]) -> InitFrame:
     """Where its home is and what confines it, the supervisor adds."""
     sub_type = run.assignment.sub_type
-    return Init(
+    return InitFrame(
         task_id=run.task.id,
         workspace="",
         rounds_max=sub_type.rounds_max,
-        limits=Limits(),
+        limits=ProcessLimits(),
         confinement="",
         sub_type=sub_type.name,
         system=sub_type.prompt,
-        messages=(Said(Role.USER, run.task.prompt),),
+        messages=(ChildMessage(Role.USER, run.task.prompt),),
         tools=tools,
         wrap_up=PROMPTS.wrap_up,
     )

@@ -60,7 +60,7 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CalledTool:
     """A tool call of the model; `arguments` is its JSON text, which may be broken."""
 
     id: str
@@ -69,18 +69,18 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChildMessage:
     """One message of the child's conversation. `role` is user, assistant or tool; `call_id` only of a tool's."""
 
     role: Speaker
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CalledTool, ...] = ()
     call_id: str = ""
     is_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProcessLimits:
     """What the child's process may take of the machine. The wall clock is its parent's affair."""
 
     cpu_s: int = SUBAGENT_CPU_S
@@ -91,7 +91,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Init:
+class InitFrame:
     """`config`: `task_id`, where its workspace lies ("" for none), `rounds_max`, `limits`, and the `confinement` it is
     in or has to put itself into ("": the best it can). `agent_config`: who it is (`sub_type`, `system`), what it is
     asked (`messages`), its `tools`, and what it is told after its last round (`wrap_up`)."""
@@ -99,11 +99,11 @@ class Init:
     task_id: str = ""
     workspace: str = ""
     rounds_max: int = SUBAGENT_ROUNDS
-    limits: Limits = Limits()
+    limits: ProcessLimits = ProcessLimits()
     confinement: str = ""
     sub_type: str = ""
     system: str = ""
-    messages: tuple[Said, ...] = ()
+    messages: tuple[ChildMessage, ...] = ()
     tools: tuple[OfferedTool, ...] = ()
     wrap_up: str = ""
     protocol: int = PROTOCOL
@@ -133,7 +133,7 @@ class ModelResult:
 
     id: str
     text: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CalledTool, ...] = ()
     tokens_in: int = 0
     tokens_out: int = 0
     cost_usd: float = 0.0
@@ -143,14 +143,14 @@ class ModelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelFrame:
     """The child is to end; its process group is killed a moment later."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyFrame:
     """The child has begun. `confinement` names what holds it."""
 
     pid: int = 0
@@ -159,7 +159,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class ChunkFrame:
     """A piece of what the child says, for whoever watches."""
 
     delta: str
@@ -171,13 +171,13 @@ class ModelCall:
     the child was told to be. A parent that knows it does not have to believe it."""
 
     id: str
-    messages: tuple[Said, ...] = ()
+    messages: tuple[ChildMessage, ...] = ()
     tools: tuple[str, ...] = ()
     system: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCallFrame:
     """Run a tool in the parent."""
 
     id: str
@@ -186,7 +186,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class DoneFrame:
     """Frame `done{result}`. The parent counts tokens and money itself; these are what the child was told."""
 
     success: bool = False
@@ -198,30 +198,30 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedFrame:
     """Frame `error{error}`: the child cannot go on, for one of the reasons that children have."""
 
     error: str = ""
 
 
-ToChild = Init | ModelDelta | ModelResult | ToolOutcome | Cancel
-ToParent = Ready | Chunk | ModelCall | ToolCall | Done | Failed
+ToChild = InitFrame | ModelDelta | ModelResult | ToolOutcome | CancelFrame
+ToParent = ReadyFrame | ChunkFrame | ModelCall | ToolCallFrame | DoneFrame | FailedFrame
 Frame = ToChild | ToParent
 _KINDS: Final[Mapping[str, type[Frame]]] = {
-    "init": Init,
+    "init": InitFrame,
     "model_delta": ModelDelta,
     "model_result": ModelResult,
     "tool_result": ToolOutcome,
-    "cancel": Cancel,
-    "ready": Ready,
-    "chunk": Chunk,
+    "cancel": CancelFrame,
+    "ready": ReadyFrame,
+    "chunk": ChunkFrame,
     "model_call": ModelCall,
-    "tool_call": ToolCall,
-    "done": Done,
-    "error": Failed,
+    "tool_call": ToolCallFrame,
+    "done": DoneFrame,
+    "error": FailedFrame,
 }
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
-_MAY_MISS: Final = {(Call, "id"): "", (Call, "arguments"): ""}  # in what models write
+_MAY_MISS: Final = {(CalledTool, "id"): "", (CalledTool, "arguments"): ""}  # in what models write
 _CONFIG: Final = ("task_id", "workspace", "rounds_max", "limits", "confinement")
 _AGENT_CONFIG: Final = ("sub_type", "system", "messages", "tools", "wrap_up")
 _NAME: Final = re.compile(r"[a-z][a-z_]{0,31}")
@@ -265,11 +265,11 @@ def encoded(frame: Frame) -> bytes:
 
 def _body(frame: Frame) -> dict[str, Any]:
     match frame:
-        case Init():
+        case InitFrame():
             config = {name: getattr(frame, name) for name in _CONFIG}
             agent_config = {name: getattr(frame, name) for name in _AGENT_CONFIG}
             return {"protocol": frame.protocol, "config": config, "agent_config": agent_config}
-        case Done():
+        case DoneFrame():
             return {"result": _plain(frame)}
         case _:
             return _plain(frame)
@@ -365,9 +365,9 @@ def _refuse(_constant: str) -> Never:
 
 
 def _frame(kind: type[Frame], value: Mapping[str, Any]) -> Frame:
-    if kind is Done:
+    if kind is DoneFrame:
         value = _inner(value, "result")
-    elif kind is Init:
+    elif kind is InitFrame:
         config, agent = _inner(value, "config"), _inner(value, "agent_config")
         found = {name: config.get(name) for name in _CONFIG} | {name: agent.get(name) for name in _AGENT_CONFIG}
         value = {**found, "protocol": value.get("protocol")}

@@ -13,7 +13,16 @@ from itertools import count
 
 from agent.compacting.standing_in import stand_in
 from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
-from agent.subagents.protocol import Call, Done, Failed, Init, ModelCall, ModelResult, Said, ToolOutcome
+from agent.subagents.protocol import (
+    CalledTool,
+    ChildMessage,
+    DoneFrame,
+    FailedFrame,
+    InitFrame,
+    ModelCall,
+    ModelResult,
+    ToolOutcome,
+)
 from agent.tools.outputs import failure_note
 from gateway.contracts.reasons import Reason
 
@@ -24,15 +33,15 @@ class Rounds:
     Ask `next_call`, tell `answered`, run the calls it returns, tell `returned`, as long as `ending` is None.
     """
 
-    def __init__(self, init: Init) -> None:
+    def __init__(self, init: InitFrame) -> None:
         self._system = init.system
         self._messages = list(init.messages)
         self._tools = tuple(tool.name for tool in init.tools)
         self._left = init.rounds_max
         self._wrap_up = init.wrap_up
         self._asked = 0
-        self._spent = Done(success=False, response="", tokens_in=0, tokens_out=0, cost_usd=0.0, duration_ms=0)
-        self.ending: Done | Failed | None = None
+        self._spent = DoneFrame(success=False, response="", tokens_in=0, tokens_out=0, cost_usd=0.0, duration_ms=0)
+        self.ending: DoneFrame | FailedFrame | None = None
         """How it ended (without how long it took); None: it goes on."""
 
     def next_call(self) -> ModelCall:
@@ -40,7 +49,7 @@ class Rounds:
         self._asked += 1
         return ModelCall(f"m{self._asked}", tuple(self._messages), self._offered, self._system)
 
-    def answered(self, result: ModelResult) -> tuple[Call, ...]:
+    def answered(self, result: ModelResult) -> tuple[CalledTool, ...]:
         """Take the model's answer; returns the calls to run, each with an id of its own."""
         self._spent = replace(
             self._spent,
@@ -51,19 +60,21 @@ class Rounds:
         if result.is_too_long and self._lose_old_results():
             return ()
         if result.error or result.is_too_long:
-            self.ending = Failed(result.error or Reason.PROMPT_TOO_LONG)
+            self.ending = FailedFrame(result.error or Reason.PROMPT_TOO_LONG)
             return ()
         calls = told_apart(result.calls) if self._offered else ()
-        self._messages.append(Said("assistant", result.text, calls))
+        self._messages.append(ChildMessage("assistant", result.text, calls))
         if not calls:
             self.ending = replace(self._spent, success=bool(result.text.strip()), response=result.text)
         return calls
 
-    def returned(self, calls: Sequence[Call], outcomes: Sequence[ToolOutcome]) -> None:
+    def returned(self, calls: Sequence[CalledTool], outcomes: Sequence[ToolOutcome]) -> None:
         """Take what the calls of a round came to, in their order."""
         if not calls:
             return
-        self._messages += [Said("tool", each.text, call_id=each.id, is_error=each.is_error) for each in outcomes]
+        self._messages += [
+            ChildMessage("tool", each.text, call_id=each.id, is_error=each.is_error) for each in outcomes
+        ]
         failures = [
             (call.name, _in_short(outcome.text))
             for call, outcome in zip(calls, outcomes, strict=True)
@@ -83,7 +94,7 @@ class Rounds:
         """Say something in the role of the user; neighbours are one message, as providers expect."""
         if self._messages and self._messages[-1].role == "user":
             text = f"{self._messages.pop().text}\n\n{text}"
-        self._messages.append(Said("user", text))
+        self._messages.append(ChildMessage("user", text))
 
     def _lose_old_results(self) -> bool:
         """False when there is nothing left that could be lost."""
@@ -95,7 +106,7 @@ class Rounds:
         return False
 
 
-def _without_results(messages: Sequence[Said], kept: int) -> list[Said]:
+def _without_results(messages: Sequence[ChildMessage], kept: int) -> list[ChildMessage]:
     """The messages with the long results of tools, but for the newest `kept`, pruned."""
     results = [at for at, said in enumerate(messages) if said.role == "tool"]
     old = frozenset(results[: max(len(results) - kept, 0)])
@@ -105,7 +116,7 @@ def _without_results(messages: Sequence[Said], kept: int) -> list[Said]:
     ]
 
 
-def told_apart(calls: Iterable[Call]) -> tuple[Call, ...]:
+def told_apart(calls: Iterable[CalledTool]) -> tuple[CalledTool, ...]:
     """The calls of a round, each with an id that no other has: some models give none, or the same to all."""
     taken: set[str] = set()
     apart = []

@@ -36,10 +36,12 @@ from gateway.contracts.messages import CleanText, own_words
 from gateway.contracts.ports import Clock
 from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import Doing, SubTask, WakeAddress
-from gateway.retry import retry_until_available
+from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store.subagents import TaskStore
 from gateway.words import ENGLISH, Words
 from gateway.words.reasons import instead_of, refused
+
+_log = structlog.get_logger(__name__)
 
 _NOTHING: Final = own_words("")
 
@@ -73,7 +75,7 @@ class OrderRefused(ToolError):
 
 
 class Dispatcher(Protocol):
-    """Starts sub-agents for whoever calls from `context`. Raises `Refused` for an order that cannot be carried out
+    """Starts sub-agents for whoever calls from `context`. Raises `OrderRefused` for an order that cannot be carried out
     (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
 
     async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
@@ -83,9 +85,6 @@ class Dispatcher(Protocol):
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
         """The same in the background: returned at once, queued or running."""
         ...
-
-
-_log = structlog.get_logger(__name__)
 
 
 class TranscriptWriter:
@@ -195,7 +194,7 @@ class SubagentRun:
         return self.reason is not None
 
     def begin(self, work: asyncio.Task[ChildEnding]) -> None:
-        """`work` is what ends when the life is ended."""
+        """Take the work that is cancelled when the run is ended."""
         self._work = work
         if self.is_ended:
             work.cancel()
@@ -222,35 +221,35 @@ class RunRegistry:
         self._alive_until_s = -math.inf
 
     def add(self, run: SubagentRun) -> None:
-        """It lives from now on."""
+        """Add a run that begins."""
         self._runs[run.task.id] = run
         self._any.set()
 
     def remove(self, run: SubagentRun) -> None:
-        """It is over, and written down."""
+        """Remove a run that is over and written down."""
         self._runs.pop(run.task.id, None)
         if not self._runs:
             self._any.clear()
 
     async def some(self) -> None:
-        """Return when there are some."""
+        """Wait until there are some."""
         await self._any.wait()
 
     def of(self, task_id: str) -> SubagentRun | None:
-        """The life of this task, if it lives here."""
+        """Return the run of this task, if it is here."""
         return self._runs.get(task_id)
 
     def end(self, task_id: str, reason: Reason) -> None:
-        """End the life of this task, if it lives here."""
+        """End the run of this task, if it is here."""
         if (run := self._runs.get(task_id)) is not None:
             run.end(reason)
 
     def below(self, task_id: str) -> Sequence[SubagentRun]:
-        """Those that work for this task directly."""
+        """Return those that work for this task directly."""
         return [run for run in self._runs.values() if run.task.parent_task_id == task_id]
 
     def of_session(self, session_id: str) -> Sequence[SubagentRun]:
-        """Those that work for this session directly."""
+        """Return those that work for this session directly."""
         return [run for run in self._runs.values() if run.task.parent_session_id == session_id]
 
     def __iter__(self) -> Iterator[SubagentRun]:
@@ -260,11 +259,11 @@ class RunRegistry:
 
     @property
     def alive_until_ms(self) -> int:
-        """Up to when a task that starts now counts as alive."""
+        """Return up to when a task that starts now counts as alive."""
         return self._clock.now_ms() + int(SUBAGENT_ALIVE_S * 1000)
 
     async def keep(self) -> None:
-        """Until cancelled: say that they live, and end those that nobody wants any more, wherever that was said."""
+        """Say that they live, and end those that nobody wants any more, until cancelled."""
         while True:
             await self.some()
             try:

@@ -29,6 +29,7 @@ from gateway.contracts.errors import ConfigError
 from gateway.contracts.reasons import Code, Reason
 
 _log = structlog.get_logger(__name__)
+
 AUTO: Final = "auto"
 
 HOME_INSIDE: Final = "/conversation"
@@ -78,7 +79,7 @@ class SandboxedProcess:
         return Reason.EXITED.of(code) if code >= 0 else Reason.KILLED.of(-code)
 
 
-class Sandbox:
+class ChildSandbox:
     """One rung of the ladder.
 
     In bubblewrap there is Python, our two packages and the home of one conversation, and nothing else. Without it a
@@ -161,14 +162,14 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ConfinementChoice:
     """A sandbox that works here, and what an operator should know that it does not hold ("" for nothing)."""
 
-    sandbox: Sandbox
+    sandbox: ChildSandbox
     not_held: str
 
 
-async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Sandbox:
+async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> ChildSandbox:
     """`choose`, for whoever puts children into it: what was chosen is logged."""
     choice = await choose(wanted, hidden=hidden)
     log = _log.warning if choice.not_held else _log.info
@@ -176,7 +177,7 @@ async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> San
     return choice.sandbox
 
 
-async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Choice:
+async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> ConfinementChoice:
     """The best sandbox that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
     when an insisted one cannot be had."""
     # No child may keep what it compiles: it would do so again at each start.
@@ -187,13 +188,13 @@ async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Choice:
             continue
         found, is_filtered = await _tried(sandbox)
         if not found:
-            return Choice(sandbox, _not_held(sandbox, is_filtered=is_filtered))
+            return ConfinementChoice(sandbox, _not_held(sandbox, is_filtered=is_filtered))
         complaint = " ".join(found.split())
         _log.info("subagents.confinement_refused", confinement=sandbox.confinement, complaint=complaint)
     raise ConfigError(f'subagents.confinement is "{wanted}", which does not work here ({complaint}): set it to "auto"')
 
 
-def _not_held(sandbox: Sandbox, *, is_filtered: bool) -> str:
+def _not_held(sandbox: ChildSandbox, *, is_filtered: bool) -> str:
     """What the operator should know about it, "" for nothing."""
     rest = "" if is_filtered else "; it may start processes, use the network and signal what runs as this user"
     match sandbox.confinement:
@@ -205,14 +206,14 @@ def _not_held(sandbox: Sandbox, *, is_filtered: bool) -> str:
             return f"a child may open what this process may open: only our own code keeps it from files{rest}"
 
 
-def _candidates(hidden: Sequence[Path]) -> Iterator[Sandbox]:
+def _candidates(hidden: Sequence[Path]) -> Iterator[ChildSandbox]:
     """The rungs of the ladder that this machine may have, the best first."""
     if bwrap := shutil.which("bwrap"):
         for options in OPTIONS:
-            yield Sandbox(Confinement.BUBBLEWRAP, bwrap=(bwrap, *options), python=python_prefixes(), hidden=hidden)
+            yield ChildSandbox(Confinement.BUBBLEWRAP, bwrap=(bwrap, *options), python=python_prefixes(), hidden=hidden)
     if landlock.version() and not _is_in_sight(hidden):  # only Linux has it
-        yield Sandbox(Confinement.LANDLOCK)
-    yield Sandbox(Confinement.PLAIN)
+        yield ChildSandbox(Confinement.LANDLOCK)
+    yield ChildSandbox(Confinement.PLAIN)
 
 
 def _is_in_sight(hidden: Sequence[Path]) -> bool:
@@ -231,7 +232,7 @@ def python_prefixes() -> list[Path]:
     return sorted({*named, *(place.resolve() for place in named)})
 
 
-async def _tried(sandbox: Sandbox) -> tuple[str, bool]:
+async def _tried(sandbox: ChildSandbox) -> tuple[str, bool]:
     """What is wrong with it, "" if Python runs in it, finds what it needs and is held; and whether sockets are."""
     try:
         held = await sandbox.start((sys.executable, "-c", _LOOK, sandbox.confinement), None, writes=False)

@@ -42,11 +42,12 @@ from gateway.telemetry.spans import subagent_span
 from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
+
 _STEP_BYTES: Final = 6  # of a wording, to tell it from the few others of one message
 
 
 @dataclass(frozen=True, slots=True)
-class Cadence:
+class StatusCadence:
     """Sub-agents that are asked for within `gather_s` are told of together; then a message changes once in `every_s`.
     Who waits for `waits_after_s` is said to wait."""
 
@@ -55,7 +56,7 @@ class Cadence:
     waits_after_s: float = STATUS_WAITS_AFTER_S
 
 
-USUAL_CADENCE: Final = Cadence()
+USUAL_CADENCE: Final = StatusCadence()
 
 
 @dataclass(slots=True)
@@ -95,7 +96,7 @@ class StatusLines:
         background: Background,
         *,
         is_on: bool = True,
-        cadence: Cadence = USUAL_CADENCE,
+        cadence: StatusCadence = USUAL_CADENCE,
     ) -> None:
         self._store = store
         self._deliveries = deliveries

@@ -104,7 +104,7 @@ class Going:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Conclusion:
     """It is over. `answer` is the final answer where `problem` is "", else what was achieved in spite of it; `instead`
     is what may be done then."""
 
@@ -113,7 +113,7 @@ class Outcome:
     instead: str = ""
 
 
-Move = Going | Outcome
+Move = Going | Conclusion
 
 Endings = Mapping[str, Ended]
 """What has ended so far, by the id of its order."""
@@ -130,7 +130,7 @@ class StepGraph:
     """
 
     nodes: Sequence[Node]
-    outcome: Outcome
+    outcome: Conclusion
     achieved: tuple[Exhibit, ...]
     undone: tuple[Undone, ...] = ()
 
@@ -186,10 +186,10 @@ def exhibit(step_id: str, title: str, ended: Endings) -> tuple[Exhibit, ...]:
     return (Exhibit.of(step_id, title, ended[step_id]),) if step_id in ended else ()
 
 
-def fallen_short(achieved: tuple[Exhibit, ...], shortfall: Shortfall, **values: str | int) -> Outcome:
+def fallen_short(achieved: tuple[Exhibit, ...], shortfall: Shortfall, **values: str | int) -> Conclusion:
     """It is over, and came to nothing; `values` are what the words of that name."""
     told = SHORTFALLS[shortfall]
-    return Outcome(achieved, told.happened.format_map(values), told.instead)
+    return Conclusion(achieved, told.happened.format_map(values), told.instead)
 
 
 def brief_of(told: str, goal: str, task: str = "") -> str:

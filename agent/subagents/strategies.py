@@ -31,11 +31,11 @@ from agent.limits import (
 )
 from agent.prompts.library import strategy_prompt
 from agent.subagents.steps import (
+    Conclusion,
     Ended,
     Endings,
     Exhibit,
     Node,
-    Outcome,
     StepGraph,
     StepOrder,
     Strategy,
@@ -121,7 +121,7 @@ class AskedStrategy:
         return self.roles.get(name, StepRole(OTHERWISE))
 
     def role_order(self, id_: str, role: str, prompt: str, label: str, exhibits: tuple[Exhibit, ...] = ()) -> StepOrder:
-        """The step in which `role` does a part that the strategy itself asks for."""
+        """Return the step in which `role` does a part that the strategy itself asks for."""
         own = self.role(role)
         brief = brief_of(_PROMPTS[prompt], self.goal, own.task)
         return StepOrder(id_, own.sub_type, label_of(label, self.goal), brief, exhibits)
@@ -131,10 +131,10 @@ class AskedStrategy:
 
 
 def _sequential(asked: AskedStrategy, ended: Endings) -> StepGraph:
-    """One step after the other, each with the results so far. The last one's answer is the answer."""
+    """Run one step after the other, each with the results so far. The last one's answer is the answer."""
     steps, total = asked.steps, len(asked.steps)
     achieved = _results(steps, ended)
-    outcome, why = Outcome(_results(steps[-1:], ended)), _NOT_REACHED
+    outcome, why = Conclusion(_results(steps[-1:], ended)), _NOT_REACHED
     for name in (step.id for step in steps if step.id in ended and not ended[step.id].is_done):
         problem = ended[name].problem
         outcome = fallen_short(achieved, Shortfall.STEP_FAILED, step=f"step {name}", problem=problem)
@@ -150,7 +150,7 @@ def _sequential(asked: AskedStrategy, ended: Endings) -> StepGraph:
 
 
 def _parallel(asked: AskedStrategy, ended: Endings) -> StepGraph:
-    """All steps side by side; then somebody makes one answer of what they bring, unless that is nothing."""
+    """Run all steps side by side; then have one answer made of what they bring, unless that is nothing."""
     steps, total = asked.steps, len(asked.steps) + 1
     results = _results(steps, ended)
     achieved = (*results, *exhibit(_SYNTHESIS, "Synthesis", ended))
@@ -166,7 +166,7 @@ def _parallel(asked: AskedStrategy, ended: Endings) -> StepGraph:
 
 
 def _graph(asked: AskedStrategy, ended: Endings) -> StepGraph:
-    """Each step as soon as those that it needs are done, with their results; what is ready runs side by side.
+    """Run each step as soon as those that it needs are done, with their results; what is ready runs side by side.
 
     What needs something that failed is not run; everything else is. The answer is that of the steps that no other
     step needs, and the graph succeeds when all of its steps do.
@@ -174,7 +174,7 @@ def _graph(asked: AskedStrategy, ended: Endings) -> StepGraph:
     steps, total = asked.steps, len(asked.steps)
     achieved = _results(steps, ended)
     needed = {need for step in steps for need in step.needs}
-    outcome = Outcome(_results([step for step in steps if step.id not in needed], ended))
+    outcome = Conclusion(_results([step for step in steps if step.id not in needed], ended))
     if failed := [step.id for step in steps if step.id in ended and not ended[step.id].is_done]:
         names = ", ".join(failed)
         outcome = fallen_short(achieved, Shortfall.SOME_FAILED, number=len(failed), all=total, steps=names)
@@ -217,14 +217,14 @@ def _undone(steps: Sequence[AskedStep], ended: Endings, why: str = _NOT_REACHED)
 
 
 def _missing(last: StepOrder, ended: Endings) -> tuple[Undone, ...]:
-    """The step that makes the answer, if it was not reached."""
+    """Return the step that makes the answer, if it was not reached."""
     return () if last.id in ended else (Undone(last.id, last.sub_type, _NOT_REACHED),)
 
 
-def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Exhibit, ...]) -> Outcome:
-    """The outcome where `last`, which makes the answer, has ended."""
+def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Exhibit, ...]) -> Conclusion:
+    """Return the conclusion where `last`, which makes the answer, has ended."""
     if ended[last].is_done:
-        return Outcome(exhibit(last, last, ended))
+        return Conclusion(exhibit(last, last, ended))
     return fallen_short(achieved, Shortfall.LAST_FAILED, who=who, problem=ended[last].problem)
 
 
@@ -232,7 +232,7 @@ def _concluded(last: str, who: str, ended: Endings, achieved: tuple[Exhibit, ...
 
 
 def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
-    """Each side states its case in every round and sees what the others said last; then a judge decides.
+    """Let each side state its case in every round and see what the others said last; then let a judge decide.
 
     A side that fails speaks no more, and what it said before still counts. With fewer than two sides left the debate
     is over; unless two of them have spoken there is nothing to judge.
@@ -267,7 +267,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
 
 
 def _newest(asked: AskedStrategy, ended: Endings, rounds: int) -> tuple[Exhibit, ...]:
-    """What each side said last in the first `rounds` rounds, and whether it has failed since."""
+    """Return what each side said last in the first `rounds` rounds, and whether it has failed since."""
     found = []
     for side, speaker in enumerate(asked.steps, 1):
         if heard := [number for number in range(1, rounds + 1) if _said(number, side) in ended]:
@@ -287,8 +287,8 @@ def _said(number: int, side: int) -> str:
 
 
 def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
-    """The author writes, the reviewer approves or says what to mend. Approved, the newest draft is the answer; not
-    approved in the last iteration, it is none.
+    """Have the author write, and the reviewer approve or say what to mend. Approved, the newest draft is the answer;
+    not approved in the last iteration, it is none.
 
     A verdict that cannot be read is asked for once more, and then is no approval.
     """
@@ -302,7 +302,7 @@ def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
     for number in reached:
         draft = _ids(number)[0]
         if (verdict := _verdict(number, ended)) is not None and verdict.approved:
-            outcome = Outcome(exhibit(draft, draft, ended))
+            outcome = Conclusion(exhibit(draft, draft, ended))
         for name in _ids(number):
             if name in ended and not ended[name].is_done:
                 problem = ended[name].problem
@@ -348,7 +348,7 @@ def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Ending
 
 
 def _verdict(number: int, ended: Endings) -> ReviewVerdict | None:
-    """The verdict of an iteration, None where there is none. What cannot be read twice is no approval."""
+    """Return the verdict of an iteration, None where there is none. What cannot be read twice is no approval."""
     answers = [ended[name] for name in _ids(number)[1:] if name in ended]
     if not answers or not answers[-1].is_done:
         return None
@@ -363,7 +363,7 @@ def _ids(number: int) -> tuple[str, str, str]:
 
 
 def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
-    """The lead splits, workers do the parts, the lead joins what they bring, unless that is nothing.
+    """Have the lead split, workers do the parts, and the lead join what they bring, unless that is nothing.
 
     A split that cannot be read is asked for once more. A part is done by the type that the lead names, else by the
     worker's; what the worker was told holds for every part.
@@ -407,7 +407,7 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
 
 
 def _split(asked: AskedStrategy, ended: Endings) -> tuple[tuple[WorkPart, ...], str]:
-    """The parts of the first split that can be read; none, with what is wrong with the last."""
+    """Return the parts of the first split that can be read; none, with what is wrong with the last."""
     own, problem = asked.role("worker").sub_type, ""
     for name in _SPLITS:
         if name in ended and ended[name].is_done:
@@ -554,7 +554,7 @@ def schema() -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class StrategyShape:
     """What a strategy takes: so many steps besides those of its `roles`, and as many rounds. `called` is what its steps
     are to people. `children_later` are at most those that its first graph does not show."""
 
@@ -590,7 +590,9 @@ def strategy_of(arguments: Mapping[str, Any], types: Sequence[str]) -> Strategy:
     return Strategy(name, len(shape.graph(asked, {}).nodes) + shape.children_later, partial(shape.graph, asked))
 
 
-def _problems(name: str, shape: Shape, written: Sequence[Mapping[str, Any]], types: Sequence[str]) -> Iterator[str]:
+def _problems(
+    name: str, shape: StrategyShape, written: Sequence[Mapping[str, Any]], types: Sequence[str]
+) -> Iterator[str]:
     known = ", ".join(types)
     steps = _steps(written)
     ids = [step.id for step in steps]
@@ -634,7 +636,7 @@ def _cycles(steps: Sequence[AskedStep]) -> list[str]:
     return []
 
 
-def _problems_of_all(name: str, shape: Shape, arguments: Mapping[str, Any]) -> Iterator[str]:
+def _problems_of_all(name: str, shape: StrategyShape, arguments: Mapping[str, Any]) -> Iterator[str]:
     if not arguments["goal"].strip():
         yield "`goal` says nothing"
     if arguments.get("rounds", 1) > shape.rounds_max:
@@ -654,11 +656,11 @@ def _steps(written: Sequence[Mapping[str, Any]]) -> tuple[AskedStep, ...]:
     )
 
 
-_SHAPES: Final[Mapping[str, Shape]] = {
-    "sequential": Shape(_sequential),
-    "parallel": Shape(_parallel, roles=("synthesis",)),
-    "graph": Shape(_graph, has_needs=True),
-    "debate": Shape(
+_SHAPES: Final[Mapping[str, StrategyShape]] = {
+    "sequential": StrategyShape(_sequential),
+    "parallel": StrategyShape(_parallel, roles=("synthesis",)),
+    "graph": StrategyShape(_graph, has_needs=True),
+    "debate": StrategyShape(
         _debate,
         called="sides",
         steps_min=2,
@@ -666,8 +668,8 @@ _SHAPES: Final[Mapping[str, Shape]] = {
         roles=("judge",),
         rounds_max=ORCHESTRATION_ROUNDS_MAX,
     ),
-    "review": Shape(_review, steps_max=0, roles=("author", "reviewer")),
-    "hierarchical": Shape(
+    "review": StrategyShape(_review, steps_max=0, roles=("author", "reviewer")),
+    "hierarchical": StrategyShape(
         _hierarchical, steps_max=0, roles=("lead", "worker"), children_later=ORCHESTRATION_PARTS_MAX + 1
     ),
 }

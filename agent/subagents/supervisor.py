@@ -35,26 +35,26 @@ from agent.subagents.confinement import restrain_process
 from agent.subagents.protocol import (
     PIECE_BYTES,
     PROTOCOL,
-    Cancel,
-    Chunk,
-    Done,
-    Failed,
+    CancelFrame,
+    ChunkFrame,
+    DoneFrame,
+    FailedFrame,
     Frame,
     FrameReader,
     FrameTooLong,
-    Init,
-    Limits,
+    InitFrame,
     ModelCall,
     ModelDelta,
     ModelResult,
-    Ready,
+    ProcessLimits,
+    ReadyFrame,
     ToChild,
-    ToolCall,
+    ToolCallFrame,
     ToolOutcome,
     Unread,
     encoded,
 )
-from agent.subagents.sandbox import Sandbox, SandboxedProcess
+from agent.subagents.sandbox import ChildSandbox, SandboxedProcess
 from agent.tools.allotment import AllotmentSpent
 from agent.tools.execution.output import Output
 from agent.tools.execution.processes import family, footprint
@@ -69,6 +69,12 @@ from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.scrub.cutting import without_broken_start
 from gateway.words.reasons import own_code_of
 
+_log = structlog.get_logger(__name__)
+
+
+COMMAND: Final = (sys.executable, "-S", "-m", "agent.subagents.child")
+"""Without `site`: a child has the standard library and us, and nothing that is installed runs in it at its start."""
+
 
 class Host(Protocol):
     """What the parent does for one child. A child is believed nothing: each call is checked as its model's would be."""
@@ -78,7 +84,7 @@ class Host(Protocol):
         (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
         ...
 
-    async def tool(self, call: ToolCall) -> ToolOutcome:
+    async def tool(self, call: ToolCallFrame) -> ToolOutcome:
         """Run a tool of the parent; a failure is an outcome."""
         ...
 
@@ -90,7 +96,7 @@ class ChildOrder:
     of the process. Where the child finds its home and whether it has to confine itself is for the supervisor to say:
     what `init` says is not sent."""
 
-    init: Init
+    init: InitFrame
     home: Path | None
     writes: bool
     limit_s: float
@@ -144,9 +150,6 @@ class Spoken:
         return whole
 
 
-_log = structlog.get_logger(__name__)
-
-
 class Exchange:
     """One child's frames, heard and answered. `home` is the folder it may write in, None for one that only reads;
     `share` what that is among its owner's, `age_s` tells how long ago its process was started."""
@@ -155,7 +158,7 @@ class Exchange:
         self,
         held: SandboxedProcess,
         host: Host,
-        init: Init,
+        init: InitFrame,
         home: Path | None,
         age_s: Callable[[], float],
         *,
@@ -177,7 +180,7 @@ class Exchange:
         self._spoken = Spoken()
         self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
         """What came on its standard error."""
-        self.ready: Ready | None = None
+        self.ready: ReadyFrame | None = None
         self.ready_ms: int | None = None
 
     @property
@@ -207,7 +210,7 @@ class Exchange:
     async def ask_to_end(self, reason: str, *, within_s: float) -> None:
         """Let the child end its own way, if it reads and is quick."""
         with suppress(asyncio.QueueFull):
-            self._outgoing.put_nowait(Cancel(reason))
+            self._outgoing.put_nowait(CancelFrame(reason))
             await reaped(self._process, within_s=within_s)
 
     def hang_up(self) -> None:
@@ -295,7 +298,7 @@ class Exchange:
         await reaped(self._process, within_s=SUBAGENT_LAST_WORDS_S)
         self._fail(self._held.cause() or Reason.SILENT)
 
-    async def _serve(self, call: ModelCall | ToolCall) -> None:
+    async def _serve(self, call: ModelCall | ToolCallFrame) -> None:
         """Beside the others, as soon as one of them is over; until then nothing more is heard."""
         await self._open_calls.acquire()
         if self._over.done():
@@ -303,9 +306,9 @@ class Exchange:
         else:
             self._do(self._answer(call))
 
-    async def _answer(self, call: ModelCall | ToolCall) -> None:
+    async def _answer(self, call: ModelCall | ToolCallFrame) -> None:
         try:
-            if isinstance(call, ToolCall):
+            if isinstance(call, ToolCallFrame):
                 await self._outgoing.put(await self._host.tool(call))
                 return
             answers = self._host.model(call)
@@ -319,27 +322,31 @@ class Exchange:
 
     async def _take(self, frame: Frame | Unread) -> None:
         """Of a child that has to confine itself and has not said that it did, nothing is taken."""
-        if self._held.has_to_confine_itself and self.ready is None and not isinstance(frame, Ready | Failed | Unread):
+        if (
+            self._held.has_to_confine_itself
+            and self.ready is None
+            and not isinstance(frame, ReadyFrame | FailedFrame | Unread)
+        ):
             self._fail(Reason.NOT_CONFINED)
         match frame:
-            case Ready():
+            case ReadyFrame():
                 self._greet(frame)
-            case Chunk():
+            case ChunkFrame():
                 self._spoken.add(frame.delta)
             case ModelCall():
                 self._spoken.begin_anew()
                 await self._serve(frame)
-            case ToolCall():
+            case ToolCallFrame():
                 await self._serve(frame)
-            case Done():
+            case DoneFrame():
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
                 self._end(ChildEnding(state, None if frame.success else Reason.GAVE_UP, frame.response))
-            case Failed():
+            case FailedFrame():
                 self._end(_own_account(frame, self.said))
             case _:
                 self._pass_over(frame)
 
-    def _greet(self, ready: Ready) -> None:
+    def _greet(self, ready: ReadyFrame) -> None:
         if self.ready is not None:
             return
         self.ready = ready
@@ -381,7 +388,7 @@ class Exchange:
             self._over.set_exception(error)
 
 
-def _own_account(failed: Failed, said: str) -> ChildEnding:
+def _own_account(failed: FailedFrame, said: str) -> ChildEnding:
     """How a child says that it ended. What is no code that children have is among its words, not ours."""
     if (own := own_code_of(failed.error)) is not None:
         return ChildEnding(TaskState.FAILED, own, said)
@@ -396,14 +403,12 @@ async def _ended(tasks: Set[asyncio.Task[None]]) -> None:
         await asyncio.wait(tasks)
 
 
-COMMAND: Final = (sys.executable, "-S", "-m", "agent.subagents.child")
-"""Without `site`: a child has the standard library and us, and nothing that is installed runs in it at its start."""
-
-
 class Supervisor:
     """Runs children, each in a sandbox of its own."""
 
-    def __init__(self, sandbox: Sandbox, scrubber: Scrubber, clock: Clock, *, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, sandbox: ChildSandbox, scrubber: Scrubber, clock: Clock, *, command: Sequence[str] = COMMAND
+    ) -> None:
         self._sandbox = sandbox
         self._scrubber = scrubber
         self._clock = clock
@@ -455,7 +460,7 @@ class Supervisor:
             log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
 
 
-def _restrain(held: SandboxedProcess, limits: Limits) -> None:
+def _restrain(held: SandboxedProcess, limits: ProcessLimits) -> None:
     """From outside, before it has been told anything: also one that does not do its part is held to its limits."""
     done: set[int] = set()
     while new := set(family(held.process.pid)) - done:

@@ -46,6 +46,8 @@ from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
 from gateway.store.subagents import TaskStore
 
+_log = structlog.get_logger(__name__)
+
 CATEGORY: Final = "sub-agents"
 
 _INLINE: Final = (
@@ -54,6 +56,33 @@ _INLINE: Final = (
 )
 _SPAWNED: Final = "The same as sub_agent, in the background: go on at once, and be told when it is done."
 _CANCELLED: Final = "End a sub-agent in the background."
+
+
+_ID: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "maxLength": 40}},
+    "required": ["id"],
+}
+
+_FITS: Final[Mapping[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
+        "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
+        "count": {"type": "integer", "minimum": 1},
+    },
+}
+
+SUB_AGENT_WAIT: Final = ToolSpec(
+    "sub_agent_wait",
+    "Get the results of sub-agents in the background (`ids`, else all) when all, any or `count` of them are done. "
+    "Until then your turn ends here, and goes on by itself: do not poll.",
+    without_bounds(_FITS),
+)
+
+_TOO_LONG: Final = "The time to wait is up, and too few of them are done. Wait again, or go on without them."
+
+SubTypes = Mapping[str, SubType]
 
 
 class DelegationTools:
@@ -149,31 +178,6 @@ def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     """The types stand once in a prompt."""
     told = without_bounds(choice)
     return {**told, "properties": {**told["properties"], "type": {"type": "string"}}}
-
-
-_ID: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"id": {"type": "string", "maxLength": 40}},
-    "required": ["id"],
-}
-
-
-_FITS: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
-        "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
-        "count": {"type": "integer", "minimum": 1},
-    },
-}
-SUB_AGENT_WAIT: Final = ToolSpec(
-    "sub_agent_wait",
-    "Get the results of sub-agents in the background (`ids`, else all) when all, any or `count` of them are done. "
-    "Until then your turn ends here, and goes on by itself: do not poll.",
-    without_bounds(_FITS),
-)
-
-_TOO_LONG: Final = "The time to wait is up, and too few of them are done. Wait again, or go on without them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,13 +302,12 @@ def _waiting_text(awaited: _Awaited) -> str:
     return f"Waiting until {count} are done; the results will come by themselves.\n{lines}"
 
 
-_log = structlog.get_logger(__name__)
-
-SubTypes = Mapping[str, SubType]
-
-
 class CatalogFollower:
-    """`made` makes the tools for the types that a model may choose from, always the same ones by name."""
+    """Keeps the tools that ask for sub-agents as the catalog reads now.
+
+    What an operator says of a type reaches the model in its next turn, and changes the beginning of its prompts once.
+    `made` makes the tools for the types that a model may choose from, always the same ones by name.
+    """
 
     def __init__(self, catalog: Catalog, registry: ToolRegistry, made: Callable[[SubTypes], tuple[Tool, ...]]) -> None:
         self._catalog = catalog
@@ -313,12 +316,12 @@ class CatalogFollower:
         self._types: SubTypes = {}
 
     async def tools(self) -> tuple[Tool, ...]:
-        """To begin with. Raises `StoreUnavailable`."""
+        """Return them as the catalog reads at the start. Raises `StoreUnavailable`."""
         self._types = await self._catalog.current()
         return self._made(_on(self._types))
 
     async def keep(self) -> None:
-        """Until cancelled: offer them anew when the catalog reads differently."""
+        """Offer them anew whenever the catalog reads differently, until cancelled."""
         while True:
             await asyncio.sleep(SUB_TYPES_LOOK_EVERY_S)
             try:

@@ -40,6 +40,11 @@ from gateway.limits import SUBTASKS_KEPT
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
+_log = structlog.get_logger(__name__)
+
+
+_TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
+
 
 async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> frozenset[str]:
     """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
@@ -49,7 +54,13 @@ async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> fr
 
 
 class LostJudge:
-    """What one process has seen of the time. It begins by believing what it finds: its predecessor may have died."""
+    """Whether a process may find another one dead.
+
+    Others are judged by when they last wrote that they live. So a judge has to know that they could have written: while
+    this process was paused, or had no database, they may have been in the same way; where the clock jumps, what they
+    wrote says nothing. Then they have as long as ever to write again. A process that has just begun believes what it
+    finds: its predecessor may have died.
+    """
 
     def __init__(self) -> None:
         self._looked_s = math.nan
@@ -65,10 +76,6 @@ class LostJudge:
             self._unbroken_since_s = now_s
         self._looked_s, self._looked_ms = now_s, now_ms
         return now_s - self._unbroken_since_s >= SUBAGENT_ALIVE_S
-
-
-_log = structlog.get_logger(__name__)
-_TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 
 
 class SessionWaker:

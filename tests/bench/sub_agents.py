@@ -16,7 +16,7 @@ import psutil
 from agent.limits import SUBAGENTS_LIVE_MAX
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import ModelCall, ModelDelta, ModelResult
-from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.sandbox import ChildSandbox, find_confinement
 from agent.subagents.supervisor import ChildEnding, Supervisor
 from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
@@ -67,7 +67,7 @@ async def sub_agents(size: Size) -> Findings:
     return Findings(tuple(figures), tuple(grids))
 
 
-async def _sandboxes(hidden: Path) -> list[Sandbox]:
+async def _sandboxes(hidden: Path) -> list[ChildSandbox]:
     found = []
     for confinement in Confinement:
         try:
@@ -78,7 +78,7 @@ async def _sandboxes(hidden: Path) -> list[Sandbox]:
 
 
 async def _starts(
-    sandboxes: Sequence[Sandbox], home: Path, count: int
+    sandboxes: Sequence[ChildSandbox], home: Path, count: int
 ) -> tuple[list[float], dict[Confinement, list[float]]]:
     """They take turns, so that whatever else the machine does meets all of them."""
     bare_ms: list[float] = []
@@ -100,7 +100,7 @@ async def _bare_python_ms() -> float:
     return 1000 * (asyncio.get_running_loop().time() - began_s)
 
 
-async def _nine(sandbox: Sandbox, home: Path) -> tuple[Figure, ...]:
+async def _nine(sandbox: ChildSandbox, home: Path) -> tuple[Figure, ...]:
     """As many as one session may have, all asked at the same time."""
     began_s = SystemClock().monotonic_s()
     asked, may_answer = asyncio.Semaphore(0), asyncio.Event()
@@ -116,7 +116,7 @@ async def _nine(sandbox: Sandbox, home: Path) -> tuple[Figure, ...]:
     )
 
 
-async def _memory(sandbox: Sandbox, home: Path) -> list[RoleMemory]:
+async def _memory(sandbox: ChildSandbox, home: Path) -> list[RoleMemory]:
     """What its processes hold while it waits for the model."""
     asked, may_answer = asyncio.Semaphore(0), asyncio.Event()
     running = asyncio.create_task(_run(sandbox, home, Thinker(0, asked, may_answer)))
@@ -130,7 +130,7 @@ async def _memory(sandbox: Sandbox, home: Path) -> list[RoleMemory]:
     return found
 
 
-async def _run(sandbox: Sandbox, home: Path, desk: Desk) -> ChildEnding:
+async def _run(sandbox: ChildSandbox, home: Path, desk: Desk) -> ChildEnding:
     ending = await Supervisor(sandbox, Scrubber(), SystemClock()).run(order(home), desk)
     if ending.state is not TaskState.COMPLETED:
         raise BenchFailed(f"a sub-agent in {sandbox.confinement} failed: {ending.reason}")
@@ -144,7 +144,7 @@ def _bare_figures(bare_ms: Sequence[float]) -> tuple[Figure, ...]:
     )
 
 
-def _start_figures(sandbox: Sandbox, starts_ms: Sequence[float], bare_ms: float) -> tuple[Figure, ...]:
+def _start_figures(sandbox: ChildSandbox, starts_ms: Sequence[float], bare_ms: float) -> tuple[Figure, ...]:
     half, most = percentile(starts_ms, 50), percentile(starts_ms, 95)
     return (
         Figure(

@@ -12,18 +12,18 @@ import pytest
 from agent.limits import SUBAGENT_NOTES_MAX, TOOL_RAW_CHARS_MAX
 from agent.subagents.protocol import (
     LINE_BYTES_MAX,
-    Call,
-    Cancel,
-    Chunk,
-    Done,
-    Failed,
-    Limits,
+    CalledTool,
+    CancelFrame,
+    ChildMessage,
+    ChunkFrame,
+    DoneFrame,
+    FailedFrame,
     ModelCall,
     ModelDelta,
     ModelResult,
-    Ready,
-    Said,
-    ToolCall,
+    ProcessLimits,
+    ReadyFrame,
+    ToolCallFrame,
     ToolOutcome,
     encoded,
 )
@@ -49,14 +49,17 @@ ROOMS = (
 async def test_a_child_asks_its_model_through_its_parent_and_says_what_it_heard() -> None:
     async with child_talk() as child:
         await child.send(an_init("hello", tools=THERE))
-        assert await child.hear(Ready) == Ready(child.process.pid, "plain")
+        assert await child.hear(ReadyFrame) == ReadyFrame(child.process.pid, "plain")
         asked = await child.hear(ModelCall)
-        assert asked == ModelCall("m1", (Said("user", "hello"),), ("web_search", "shell"), "You look around.")
+        assert asked == ModelCall("m1", (ChildMessage("user", "hello"),), ("web_search", "shell"), "You look around.")
         await child.send(ModelDelta("m1", "good "), ModelDelta("m1", "day 👋"))
-        assert [await child.hear(Chunk), await child.hear(Chunk)] == [Chunk("good "), Chunk("day 👋")]
+        assert [await child.hear(ChunkFrame), await child.hear(ChunkFrame)] == [
+            ChunkFrame("good "),
+            ChunkFrame("day 👋"),
+        ]
         await child.answer(asked, text="good day 👋")
-        done = await child.hear(Done)
-        assert done == Done(True, "good day 👋", 10, 2, 0.5, done.duration_ms)
+        done = await child.hear(DoneFrame)
+        assert done == DoneFrame(True, "good day 👋", 10, 2, 0.5, done.duration_ms)
         assert await child.end() == []
         assert child.process.returncode == 0
         assert await child.notes() == ""
@@ -68,8 +71,8 @@ async def test_a_tool_that_runs_here_works_on_the_workspace(tmp_path: Path) -> N
         await child.answer(asked, a_call("file_write", path="notes/a.txt", content="grüß dich"), text="Writing.")
         asked = await child.hear(ModelCall)
         assert asked.messages[1:] == (
-            Said("assistant", "Writing.", (a_call("file_write", path="notes/a.txt", content="grüß dich"),)),
-            Said("tool", "Wrote notes/a.txt (11 bytes).", call_id="c1"),
+            ChildMessage("assistant", "Writing.", (a_call("file_write", path="notes/a.txt", content="grüß dich"),)),
+            ChildMessage("tool", "Wrote notes/a.txt (11 bytes).", call_id="c1"),
         )
         assert (tmp_path / "files" / "notes" / "a.txt").read_text("utf-8") == "grüß dich"
         await child.answer(asked, a_call("file_undo"))
@@ -80,13 +83,13 @@ async def test_a_tool_that_runs_here_works_on_the_workspace(tmp_path: Path) -> N
 
 async def test_a_tool_that_runs_there_is_asked_of_the_parent() -> None:
     async with child_talk() as child:
-        await child.answer(await child.begin(an_init(tools=THERE)), Call("c1", "web_search", '{"query": "broken'))
-        assert await child.hear(ToolCall) == ToolCall("c1", "web_search", '{"query": "broken')
+        await child.answer(await child.begin(an_init(tools=THERE)), CalledTool("c1", "web_search", '{"query": "broken'))
+        assert await child.hear(ToolCallFrame) == ToolCallFrame("c1", "web_search", '{"query": "broken')
         await child.send(ToolOutcome("c1", "nothing found", is_error=False))
         asked = await child.hear(ModelCall)
-        assert asked.messages[-1] == Said("tool", "nothing found", call_id="c1")
+        assert asked.messages[-1] == ChildMessage("tool", "nothing found", call_id="c1")
         await child.answer(asked, text="There is nothing.")
-        done = await child.hear(Done)
+        done = await child.hear(DoneFrame)
         assert (done.response, done.tokens_in, done.tokens_out, done.cost_usd) == ("There is nothing.", 20, 4, 1.0)
 
 
@@ -96,7 +99,7 @@ async def test_the_calls_of_a_round_run_side_by_side_and_their_results_stand_in_
         asked = await child.begin(an_init(tools=(*HERE, *THERE), home=tmp_path))
         calls = [a_call("web_search", "x", n=1), a_call("file_list", "x"), a_call("shell", "x"), a_call("shell", "")]
         await child.answer(asked, *calls)
-        there = [await child.hear(ToolCall) for _ in range(3)]
+        there = [await child.hear(ToolCallFrame) for _ in range(3)]
         assert [(call.id, call.name) for call in there] == [("x", "web_search"), ("x-3", "shell"), ("call-2", "shell")]
         for call in reversed(there):
             await child.send(ToolOutcome(call.id, f"{call.name} {call.id}", is_error=False))
@@ -123,7 +126,7 @@ async def test_what_is_wrong_with_a_call_is_an_error_result_and_a_note(tmp_path:
         "there is no tool 'web_search'; there are: file_read, file_list,": a_call("web_search"),
         "a.txt does not exist": a_call("file_read", path="a.txt"),
         "../x is outside of the workspace": a_call("file_read", path="../x"),
-        "the arguments are no JSON object": Call("", "file_read", "[1]"),
+        "the arguments are no JSON object": CalledTool("", "file_read", "[1]"),
         "file_edit failed: KeyError": a_call("file_edit"),
         "file_patch failed: AttributeError": a_call("file_patch", patch=7),
     }
@@ -154,9 +157,9 @@ async def test_what_the_parent_has_refused_is_not_run_and_fails_in_its_words(tmp
         await child.send(ModelResult(asked.id, calls=calls, outcomes=refused))
         _, _, *results, note = (await child.hear(ModelCall)).messages
         assert results == [
-            Said("tool", "what stands for a secret is not written", call_id="c1", is_error=True),
-            Said("tool", "not today", call_id="c2", is_error=True),
-            Said("tool", "The folder is empty.", call_id="c3"),
+            ChildMessage("tool", "what stands for a secret is not written", call_id="c1", is_error=True),
+            ChildMessage("tool", "not today", call_id="c2", is_error=True),
+            ChildMessage("tool", "The folder is empty.", call_id="c3"),
         ]
         assert "- file_write: what stands for a secret is not written\n" in note.text
 
@@ -174,7 +177,7 @@ async def test_a_tool_of_here_that_cannot_run_here_is_asked_of_the_parent() -> N
     """There is no workspace."""
     async with child_talk() as child:
         await child.answer(await child.begin(an_init(tools=HERE)), a_call("file_list"))
-        assert await child.hear(ToolCall) == ToolCall("c1", "file_list", "{}")
+        assert await child.hear(ToolCallFrame) == ToolCallFrame("c1", "file_list", "{}")
 
 
 async def test_after_its_rounds_a_child_is_asked_once_more_without_tools() -> None:
@@ -183,7 +186,7 @@ async def test_after_its_rounds_a_child_is_asked_once_more_without_tools() -> No
         for _ in range(2):
             assert asked.tools
             await child.answer(asked, a_call("shell"))
-            await child.hear(ToolCall)
+            await child.hear(ToolCallFrame)
             await child.send(ToolOutcome("c1", "no such file", is_error=True))
             asked = await child.hear(ModelCall)
         assert asked.tools == ()
@@ -191,20 +194,20 @@ async def test_after_its_rounds_a_child_is_asked_once_more_without_tools() -> No
         assert asked.messages[-1].text.startswith("<tool-failures>\n- shell: no such file\n")
         assert asked.messages[-1].text.endswith("</tool-failures>\n\nAnswer now.")
         await child.answer(asked, a_call("shell"), text="That is all.")
-        assert (await child.hear(Done)).response == "That is all."
+        assert (await child.hear(DoneFrame)).response == "That is all."
 
 
 async def test_an_answer_without_a_word_is_no_success() -> None:
     async with child_talk() as child:
         await child.answer(await child.begin(an_init()), text=" \n")
-        assert not (await child.hear(Done)).success
+        assert not (await child.hear(DoneFrame)).success
 
 
 async def test_a_model_that_fails_is_the_end() -> None:
     async with child_talk() as child:
         asked = await child.begin(an_init())
         await child.send(ModelResult(asked.id, error="Today's tokens are spent."))
-        assert await child.hear(Failed) == Failed("Today's tokens are spent.")
+        assert await child.hear(FailedFrame) == FailedFrame("Today's tokens are spent.")
         assert await child.end() == []
         assert child.process.returncode == 1
 
@@ -214,7 +217,7 @@ async def test_a_prompt_that_is_too_long_loses_its_old_results_and_then_the_new_
         asked = await child.begin(with_rounds(an_init(tools=THERE), 9))
         for _ in range(7):
             await child.answer(asked, a_call("shell"))
-            await child.hear(ToolCall)
+            await child.hear(ToolCallFrame)
             await child.send(ToolOutcome("c1", "word " * 200, is_error=False))
             asked = await child.hear(ModelCall)
         pruned = "<output pruned, ~251 tokens>"
@@ -224,7 +227,7 @@ async def test_a_prompt_that_is_too_long_loses_its_old_results_and_then_the_new_
             results = [said.text for said in asked.messages if said.role == "tool"]
             assert [text == pruned for text in results] == [True] * count + [False] * (7 - count)
         await child.send(ModelResult(asked.id, error="It is too long.", is_too_long=True))
-        assert await child.hear(Failed) == Failed("It is too long.")
+        assert await child.hear(FailedFrame) == FailedFrame("It is too long.")
 
 
 async def test_what_is_too_long_for_a_frame_is_too_long_for_the_model() -> None:
@@ -233,7 +236,7 @@ async def test_what_is_too_long_for_a_frame_is_too_long_for_the_model() -> None:
         asked = await child.begin(an_init(tools=THERE))
         await child.answer(asked, *(a_call("shell", f"c{n}") for n in range(3)))
         for _ in range(3):
-            call = await child.hear(ToolCall)
+            call = await child.hear(ToolCallFrame)
             await child.send(ToolOutcome(call.id, "x" * (3 * 1024 * 1024), is_error=False))
         said = (await child.hear(ModelCall)).messages[-3:]
         assert [each.text for each in said] == ["<output pruned, ~786433 tokens>"] * 3
@@ -244,7 +247,7 @@ async def test_an_answer_as_long_as_a_line_may_be_comes_back() -> None:
         asked = await child.begin(an_init())
         room = LINE_BYTES_MAX + 1 - len(encoded(ModelResult(asked.id)))
         await child.send(ModelResult(asked.id, text="x" * room))
-        assert (await child.hear(Done)).response == "x" * room
+        assert (await child.hear(DoneFrame)).response == "x" * room
 
 
 async def test_noise_and_unknown_frames_are_passed_over_with_a_note_that_quotes_nothing() -> None:
@@ -256,7 +259,7 @@ async def test_noise_and_unknown_frames_are_passed_over_with_a_note_that_quotes_
         await child.send(b"x" * (LINE_BYTES_MAX + 1) + b"\n", ModelDelta("m9", secret), ModelResult("m9", secret))
         await child.send(an_init(secret))
         await child.answer(asked, text="still here")
-        assert (await child.hear(Done)).response == "still here"
+        assert (await child.hear(DoneFrame)).response == "still here"
         await child.end()
         assert (await child.notes()).splitlines() == [
             f"sub-agent: passed over {what}"
@@ -268,7 +271,7 @@ async def test_noise_and_unknown_frames_are_passed_over_with_a_note_that_quotes_
                 "a line of more than 8388608 bytes",
                 "a ModelDelta that answers nothing",
                 "a ModelResult that answers nothing",
-                "a Init that answers nothing",
+                "a InitFrame that answers nothing",
             )
         ]
 
@@ -278,7 +281,7 @@ async def test_no_noise_fills_a_pipe_that_nobody_reads() -> None:
         asked = await child.begin(an_init())
         await child.send(b"noise\n" * 3_000)
         await child.answer(asked, text="still here")
-        assert (await child.hear(Done)).response == "still here"
+        assert (await child.hear(DoneFrame)).response == "still here"
         await child.end()
         assert len((await child.notes()).splitlines()) == SUBAGENT_NOTES_MAX
 
@@ -286,22 +289,22 @@ async def test_no_noise_fills_a_pipe_that_nobody_reads() -> None:
 async def test_an_init_of_another_protocol_is_refused() -> None:
     async with child_talk() as child:
         await child.send(replace(an_init(), protocol=2))
-        assert await child.hear(Failed) == Failed("protocol_1")
+        assert await child.hear(FailedFrame) == FailedFrame("protocol_1")
 
 
 async def test_a_child_that_is_told_no_more_than_its_order_says_that_it_was_ready() -> None:
     async with child_talk() as child:
-        await child.send(an_init(), Cancel("no longer wanted"))
-        assert isinstance((await child.end())[0], Ready)
+        await child.send(an_init(), CancelFrame("no longer wanted"))
+        assert isinstance((await child.end())[0], ReadyFrame)
         assert child.process.returncode == 0
 
 
 async def test_a_child_without_memory_for_what_it_hears_says_so() -> None:
     """One wide character makes all of a text as wide."""
     async with child_talk() as child:
-        asked = await child.begin(replace(an_init(), limits=Limits(memory_bytes=120 * 1024 * 1024)))
+        asked = await child.begin(replace(an_init(), limits=ProcessLimits(memory_bytes=120 * 1024 * 1024)))
         await child.send(ModelResult(asked.id, text="👋" + "x" * (LINE_BYTES_MAX - 1_000)))
-        assert await child.hear(Failed) == Failed("raised_MemoryError")
+        assert await child.hear(FailedFrame) == FailedFrame("raised_MemoryError")
         await child.end()
         assert child.process.returncode == 1
 
@@ -320,12 +323,12 @@ async def test_a_parent_that_says_so_or_is_gone_ends_its_child_at_any_moment(
                 if moment == "while a tool runs":
                     # Both begin before the parent hears of the second.
                     await child.answer(asked, a_call("file_write", path="a", content="a"), a_call("shell", "c2"))
-                    await child.hear(ToolCall)
+                    await child.hear(ToolCallFrame)
                 if moment == "while one runs there":
                     await child.answer(asked, a_call("shell"))
-                    await child.hear(ToolCall)
+                    await child.hear(ToolCallFrame)
             if ending == "cancel":
-                await child.send(Cancel("stopped"), ModelResult("m1", "too late"))
+                await child.send(CancelFrame("stopped"), ModelResult("m1", "too late"))
             else:
                 child.close()
             assert await child.end() == []
@@ -338,7 +341,7 @@ async def test_a_parent_that_is_killed_takes_its_child_along() -> None:
     middle = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'agent.subagents.child'], env={})"
     async with child_talk(program=("-c", middle)) as parent:
         await parent.send(an_init())
-        child = await parent.hear(Ready)
+        child = await parent.hear(ReadyFrame)
         assert child.pid != parent.process.pid
         parent.process.kill()
         await until(lambda: not _lives(child.pid))
@@ -353,7 +356,7 @@ def _lives(pid: int) -> bool:
 
 
 async def test_a_child_takes_no_more_of_the_machine_than_it_was_given() -> None:
-    limits = Limits(cpu_s=77, memory_bytes=777_777_777, file_bytes=77_777, descriptors=77, processes=7)
+    limits = ProcessLimits(cpu_s=77, memory_bytes=777_777_777, file_bytes=77_777, descriptors=77, processes=7)
     async with child_talk() as child:
         await child.begin(replace(an_init(), limits=limits))
         most = _limits_of(child.process.pid)
@@ -368,7 +371,7 @@ async def test_a_child_takes_no_more_of_the_machine_than_it_was_given() -> None:
 async def test_what_a_child_was_put_into_is_what_it_names() -> None:
     async with child_talk() as child:
         await child.send(replace(an_init(), confinement="bubblewrap"))
-        assert (await child.hear(Ready)).confinement == "bubblewrap"
+        assert (await child.hear(ReadyFrame)).confinement == "bubblewrap"
 
 
 def _limits_of(pid: int) -> dict[str, list[str]]:
@@ -396,7 +399,7 @@ async def test_nothing_but_frames_comes_out_and_no_exception_is_quoted(tmp_path:
     async with child_talk(program=("-c", MISBEHAVING)) as child:
         asked = await child.begin(an_init(tools=HERE, home=tmp_path))
         await child.answer(asked, a_call("file_list", path="correct-horse"))
-        assert await child.hear(Failed) == Failed("raised_ZeroDivisionError")
+        assert await child.hear(FailedFrame) == FailedFrame("raised_ZeroDivisionError")
         assert await child.end() == []
         assert child.process.returncode == 1
         notes = await child.notes()
@@ -445,7 +448,7 @@ async def test_a_child_has_all_it_needs_and_imports_little_from_its_start_to_its
             asked = await child.hear(ModelCall)
             assert not asked.messages[-1].is_error, asked.messages[-1]
         await child.answer(asked, text="done")
-        await child.hear(Done)
+        await child.hear(DoneFrame)
         await child.end()
         imported = set((await child.notes()).splitlines())
     assert "agent.tools.files.writing" in imported

@@ -12,7 +12,7 @@ from agent.model.calling import ModelClient
 from agent.model.scripted import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.subagents.parent import ChildRunner, ParentServices
-from agent.subagents.protocol import Init, Limits, Said
+from agent.subagents.protocol import ChildMessage, InitFrame, ProcessLimits
 from agent.subagents.runs import SubagentRun, SubOrder
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces
@@ -69,7 +69,7 @@ async def order_of(store: Store, folder: Path, sub_type: str, policy: Policy = O
     return order
 
 
-def by_place(init: Init) -> Mapping[bool, set[str]]:
+def by_place(init: InitFrame) -> Mapping[bool, set[str]]:
     """The names of its tools, by whether it runs them itself."""
     return {here: {offered.name for offered in init.tools if offered.runs_here is here} for here in (True, False)}
 
@@ -103,9 +103,9 @@ async def test_a_child_is_told_its_task_and_its_type_and_nothing_of_its_parent(
 ) -> None:
     """No key, no address, no name of a model or a person: the order says nothing but what stands here."""
     order = await order_of(sqlite_store, tmp_path, "explore")
-    assert set(Init.__slots__) == FIELDS_OF_A_CHILD
+    assert set(InitFrame.__slots__) == FIELDS_OF_A_CHILD
     init, explore = order.init, CATALOG["explore"]
     assert (init.sub_type, init.system, init.rounds_max) == ("explore", explore.prompt, explore.rounds_max)
-    assert init.messages == (Said("user", "look around"),)
-    assert (init.wrap_up, init.limits, init.workspace) == (PROMPTS.wrap_up, Limits(), "")
+    assert init.messages == (ChildMessage("user", "look around"),)
+    assert (init.wrap_up, init.limits, init.workspace) == (PROMPTS.wrap_up, ProcessLimits(), "")
     assert order.limit_s == 300.0

@@ -10,15 +10,15 @@ import pytest
 
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import (
-    Call,
+    CalledTool,
     ModelCall,
     ModelDelta,
     ModelResult,
     OfferedTool,
-    ToolCall,
+    ToolCallFrame,
     ToolOutcome,
 )
-from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.sandbox import ChildSandbox, find_confinement
 from agent.subagents.supervisor import ChildOrder, Supervisor
 from agent.tools.files.workspace import Workspace
 from gateway.clock import SystemClock
@@ -32,7 +32,7 @@ from tests.parts.child_talk import HERE, a_call, an_init
 class Model:
     """Makes these calls, one a round, and ends with the last result."""
 
-    calls: Sequence[Call]
+    calls: Sequence[CalledTool]
     results: list[str] = field(default_factory=list)
 
     async def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
@@ -42,12 +42,12 @@ class Model:
         else:
             yield ModelResult(call.id, self.results[-1])
 
-    async def tool(self, call: ToolCall) -> ToolOutcome:
+    async def tool(self, call: ToolCallFrame) -> ToolOutcome:
         raise AssertionError(call)
 
 
 @pytest.fixture(params=list(Confinement))
-async def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Sandbox:
+async def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> ChildSandbox:
     try:
         return await find_confinement(request.param, hidden=[tmp_path])
     except ConfigError as error:
@@ -55,7 +55,7 @@ async def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Sandbox:
 
 
 async def test_a_child_that_writes_and_one_that_only_reads_work_on_one_workspace(
-    sandbox: Sandbox, tmp_path: Path
+    sandbox: ChildSandbox, tmp_path: Path
 ) -> None:
     """The home of the second is mounted so that nobody can write to it, where the cage can do that."""
     home = tmp_path / "home"
@@ -70,7 +70,7 @@ async def test_a_child_that_writes_and_one_that_only_reads_work_on_one_workspace
     assert found == ["a.txt:1: a", "     1  a"]
 
 
-async def _run(sandbox: Sandbox, home: Path, tools: Sequence[OfferedTool], *calls: Call) -> list[str]:
+async def _run(sandbox: ChildSandbox, home: Path, tools: Sequence[OfferedTool], *calls: CalledTool) -> list[str]:
     supervisor, host = Supervisor(sandbox, Scrubber(), SystemClock()), Model(calls)
     writes = any(tool.name == "file_write" for tool in tools)
     order = ChildOrder(an_init(tools=tools, home=home), home, writes=writes, limit_s=60)

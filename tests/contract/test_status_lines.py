@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from agent.running.background import Background
-from agent.subagents.status import Cadence, StatusLines
+from agent.subagents.status import StatusCadence, StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.entries import Session
@@ -43,7 +43,7 @@ class Chat:
             CLOCK,
             self.background,
             is_on=is_on,
-            cadence=Cadence(gather_s=0.02, every_s=0.0, waits_after_s=waits_after_s),
+            cadence=StatusCadence(gather_s=0.02, every_s=0.0, waits_after_s=waits_after_s),
         )
 
     async def opened(

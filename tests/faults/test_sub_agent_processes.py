@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agent.subagents.confinement import ROOT, Confinement
-from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.sandbox import ChildSandbox, find_confinement
 from agent.subagents.supervisor import COMMAND, ChildEnding, Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
@@ -42,10 +42,10 @@ LATEST_KILL_S = 0.2
 ALL = tuple(Confinement)
 
 
-_FOUND: dict[Confinement, Sandbox] = {}
+_FOUND: dict[Confinement, ChildSandbox] = {}
 
 
-async def sandbox_of(confinement: Confinement) -> Sandbox:
+async def sandbox_of(confinement: Confinement) -> ChildSandbox:
     """Each is looked for once."""
     try:
         if confinement not in _FOUND:
@@ -65,7 +65,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def started(sandbox: Sandbox, script: str, mark: str, *, limit_s: float = 60.0) -> asyncio.Task[ChildEnding]:
+def started(sandbox: ChildSandbox, script: str, mark: str, *, limit_s: float = 60.0) -> asyncio.Task[ChildEnding]:
     """A child whose processes carry a mark; without a script it is one of ours."""
     program = command(script) if script else COMMAND
     supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark))
@@ -78,11 +78,11 @@ async def gone(mark: str) -> None:
 
 
 @pytest.fixture(params=ALL)
-async def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+async def sandbox(request: pytest.FixtureRequest) -> ChildSandbox:
     return await sandbox_of(request.param)
 
 
-async def test_a_killed_child_says_which_signal_it_was(sandbox: Sandbox) -> None:
+async def test_a_killed_child_says_which_signal_it_was(sandbox: ChildSandbox) -> None:
     mark = secrets.token_hex(8)
     running = started(sandbox, SLEEPER, mark)
     depth = 3 if sandbox.confinement is Confinement.BUBBLEWRAP else 1
@@ -93,7 +93,7 @@ async def test_a_killed_child_says_which_signal_it_was(sandbox: Sandbox) -> None
     await gone(mark)
 
 
-async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_timer(sandbox: Sandbox) -> None:
+async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_timer(sandbox: ChildSandbox) -> None:
     mark = secrets.token_hex(8)
     running = started(sandbox, SLEEPER, mark, limit_s=0.6)
     await until(lambda: alive(mark))
@@ -103,7 +103,7 @@ async def test_stopped_from_outside_with_all_its_processes_it_is_ended_by_the_ti
     await gone(mark)
 
 
-async def test_what_left_its_group_and_ignores_sigterm_dies_with_it(sandbox: Sandbox) -> None:
+async def test_what_left_its_group_and_ignores_sigterm_dies_with_it(sandbox: ChildSandbox) -> None:
     """Also what has no parent any more, and what holds no pipe. Landlock comes with a filter that lets no process be
     started at all."""
     mark = secrets.token_hex(8)
@@ -140,7 +140,7 @@ async def test_a_killed_parent_leaves_nobody_behind(confinement: Confinement) ->
     await gone(mark)
 
 
-async def test_a_cancel_while_the_process_is_started_leaves_nobody_behind(sandbox: Sandbox) -> None:
+async def test_a_cancel_while_the_process_is_started_leaves_nobody_behind(sandbox: ChildSandbox) -> None:
     mark = secrets.token_hex(8)
     for rounds in range(6):
         running = started(sandbox, SLEEPER, mark)

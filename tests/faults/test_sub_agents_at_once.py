@@ -11,7 +11,7 @@ import pytest
 from agent.limits import SUBAGENTS_LIVE_MAX
 from agent.subagents.confinement import Confinement
 from agent.subagents.runs import SubagentRun, SubOrder
-from agent.subagents.sandbox import Sandbox, find_confinement
+from agent.subagents.sandbox import ChildSandbox, find_confinement
 from agent.subagents.supervisor import Supervisor
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
@@ -31,7 +31,7 @@ ASKS_ONCE = 'say("tool_call", id="1", name="t", arguments="{}"); hear(); done(sy
 class Children:
     """Each is a process that asks for a tool, which it gets when the gate opens."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: ChildSandbox) -> None:
         self.mark = secrets.token_hex(8)
         self.gate = asyncio.Event()
         self.most = 0
@@ -58,7 +58,7 @@ def an_order(number: int) -> SubOrder:
 
 
 async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_has_ended(sqlite_store: Store) -> None:
-    children = Children(Sandbox(Confinement.PLAIN))
+    children = Children(ChildSandbox(Confinement.PLAIN))
     async with nursery(sqlite_store, children.act) as made:
         wanted = SUBAGENTS_LIVE_MAX + 3
         running = [asyncio.create_task(made.agents.run(made.context, an_order(number))) for number in range(wanted)]

@@ -15,16 +15,16 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from agent.subagents.protocol import (
-    Call,
+    CalledTool,
+    ChildMessage,
     Frame,
     FrameReader,
-    Init,
-    Limits,
+    InitFrame,
     ModelCall,
     ModelResult,
     OfferedTool,
-    Ready,
-    Said,
+    ProcessLimits,
+    ReadyFrame,
     ToChild,
     Unread,
     encoded,
@@ -47,28 +47,28 @@ THERE: Final = tuple(
 )
 
 
-def an_init(said: str = "hello", *, tools: Sequence[OfferedTool] = (), home: Path | None = None) -> Init:
+def an_init(said: str = "hello", *, tools: Sequence[OfferedTool] = (), home: Path | None = None) -> InitFrame:
     """An order as a parent gives it; `dataclasses.replace` changes the rest."""
-    return Init(
+    return InitFrame(
         task_id="t1",
         workspace=str(home) if home else "",
         rounds_max=6,
-        limits=Limits(),
+        limits=ProcessLimits(),
         confinement="plain",
         sub_type="explore",
         system="You look around.",
-        messages=(Said("user", said),),
+        messages=(ChildMessage("user", said),),
         tools=tuple(tools),
         wrap_up="Answer now.",
     )
 
 
-def a_call(name: str, call_id: str = "c1", **arguments: object) -> Call:
+def a_call(name: str, call_id: str = "c1", **arguments: object) -> CalledTool:
     """A tool call as a model makes it."""
-    return Call(call_id, name, json.dumps(arguments))
+    return CalledTool(call_id, name, json.dumps(arguments))
 
 
-def with_rounds(init: Init, rounds_max: int) -> Init:
+def with_rounds(init: InitFrame, rounds_max: int) -> InitFrame:
     """The same order with another cap."""
     return replace(init, rounds_max=rounds_max)
 
@@ -115,13 +115,13 @@ class ChildTalk:
         assert isinstance(frame, kind), frame
         return frame
 
-    async def begin(self, init: Init) -> ModelCall:
+    async def begin(self, init: InitFrame) -> ModelCall:
         """From `init` to the first question to the model."""
         await self.send(init)
-        await self.hear(Ready)
+        await self.hear(ReadyFrame)
         return await self.hear(ModelCall)
 
-    async def answer(self, call: ModelCall, *calls: Call, text: str = "") -> None:
+    async def answer(self, call: ModelCall, *calls: CalledTool, text: str = "") -> None:
         """What the model says to `call`."""
         await self.send(ModelResult(call.id, text, calls, tokens_in=10, tokens_out=2, cost_usd=0.5))
 

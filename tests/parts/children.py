@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from agent.subagents.protocol import Init, Limits, ModelCall, ModelDelta, ModelResult, ToolCall, ToolOutcome
+from agent.subagents.protocol import (
+    InitFrame,
+    ModelCall,
+    ModelDelta,
+    ModelResult,
+    ProcessLimits,
+    ToolCallFrame,
+    ToolOutcome,
+)
 from agent.subagents.supervisor import ChildOrder
 
 CHILD: Final = "agent.subagents.child"
@@ -54,14 +62,14 @@ def command(
 
 
 def order(
-    home: Path | None = None, *, writes: bool = True, limit_s: float = 60.0, limits: Limits | None = None
+    home: Path | None = None, *, writes: bool = True, limit_s: float = 60.0, limits: ProcessLimits | None = None
 ) -> ChildOrder:
     """An order for any child."""
-    init = Init(
+    init = InitFrame(
         task_id="task-1",
         workspace="wherever",
         rounds_max=3,
-        limits=limits or Limits(),
+        limits=limits or ProcessLimits(),
         confinement="",
         sub_type="explore",
         system="",
@@ -77,7 +85,7 @@ class Desk:
     """A host that answers at once, and remembers what it was asked."""
 
     answers: Sequence[str] = ("Hello",)
-    calls: list[ModelCall | ToolCall] = field(default_factory=list)
+    calls: list[ModelCall | ToolCallFrame] = field(default_factory=list)
     error: BaseException | None = None
     """What the model raises."""
     gate: asyncio.Event | None = None
@@ -93,7 +101,7 @@ class Desk:
             yield ModelDelta(call.id, delta)
         yield ModelResult(call.id, "".join(self.answers))
 
-    async def tool(self, call: ToolCall) -> ToolOutcome:
+    async def tool(self, call: ToolCallFrame) -> ToolOutcome:
         self.calls.append(call)
         self.tools_running += 1
         self.most_running = max(self.most_running, self.tools_running)

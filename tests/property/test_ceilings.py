@@ -18,7 +18,7 @@ from agent.model.scripted import ScriptedClient
 from agent.profiles import DEFAULT, PROFILES
 from agent.subagents.catalog import NOT_AT_THE_BOTTOM, SubType, child_context, placed
 from agent.subagents.parent import ChildHost, ParentServices
-from agent.subagents.protocol import ModelCall, ToolCall
+from agent.subagents.protocol import ModelCall, ToolCallFrame
 from agent.subagents.runs import Assignment, TranscriptWriter
 from agent.tools.enclosures import Enclosures
 from agent.tools.lineage import Lineage
@@ -197,7 +197,7 @@ async def all_called(tools: ToolRegistry, child: ToolContext, sub_type: SubType)
     async for _ in host.model(ModelCall("m1", (), tuple(RISKS))):
         pass
     for name in RISKS:
-        await host.tool(ToolCall(name, name, "{}"))
+        await host.tool(ToolCallFrame(name, name, "{}"))
     await transcript.finish()
     return frozenset(spec.name for spec in specs)
 

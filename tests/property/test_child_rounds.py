@@ -8,11 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import PRUNED_FROM_CHARS
-from agent.subagents.protocol import Call, Done, Failed, ModelCall, ModelResult, Said, ToolOutcome
+from agent.subagents.protocol import (
+    CalledTool,
+    ChildMessage,
+    DoneFrame,
+    FailedFrame,
+    ModelCall,
+    ModelResult,
+    ToolOutcome,
+)
 from agent.subagents.rounds import Rounds
 from tests.parts.child_talk import THERE, an_init, with_rounds
 
-CALLS = st.lists(st.builds(Call, st.sampled_from(["", "a", "a-2", "b"]), st.just("shell"), st.just("{}")), max_size=5)
+CALLS = st.lists(
+    st.builds(CalledTool, st.sampled_from(["", "a", "a-2", "b"]), st.just("shell"), st.just("{}")), max_size=5
+)
 OUTCOME = st.tuples(st.sampled_from(["ok", "x" * (PRUNED_FROM_CHARS + 1)]), st.booleans())
 ANSWERS = st.lists(
     st.tuples(
@@ -53,14 +63,14 @@ def test_every_prompt_is_one_that_providers_take_and_the_rounds_come_to_an_end(
         rounds.returned(calls, returned)
     assert with_tools <= rounds_max
     match rounds.ending:
-        case Done() as done:
+        case DoneFrame() as done:
             assert (done.tokens_in, done.tokens_out) == (
                 sum(r.tokens_in for r in told),
                 sum(r.tokens_out for r in told),
             )
             assert done.response == told[-1].text
             assert done.success == bool(done.response)
-        case Failed():
+        case FailedFrame():
             assert told[-1].is_too_long
         case None:
             assert len(told) == len(answers)
@@ -90,7 +100,7 @@ def test_a_model_that_asks_for_tools_for_ever_is_asked_once_more_and_wraps_up(ro
         assert rounds.ending is None
         asked.append(rounds.next_call())
         assert bool(asked[-1].tools) == (number < rounds_max)
-        calls = rounds.answered(ModelResult("", "text", (Call("c", "shell", "{}"),)))
+        calls = rounds.answered(ModelResult("", "text", (CalledTool("c", "shell", "{}"),)))
         rounds.returned(calls, [ToolOutcome(call.id, "ok", is_error=False) for call in calls])
-    assert asked[-1].messages[-1] == Said("user", "Answer now.")
-    assert isinstance(rounds.ending, Done)
+    assert asked[-1].messages[-1] == ChildMessage("user", "Answer now.")
+    assert isinstance(rounds.ending, DoneFrame)

@@ -10,22 +10,22 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.subagents.protocol import (
-    Call,
-    Cancel,
-    Chunk,
-    Done,
-    Failed,
+    CalledTool,
+    CancelFrame,
+    ChildMessage,
+    ChunkFrame,
+    DoneFrame,
+    FailedFrame,
     Frame,
     FrameReader,
-    Init,
-    Limits,
+    InitFrame,
     ModelCall,
     ModelDelta,
     ModelResult,
     OfferedTool,
-    Ready,
-    Said,
-    ToolCall,
+    ProcessLimits,
+    ReadyFrame,
+    ToolCallFrame,
     ToolOutcome,
     Unread,
     encoded,
@@ -39,22 +39,23 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-CALLS = st.lists(st.builds(Call, TEXT, TEXT, TEXT), max_size=3).map(tuple)
+CALLS = st.lists(st.builds(CalledTool, TEXT, TEXT, TEXT), max_size=3).map(tuple)
 OUTCOME = st.builds(ToolOutcome, TEXT, TEXT, st.booleans())
 OUTCOMES = st.lists(OUTCOME, max_size=3).map(tuple)
 SAID = st.lists(
-    st.builds(Said, st.sampled_from(["user", "assistant", "tool"]), TEXT, CALLS, TEXT, st.booleans()), max_size=3
+    st.builds(ChildMessage, st.sampled_from(["user", "assistant", "tool"]), TEXT, CALLS, TEXT, st.booleans()),
+    max_size=3,
 ).map(tuple)
 TOOLS = st.lists(
     st.builds(OfferedTool, TEXT, TEXT, st.dictionaries(TEXT, JSON, max_size=3), st.booleans()), max_size=3
 ).map(tuple)
 FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.builds(
-        Init,
+        InitFrame,
         TEXT,
         TEXT,
         COUNT,
-        st.builds(Limits, COUNT, COUNT, COUNT, COUNT, COUNT),
+        st.builds(ProcessLimits, COUNT, COUNT, COUNT, COUNT, COUNT),
         TEXT,
         TEXT,
         TEXT,
@@ -66,13 +67,13 @@ FRAMES: st.SearchStrategy[Frame] = st.one_of(
     st.builds(ModelDelta, TEXT, TEXT),
     st.builds(ModelResult, TEXT, TEXT, CALLS, COUNT, COUNT, MONEY, TEXT, st.booleans(), OUTCOMES),
     OUTCOME,
-    st.builds(Cancel, TEXT),
-    st.builds(Ready, COUNT, TEXT, COUNT),
-    st.builds(Chunk, TEXT),
+    st.builds(CancelFrame, TEXT),
+    st.builds(ReadyFrame, COUNT, TEXT, COUNT),
+    st.builds(ChunkFrame, TEXT),
     st.builds(ModelCall, TEXT, SAID, st.lists(TEXT, max_size=3).map(tuple), TEXT),
-    st.builds(ToolCall, TEXT, TEXT, TEXT),
-    st.builds(Done, st.booleans(), TEXT, COUNT, COUNT, MONEY, COUNT),
-    st.builds(Failed, TEXT),
+    st.builds(ToolCallFrame, TEXT, TEXT, TEXT),
+    st.builds(DoneFrame, st.booleans(), TEXT, COUNT, COUNT, MONEY, COUNT),
+    st.builds(FailedFrame, TEXT),
 )
 NEARLY_JSON = st.text(st.sampled_from('{}[]":,\\u0d8e+-.NaInfity\x00\t \r'), max_size=40)
 NOISE = st.one_of(
@@ -124,7 +125,7 @@ def test_lines_may_end_as_elsewhere_and_be_indented(frames: list[Frame], cuts: l
 
 
 @given(FRAMES, JSON)
-@example(Cancel("x"), {"type": "init"})
+@example(CancelFrame("x"), {"type": "init"})
 def test_a_field_that_nobody_knows_is_passed_over(frame: Frame, value: object) -> None:
     row = {"field of tomorrow": value, **json.loads(encoded(frame))}
     assert read([json.dumps(row).encode() + b"\n"]) == [frame]

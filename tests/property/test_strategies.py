@@ -20,7 +20,7 @@ from agent.limits import (
     SUBAGENT_RESULTS_CHARS_MAX,
 )
 from agent.subagents.orchestration import Account, StepRow
-from agent.subagents.steps import Ended, Exhibit, Outcome, StepOrder, Strategy, prompt_of, shares
+from agent.subagents.steps import Conclusion, Ended, Exhibit, StepOrder, Strategy, prompt_of, shares
 from agent.subagents.strategies import read_verdict, schema, strategy_of
 from agent.tools.truncation import abridged
 from gateway.contracts.errors import ToolError
@@ -97,7 +97,7 @@ class Played:
         self.strategy = strategy
         self.ended: dict[str, Ended] = {}
         self.begun: dict[str, StepOrder] = {}
-        while not isinstance(move := strategy.move(self.ended), Outcome):
+        while not isinstance(move := strategy.move(self.ended), Conclusion):
             assert move.orders
             for assignment in move.orders:
                 assert assignment.id not in self.ended
@@ -184,7 +184,7 @@ def test_an_account_fits_wherever_the_orchestration_ended(
     ended = dict(list(played.ended.items())[:ends])
     begun = {name: played.begun[name] for name in ended}
     is_short = len(ended) < len(played.ended)
-    outcome = Outcome(played.strategy.graph(ended).achieved, "the time was up") if is_short else played.outcome
+    outcome = Conclusion(played.strategy.graph(ended).achieved, "the time was up") if is_short else played.outcome
     undone = [left for left in played.strategy.graph(ended).undone if left.id not in begun]
     rows = [StepRow(name, "explore", ended[name].problem or "completed", 1.5, 100, "T" * 26) for name in begun]
     rows += [StepRow(left.id, left.sub_type, f"not run: {left.why}") for left in undone]

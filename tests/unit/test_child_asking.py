@@ -8,13 +8,13 @@ import pytest
 
 from agent.subagents.child import OwnTools, ParentLink, ToolThreads
 from agent.subagents.protocol import (
-    Chunk,
+    ChunkFrame,
     Frame,
     FrameTooLong,
     ModelCall,
     ModelDelta,
     ModelResult,
-    ToolCall,
+    ToolCallFrame,
     ToolOutcome,
     ToParent,
     Unread,
@@ -41,7 +41,7 @@ class Talk:
         )
 
     def _send(self, frame: ToParent) -> None:
-        if isinstance(frame, ToolCall) and len(frame.arguments) > 1_000:
+        if isinstance(frame, ToolCallFrame) and len(frame.arguments) > 1_000:
             raise FrameTooLong("tool_call", len(frame.arguments))
         self.sent.append(frame)
 
@@ -52,7 +52,7 @@ def test_pieces_of_the_answer_are_passed_on_and_what_answers_nothing_is_passed_o
     for frame in (*stray, ModelDelta("m1", "yes"), Unread("noise"), ModelResult("m1", "yes")):
         talk.asking.hear(frame)
     assert talk.asking.model(ASKED) == ModelResult("m1", "yes")
-    assert talk.sent == [ASKED, Chunk("yes")]
+    assert talk.sent == [ASKED, ChunkFrame("yes")]
     assert talk.passed_over == [*stray, Unread("noise")]
 
 
@@ -68,7 +68,7 @@ def test_outcomes_stand_in_call_order_whoever_was_first(tmp_path: Path) -> None:
         "refused",
         "c4 of the parent",
     ]
-    assert [frame.id for frame in talk.sent if isinstance(frame, ToolCall)] == ["c1", "c4"]
+    assert [frame.id for frame in talk.sent if isinstance(frame, ToolCallFrame)] == ["c1", "c4"]
     assert talk.passed_over == [ToolOutcome("c2", "c2 of the parent", is_error=False)]
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from agent.limits import SUBAGENT_SIGNALS
 from agent.subagents.confinement import ROOT, Confinement, readable_places
-from agent.subagents.protocol import Limits
-from agent.subagents.sandbox import AUTO, Sandbox, find_confinement, python_prefixes
+from agent.subagents.protocol import ProcessLimits
+from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement, python_prefixes
 from agent.subagents.supervisor import ChildEnding, Supervisor
 from agent.tools.execution import landlock
 from gateway.clock import SystemClock
@@ -147,14 +147,14 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-async def sandbox_of(confinement: Confinement, data_dir: Path) -> Sandbox:
+async def sandbox_of(confinement: Confinement, data_dir: Path) -> ChildSandbox:
     try:
         return await find_confinement(confinement, hidden=[data_dir, Path.home()])
     except ConfigError:
         pytest.skip(f"no {confinement} here")
 
 
-async def tries(sandbox: Sandbox, data_dir: Path, *, writes: bool = True) -> dict[str, str]:
+async def tries(sandbox: ChildSandbox, data_dir: Path, *, writes: bool = True) -> dict[str, str]:
     """What a child in this cage finds when it tries everything; nothing of it arrives here."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(type=socket.SOCK_DGRAM) as post:
         post.bind(server.getsockname())
@@ -179,7 +179,7 @@ async def tries(sandbox: Sandbox, data_dir: Path, *, writes: bool = True) -> dic
 
 
 async def held(
-    sandbox: Sandbox,
+    sandbox: ChildSandbox,
     script: str,
     home: Path | None,
     *,
@@ -303,7 +303,7 @@ limits = [resource.getrlimit(getattr(resource, "RLIMIT_" + name)) for name in {n
 done([limits, tried(lambda: resource.setrlimit(resource.RLIMIT_CPU, (999, 999)))])
 """
     ending = await held(await sandbox_of(confinement, data_dir), script, None)
-    own = Limits()
+    own = ProcessLimits()
     most = [
         (each, each) for each in (0, own.cpu_s, own.memory_bytes, own.file_bytes, own.descriptors, SUBAGENT_SIGNALS)
     ]
@@ -334,7 +334,7 @@ async def test_a_data_directory_inside_of_what_is_shown_is_hidden(data_dir: Path
     (inside / "python" / "lib").mkdir(parents=True)
     (inside / "python" / "lib" / "module").touch()
     python = (*python_prefixes(), prefix, inside / "python")
-    sandbox = Sandbox(Confinement.BUBBLEWRAP, bwrap=(shutil.which("bwrap") or "",), python=python, hidden=[inside])
+    sandbox = ChildSandbox(Confinement.BUBBLEWRAP, bwrap=(shutil.which("bwrap") or "",), python=python, hidden=[inside])
     script = f"""
 inside = {str(inside)!r}
 seen = [os.listdir(place) for place in (home + "/files", inside, inside + "/python/lib")]

@@ -12,42 +12,42 @@ import pytest
 from agent.subagents.protocol import (
     LINE_BYTES_MAX,
     LINE_PARTS_MAX,
-    Call,
-    Cancel,
-    Chunk,
-    Done,
-    Failed,
+    CalledTool,
+    CancelFrame,
+    ChildMessage,
+    ChunkFrame,
+    DoneFrame,
+    FailedFrame,
     Frame,
     FrameReader,
     FrameTooLong,
-    Init,
-    Limits,
+    InitFrame,
     ModelCall,
     ModelDelta,
     ModelResult,
     OfferedTool,
-    Ready,
-    Said,
-    ToolCall,
+    ProcessLimits,
+    ReadyFrame,
+    ToolCallFrame,
     ToolOutcome,
     Unread,
     encoded,
 )
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "frames"
-CALL: Final = Call("c1", "file_read", '{"path":"a.txt"}')
+CALL: Final = CalledTool("c1", "file_read", '{"path":"a.txt"}')
 TALK: Final = (
-    Said("user", "grüß dich, 世界 👋\nWhat stands in a.txt?"),
-    Said("assistant", "", (CALL,)),
-    Said("tool", "a.txt does not exist", call_id="c1", is_error=True),
+    ChildMessage("user", "grüß dich, 世界 👋\nWhat stands in a.txt?"),
+    ChildMessage("assistant", "", (CALL,)),
+    ChildMessage("tool", "a.txt does not exist", call_id="c1", is_error=True),
 )
 SCHEMA: Final = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
 FRAMES: Final[dict[str, Frame]] = {
-    "init": Init(
+    "init": InitFrame(
         task_id="k7",
         workspace="/data/workspaces/telegram-1",
         rounds_max=6,
-        limits=Limits(cpu_s=60, memory_bytes=2**30, file_bytes=2**26, descriptors=256, processes=64),
+        limits=ProcessLimits(cpu_s=60, memory_bytes=2**30, file_bytes=2**26, descriptors=256, processes=64),
         confinement="landlock",
         sub_type="explore",
         system="You look around.",
@@ -60,15 +60,15 @@ FRAMES: Final[dict[str, Frame]] = {
     "model_result_refused": ModelResult("m1", calls=(CALL,), outcomes=(ToolOutcome("c1", "$.path: 7 is no", True),)),
     "model_result_too_long": ModelResult("m2", error="The prompt is too long.", is_too_long=True),
     "tool_result": ToolOutcome("c1", "three\u2028lines\r\n", is_error=False),
-    "cancel": Cancel("stopped"),
-    "ready": Ready(4_242, "landlock"),
-    "chunk": Chunk("Let "),
+    "cancel": CancelFrame("stopped"),
+    "ready": ReadyFrame(4_242, "landlock"),
+    "chunk": ChunkFrame("Let "),
     "model_call": ModelCall("m1", TALK, ("file_read", "web_search"), "You look around."),
-    "tool_call": ToolCall("c2", "web_search", '{"query":"x"}'),
-    "done": Done(
+    "tool_call": ToolCallFrame("c2", "web_search", '{"query":"x"}'),
+    "done": DoneFrame(
         success=True, response="It is not there.", tokens_in=1_200, tokens_out=34, cost_usd=0.0125, duration_ms=900
     ),
-    "error": Failed("MemoryError"),
+    "error": FailedFrame("MemoryError"),
 }
 
 
@@ -96,26 +96,26 @@ def test_every_frame_has_its_golden_file() -> None:
 
 def test_the_shortest_init_that_a_hand_may_write_means_the_usual() -> None:
     found = read_row(type="init", config={}, agent_config={"messages": [{"role": "user", "text": "hello"}]})
-    assert found == Init("", "", 12, Limits(), "", "", "", (Said("user", "hello"),), (), "")
+    assert found == InitFrame("", "", 12, ProcessLimits(), "", "", "", (ChildMessage("user", "hello"),), (), "")
 
 
 def test_what_is_missing_or_null_has_its_usual_value() -> None:
     assert read_row(type="model_result", id="m1", text="yes", calls=None, error=None) == ModelResult("m1", "yes")
     assert read_row(type="tool_result", id="c1", text="yes") == ToolOutcome("c1", "yes", is_error=False)
-    assert read_row(type="cancel") == Cancel("")
-    assert read_row(type="ready") == Ready(0, "")
-    assert read_row(type="done", result={"success": True}) == Done(True, "", 0, 0, 0.0, 0)
+    assert read_row(type="cancel") == CancelFrame("")
+    assert read_row(type="ready") == ReadyFrame(0, "")
+    assert read_row(type="done", result={"success": True}) == DoneFrame(True, "", 0, 0, 0.0, 0)
     limits = read_row(type="init", config={"limits": {"cpu_s": 7}})
-    assert isinstance(limits, Init)
-    assert limits.limits == Limits(cpu_s=7)
+    assert isinstance(limits, InitFrame)
+    assert limits.limits == ProcessLimits(cpu_s=7)
     tools = read_row(type="init", agent_config={"tools": [{"name": "web_search"}]})
-    assert isinstance(tools, Init)
+    assert isinstance(tools, InitFrame)
     assert tools.tools == (OfferedTool("web_search", "", {"type": "object"}, runs_here=False),)
 
 
 def test_arguments_that_were_written_as_an_object_are_their_text() -> None:
     found = read_row(type="model_result", id="m1", calls=[{"id": "c1", "name": "n", "arguments": {"path": "ä"}}])
-    assert found == ModelResult("m1", calls=(Call("c1", "n", '{"path": "ä"}'),))
+    assert found == ModelResult("m1", calls=(CalledTool("c1", "n", '{"path": "ä"}'),))
 
 
 @pytest.mark.parametrize(
@@ -162,53 +162,53 @@ def test_arguments_that_were_written_as_an_object_are_their_text() -> None:
     ],
 )
 def test_what_is_no_frame_is_a_reason_that_quotes_nothing(line: bytes, reason: str) -> None:
-    assert read(line + b"\n" + encoded(Chunk("next"))) == [Unread(reason), Chunk("next")]
+    assert read(line + b"\n" + encoded(ChunkFrame("next"))) == [Unread(reason), ChunkFrame("next")]
 
 
 def test_no_depth_of_nesting_is_more_than_a_line_that_was_not_read() -> None:
     for depth in range(800, 1_100, 3):
         nested = b'{"a":' * depth + b"1" + b"}" * depth
         found = read(
-            b'{"type":"tool_call","id":"c1","name":"n","arguments":' + nested + b"}\n" + encoded(Chunk("next"))
+            b'{"type":"tool_call","id":"c1","name":"n","arguments":' + nested + b"}\n" + encoded(ChunkFrame("next"))
         )
         assert len(found) == 2
-        assert found[1] == Chunk("next")
+        assert found[1] == ChunkFrame("next")
 
 
 def test_empty_lines_and_foreign_line_ends_are_nothing_to_speak_of() -> None:
-    assert read(b"\n \r\n" + encoded(Chunk("a"))[:-1] + b"\r\n\n") == [Chunk("a")]
+    assert read(b"\n \r\n" + encoded(ChunkFrame("a"))[:-1] + b"\r\n\n") == [ChunkFrame("a")]
 
 
 def test_a_last_line_without_its_end_is_read_when_nothing_follows() -> None:
     reader = FrameReader()
-    assert reader.feed(encoded(Cancel("now"))[:-1]) == []
-    assert reader.end() == [Cancel("now")]
+    assert reader.feed(encoded(CancelFrame("now"))[:-1]) == []
+    assert reader.end() == [CancelFrame("now")]
     assert reader.end() == []
 
 
 def test_half_of_a_surrogate_pair_is_written_as_json_writes_it() -> None:
-    line = encoded(Chunk("a\ud83d"))
+    line = encoded(ChunkFrame("a\ud83d"))
     assert b"\\ud83d" in line
-    assert read(line) == [Chunk("a\ud83d")]
+    assert read(line) == [ChunkFrame("a\ud83d")]
 
 
 def test_a_line_of_just_the_limit_is_sent_and_read() -> None:
-    frame = Chunk("x" * (LINE_BYTES_MAX - len(encoded(Chunk(""))) + 1))
+    frame = ChunkFrame("x" * (LINE_BYTES_MAX - len(encoded(ChunkFrame(""))) + 1))
     line = encoded(frame)
     assert len(line) == LINE_BYTES_MAX + 1
-    assert read(line[:1_000], line[1_000:], encoded(Cancel(""))) == [frame, Cancel("")]
+    assert read(line[:1_000], line[1_000:], encoded(CancelFrame(""))) == [frame, CancelFrame("")]
 
 
 def test_a_line_over_the_limit_is_neither_sent_nor_read() -> None:
-    text = "x" * (LINE_BYTES_MAX - len(encoded(Chunk(""))) + 2)
+    text = "x" * (LINE_BYTES_MAX - len(encoded(ChunkFrame(""))) + 2)
     with pytest.raises(
         FrameTooLong, match="a frame chunk of 8388609 bytes has more than 8388608 bytes or 250000 parts"
     ):
-        encoded(Chunk(text))
+        encoded(ChunkFrame(text))
     line = json.dumps({"type": "chunk", "delta": text}, separators=(",", ":")).encode()
     unread = Unread("a line of more than 8388608 bytes")
-    assert read(line + b"\n" + encoded(Cancel(""))) == [unread, Cancel("")]
-    assert read(line[:100], line[100:], b"\n", encoded(Cancel(""))) == [unread, Cancel("")]
+    assert read(line + b"\n" + encoded(CancelFrame(""))) == [unread, CancelFrame("")]
+    assert read(line[:100], line[100:], b"\n", encoded(CancelFrame(""))) == [unread, CancelFrame("")]
     assert read(line) == [unread]
 
 
@@ -217,8 +217,8 @@ def test_a_line_of_countless_parts_is_not_read(part: bytes) -> None:
     """Some of them would take gigabytes and seconds, while nobody else is heard."""
     line = b'{"type":"model_call","id":"m1","messages":[' + b",".join([part] * LINE_PARTS_MAX) + b"]}\n"
     assert len(line) < LINE_BYTES_MAX
-    found = read(line + encoded(Cancel("")))
-    assert found == [Unread("a line of more than 250000 parts"), Cancel("")]
+    found = read(line + encoded(CancelFrame("")))
+    assert found == [Unread("a line of more than 250000 parts"), CancelFrame("")]
 
 
 def test_a_frame_of_countless_parts_is_not_sent() -> None:
@@ -227,7 +227,7 @@ def test_a_frame_of_countless_parts_is_not_sent() -> None:
 
 
 def test_a_long_text_is_one_part_whatever_stands_in_it() -> None:
-    frame = Chunk('[{"a":1},\\"\n' * 400_000)
+    frame = ChunkFrame('[{"a":1},\\"\n' * 400_000)
     assert len(encoded(frame)) > LINE_BYTES_MAX * 3 // 4
     assert read(encoded(frame)) == [frame]
 
@@ -244,4 +244,4 @@ def test_a_line_without_end_takes_no_more_memory_than_the_limit() -> None:
         assert tracemalloc.get_traced_memory()[1] < LINE_BYTES_MAX // 8
     finally:
         tracemalloc.stop()
-    assert reader.feed(b"\n" + encoded(Chunk("on"))) == [Chunk("on")]
+    assert reader.feed(b"\n" + encoded(ChunkFrame("on"))) == [ChunkFrame("on")]

@@ -22,10 +22,10 @@ ctypes.CDLL = Library
 A_CHILD = """
 from agent.subagents.confinement import confine_this_process
 from agent.subagents.confinement import die_with_parent, restrain, share_one_heap
-from agent.subagents.protocol import Limits
+from agent.subagents.protocol import ProcessLimits
 die_with_parent()
 share_one_heap()
-restrain(Limits(descriptors=32))
+restrain(ProcessLimits(descriptors=32))
 print(confine_this_process(None, True, "landlock"), resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 """
 AN_AGENT = """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from agent.subagents.steps import Ended, Going, Outcome, StepOrder, Strategy, prompt_of
+from agent.subagents.steps import Conclusion, Ended, Going, StepOrder, Strategy, prompt_of
 from agent.subagents.strategies import BadParts, ReviewVerdict, read_parts, read_verdict, schema, strategy_of
 from gateway.contracts.errors import ToolError
 from tests.parts.strategies import APPROVED, TYPES, asked, parts, refused, sides, step
@@ -23,9 +23,9 @@ def wanted(strategy: Strategy, ended: Mapping[str, Ended]) -> Mapping[str, StepO
     return {assignment.id: assignment for assignment in move.orders}
 
 
-def outcome(strategy: Strategy, ended: Mapping[str, Ended]) -> Outcome:
+def outcome(strategy: Strategy, ended: Mapping[str, Ended]) -> Conclusion:
     move = strategy.move(ended)
-    assert isinstance(move, Outcome), move
+    assert isinstance(move, Conclusion), move
     return move
 
 

@@ -15,8 +15,8 @@ from structlog.testing import capture_logs
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
 from agent.running.deadlines import while_asking
 from agent.subagents.confinement import Confinement
-from agent.subagents.protocol import Limits, ToolCall, ToolOutcome
-from agent.subagents.sandbox import ENVIRONMENT, Sandbox
+from agent.subagents.protocol import ProcessLimits, ToolCallFrame, ToolOutcome
+from agent.subagents.sandbox import ENVIRONMENT, ChildSandbox
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Spoken, Supervisor
 from agent.tools.allotment import AllotmentSpent
 from agent.tools.files.quota import DiskLimits, Usage
@@ -30,7 +30,7 @@ from gateway.scrub.scrubber import Scrubber
 from tests.parts.children import PRELUDE, Desk, alive, command, order
 from tests.parts.waiting import until
 
-PLAIN = Sandbox(Confinement.PLAIN)
+PLAIN = ChildSandbox(Confinement.PLAIN)
 
 MODEL_CALL = """
 say("model_call", id="1", messages=[{"role": "user", "text": "hello"}], tools=[])
@@ -170,7 +170,7 @@ class TestEndings:
 
     async def test_the_timer_stands_still_while_a_person_is_asked(self) -> None:
         class Slow(Desk):
-            async def tool(self, call: ToolCall) -> ToolOutcome:
+            async def tool(self, call: ToolCallFrame) -> ToolOutcome:
                 with while_asking():
                     await asyncio.sleep(1.6)
                 return await super().tool(call)
@@ -211,7 +211,7 @@ class TestFloods:
 
     async def test_too_much_memory_ends_it(self) -> None:
         """Of all its processes together; one alone gets no more than that from the kernel."""
-        limits = Limits(memory_bytes=150 * 1024 * 1024)
+        limits = ProcessLimits(memory_bytes=150 * 1024 * 1024)
         script = """
 def hold():
     x = b'x' * 80_000_000
