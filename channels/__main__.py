@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Mapping
 from channels.adapter import AdapterParts
 from channels.calls import SupportsCalls
 from channels.inbound.keeping import keeping_for
+from channels.inbound.terms import FreeDisk
 from channels.line import Line, Rooms, Rules
 from channels.outbound.sender import SendRules
 from channels.registry import chosen, open_channel
@@ -28,6 +29,7 @@ from gateway.config import (
     QueueMode,
     Settings,
     TelegramAccount,
+    database_url,
     hook_path,
     house_language,
     load,
@@ -143,6 +145,8 @@ class Lines:
 def rules_of(settings: Settings, channel: str) -> Rules:
     """What the configuration says about access, lanes and sends of a channel."""
     chosen = settings.channels.each()[channel]
+    is_ours = not settings.redis.url or database_url(settings).startswith("sqlite")
+    floor = settings.limits.disk.free_mb * 1024**2 if is_ours else 0
     placeholder = chosen.placeholder if isinstance(chosen, TelegramAccount) else PlaceholderUse.NEVER
     return Rules(
         settings.access.policy,
@@ -153,6 +157,7 @@ def rules_of(settings: Settings, channel: str) -> Rules:
         language=house_language(settings),
         rate_of=settings.limits.rate_of,
         command_rate_of=settings.limits.command_rate_of,
+        has_disk=FreeDisk(settings.data_dir, floor),
         sends=SendRules(chosen.unknown_sends, placeholder),
         deletes_inbound=settings.scrub.delete_inbound,
         streams=chosen.streaming == "auto",

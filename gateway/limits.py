@@ -18,6 +18,7 @@ NEWER_DELAY_S: Final = 2.0  # a lane whose head only a newer worker can read; an
 RETRY_DELAYS_S: Final = (2.0, 8.0, 30.0, 120.0)
 ENVELOPE_BYTES_MAX: Final = 352 * 1024  # INBOUND_CHARS_MAX of the longest characters, what came along, the frame
 REPLY_ENVELOPE_BYTES_MAX: Final = 1024 * 1024  # REPLY_CHARS_MAX likewise
+DISK_LOOK_EVERY_S: Final = 1.0  # a second of messages is some megabytes, and the floor a thousand
 DEDUPE_WINDOW_H: Final = 25  # Telegram keeps updates for 24 h
 DEAD_LETTERS_MAX: Final = 10_000
 DEAD_TOLD_WITHIN_S: Final = 15.0  # the author of a dead letter is told at once; after this by another worker

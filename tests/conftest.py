@@ -10,7 +10,7 @@ import structlog
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
-pytest_plugins = ["tests.parts.databases", "tests.parts.valkey", "tests.parts.platforms"]
+pytest_plugins = ["tests.parts.databases", "tests.parts.valkey", "tests.parts.platforms", "tests.parts.warm"]
 
 # A busy machine is no fault. A change is judged by examples that it shares with the one before it; who looks for new
 # ones asks for them with --hypothesis-profile=explore.

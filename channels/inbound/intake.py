@@ -85,6 +85,7 @@ class Intake:
         self._settle_ms = rules.settle_ms
         self._interrupts = rules.interrupts
         self._lane_messages_max = rules.lane_messages_max
+        self._has_disk = rules.has_disk
         self._accepted = accepted
         self._retracted = retracted
         self._delete = delete
@@ -231,6 +232,9 @@ class Intake:
             await self._delete(message)
 
     async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> Outcome:
+        if not self._has_disk():
+            await self._tell_full(incoming, message.key)
+            raise QueueFull("the disk is nearly full (limits.disk.free_mb); messages stay with their platform")
         await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         rate = self._reception.rate_of(incoming)
@@ -253,10 +257,11 @@ class Intake:
                 await self._telling.tell(incoming, message.author, "too-fast", wait)
                 return Outcome.TURNED_AWAY
             case Verdict.QUEUE_FULL:
-                await self._telling.tell(
-                    incoming, message.key, "queue-full", self._telling.words(incoming).say(notices.QUEUE_FULL)
-                )
+                await self._tell_full(incoming, message.key)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
+
+    async def _tell_full(self, incoming: Incoming, key: SessionKey) -> None:
+        await self._telling.tell(incoming, key, "queue-full", self._telling.words(incoming).say(notices.QUEUE_FULL))
 
     async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
         """Before the message is on its way: whoever reads it may be asked to use what it brought."""

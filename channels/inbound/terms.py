@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from channels.inbound.admission import RateOf, unlimited
 from channels.inbound.keeping import Keeping
@@ -11,8 +15,21 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.ids import SessionScope
+<<<<<<< HEAD
 from gateway.contracts.ports import Clock, Scrubber
 from gateway.limits import LANE_MESSAGES_MAX
+=======
+from gateway.contracts.ports import (
+    AccessBus,
+    Clock,
+    DeliveryBus,
+    IntakeBus,
+    PressBus,
+    Scrubber,
+    SuggestionSource,
+)
+from gateway.limits import DISK_LOOK_EVERY_S, LANE_MESSAGES_MAX
+>>>>>>> quick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +66,28 @@ class DoorRules:
 
     command_rate_of: RateOf = unlimited
     """Likewise for commands that wait behind nothing, and for buttons."""
+
+    has_disk: Callable[[], bool] = lambda: True
+    """Whether what a new message makes bus and database write has room on this machine."""
+
+
+class FreeDisk:
+    """Says whether the disk of `folder` has its free bytes. A folder that is not here keeps nobody out: then bus and
+    database are elsewhere."""
+
+    def __init__(self, folder: Path, free_bytes: int) -> None:
+        self._folder = folder
+        self._free_bytes = free_bytes
+        self._looked_at_s = float("-inf")
+        self._is_enough = True
+
+    def __call__(self) -> bool:
+        """Look, or say what was seen a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self._looked_at_s >= DISK_LOOK_EVERY_S:
+            self._looked_at_s = now_s
+            try:
+                self._is_enough = shutil.disk_usage(self._folder).free >= self._free_bytes
+            except OSError:
+                self._is_enough = True
+        return self._is_enough

@@ -141,7 +141,7 @@ class Disk(Section):
         default=FREE_DISK_MB,
         ge=0,
         description="Megabytes that stay free on the disk of data_dir: below, no file is fetched or written for "
-        "anybody. 0: no limit.",
+        "anybody, and new messages stay with their platform where Trivet's own Valkey or SQLite is there. 0: no limit.",
     )
 
 

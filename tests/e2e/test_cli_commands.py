@@ -25,6 +25,7 @@ from gateway.store import open_store
 from gateway.store.migrations import migrate
 from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import conversation, opened
+from tests.parts.warm import WarmTrivet
 
 SECRET = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
 TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123456:quiet"}
@@ -33,27 +34,18 @@ TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123456:quiet"}
 class Trivet:
     """Runs the command in a directory of its own, with nothing but the settings given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warm: WarmTrivet) -> None:
         self.folder = folder
+        self._warm = warm
 
     def run(
         self, *arguments: str, environ: Mapping[str, str] = {}, given: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.folder),
-            "TRIVET_DATA_DIR": str(self.folder / "data"),
-        }
-        return subprocess.run(
-            [sys.executable, "-m", "gateway", *arguments],
-            check=False,
-            cwd=self.folder,
-            env={**environment, **environ},
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return self._warm.run(*arguments, folder=self.folder, environ={**self.environment, **environ}, given=given)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TRIVET_DATA_DIR": str(self.folder / "data")}
 
     def refusal(self, *arguments: str, environ: Mapping[str, str] = {}, code: int) -> str:
         """The one sentence on stderr with which a command ends."""
@@ -66,8 +58,8 @@ class Trivet:
 
 
 @pytest.fixture
-def trivet(tmp_path: Path) -> Trivet:
-    return Trivet(tmp_path)
+def trivet(tmp_path: Path, warm_trivet: WarmTrivet) -> Trivet:
+    return Trivet(tmp_path, warm_trivet)
 
 
 @pytest.fixture
@@ -86,8 +78,31 @@ def taken_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_the_version_is_printed(trivet: Trivet) -> None:
-    assert trivet.run("--version").stdout.startswith("trivet 0.")
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--version"], 0, "trivet 0."),
+        (["migrate"], 0, "0001"),
+        (["up"], 2, "trivet: no channel is configured"),
+        (["pair", "ABCDEFGH"], 1, "trivet: the database"),
+    ],
+)
+def test_a_command_starts_from_nothing_as_a_program_of_its_own(
+    trivet: Trivet, arguments: list[str], code: int, told: str
+) -> None:
+    """The tests below start theirs where everything is loaded already."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "gateway", *arguments],
+        check=False,
+        cwd=trivet.folder,
+        env=trivet.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == code
+    assert told in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_whose_database_and_bus_are_is_shown_and_settled(trivet: Trivet, server: EmbeddedValkey) -> None:

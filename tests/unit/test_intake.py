@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,11 @@ from hypothesis import strategies as st
 
 from channels import notices
 from channels.adapter import Outcome, QueueFull
+from channels.inbound import terms
 from channels.inbound.bounding import TEXT_BYTES_MAX, fit
 from channels.inbound.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
 from channels.inbound.quoting import QUOTE_CHARS_MAX
-from channels.inbound.terms import DoorRules
+from channels.inbound.terms import DoorRules, FreeDisk
 from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
 from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
 from gateway.contracts.commands import Suggests
@@ -32,7 +35,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Verdict
 from gateway.contracts.suggestions import Suggestion
-from gateway.limits import ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
+from gateway.limits import DISK_LOOK_EVERY_S, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from gateway.words import ENGLISH
 from tests.doubles import ManualClock, MemoryBus, door_rooms
 from tests.parts.incoming import private_message
@@ -222,6 +225,33 @@ async def test_a_full_queue_is_no_secret() -> None:
             await intake.accept(private_message())
     (notice,) = bus.notices.values()
     assert "not lost" in notice.text
+
+
+async def test_where_little_disk_is_free_messages_stay_with_their_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is half-written: neither on the bus nor in the vault. Commands go on, and so do messages once there is
+    room."""
+    disk, now = SimpleNamespace(free=99), SimpleNamespace(s=0.0)
+    monkeypatch.setattr(terms, "shutil", SimpleNamespace(disk_usage=lambda _: disk))
+    monkeypatch.setattr(terms, "time", SimpleNamespace(monotonic=lambda: now.s))
+    bus = MemoryBus()
+    rules = DoorRules(OPEN, SessionScope.PLACE, has_disk=FreeDisk(tmp_path, 100))
+    intake = Intake(door_rooms(bus), rules)
+    for _ in range(2):
+        with pytest.raises(QueueFull, match="disk"):
+            await intake.accept(private_message())
+    (notice,) = bus.notices.values()
+    assert "not lost" in notice.text
+    assert bus.queued == []
+    assert await intake.accept(replace(private_message("/stop"), id="telegram:1:7:2")) is Outcome.CONTROL
+    disk.free, now.s = 100, DISK_LOOK_EVERY_S
+    assert await intake.accept(private_message()) is Outcome.QUEUED
+
+
+def test_a_folder_that_is_not_here_keeps_nobody_out(tmp_path: Path) -> None:
+    assert FreeDisk(tmp_path / "elsewhere", 2**60)()
+    assert not FreeDisk(tmp_path, 2**60)()
 
 
 async def test_who_has_too_much_waiting_is_told_how_much_the_operator_allows() -> None:
