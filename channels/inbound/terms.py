@@ -15,21 +15,8 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.contracts.access import AccessPolicy
 from gateway.contracts.ids import SessionScope
-<<<<<<< HEAD
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.limits import LANE_MESSAGES_MAX
-=======
-from gateway.contracts.ports import (
-    AccessBus,
-    Clock,
-    DeliveryBus,
-    IntakeBus,
-    PressBus,
-    Scrubber,
-    SuggestionSource,
-)
 from gateway.limits import DISK_LOOK_EVERY_S, LANE_MESSAGES_MAX
->>>>>>> quick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
