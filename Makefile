@@ -85,7 +85,7 @@ bench-scrub: $(READY) ## print the scrubber's goals and how near it is; ARGS=--q
 fuzz: $(READY) ## fuzz the scrubber, coverage-guided; MINUTES=60 for an hour
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
-words: $(READY) ## bring the catalogues of gateway/words up to date with the sentences of the source
+words: $(READY) ## bring the catalogues of gateway/i18n up to date with the sentences of the source
 	$(BIN)/python -m tests.words
 
 lock: $(READY) ## compile requirements.lock again from pyproject.toml

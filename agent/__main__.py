@@ -11,24 +11,22 @@ from functools import partial
 
 import uvloop
 
-from agent.assembly import announcing, assembled, control_lane, doorkeeper, suggesting
+from agent.assembly import access_service, announcing, assembled, control_lane, suggesting
+from agent.concurrency import run_aside
+from agent.features.access import showing_access
 from agent.model_clients import ModelClients, model_clients
-from agent.relay import Relay
-from agent.running.aside import run_aside
-from agent.services.access import showing_access
-from agent.services.file_server import FileServer
+from agent.runtime.relay import FileServer, Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
-from gateway.config.models import keys_in_files
+from gateway.config.features import keys_in_files
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
-from gateway.exits import run_to_exit
-from gateway.secrecy import scrubber_of, vault_keys
+from gateway.process import guard_streams, run_to_exit
+from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.store import open_store
-from gateway.telemetry.crashes import guard_streams
 from gateway.telemetry.logs import configure_logs
-from gateway.telemetry.tracing import open_spans
+from gateway.telemetry.spans import open_spans
 
 
 def main() -> None:
@@ -59,7 +57,7 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
         await store.check_schema()
         bus = await _open_bus(settings, await store.installation())
         stack.push_async_callback(bus.close)
-        keeper = doorkeeper(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+        keeper = access_service(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
         await keeper.project()
         worker_id = bus.names.named(f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}")
         worker = await stack.enter_async_context(

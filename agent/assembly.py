@@ -8,103 +8,88 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version, system
+from typing import Final
 
-from agent.afterwards.consolidation import Consolidation
-from agent.afterwards.finished import AfterTurn
-from agent.afterwards.keeping import keeping_answers
-from agent.afterwards.tracing import counting_turns, tracing_turns
-from agent.afterwards.yielding import waking_waiters
-from agent.allowances import Allowances
-from agent.attachments.attending import Attending
-from agent.attachments.documents import Documents
-from agent.attachments.gallery import WorkspaceGallery
-from agent.attachments.inbox import Inbox
-from agent.attachments.receiving import Receiving
-from agent.attachments.senses import Ears, Eyes
-from agent.cache.answers import AnswerCache, CachedEngine
-from agent.commands.access import access_commands
-from agent.commands.answering import answering_commands
-from agent.commands.belongings import belongings_commands
-from agent.commands.choices import choice_commands
-from agent.commands.conversation import conversation_commands
-from agent.commands.house import queue_command
-from agent.commands.limits import limits_command
-from agent.commands.linking import linking_commands
-from agent.commands.memory import memory_commands
-from agent.commands.plan import plan_commands
-from agent.commands.profiles import profile_commands
-from agent.commands.splitting import may_split
-from agent.commands.table import CommandRow, CommandTable
-from agent.commands.undoing import undo_command
-from agent.commands.usage import usage_commands
-from agent.commits import Commits
-from agent.compacting.compactor import Compactor
-from agent.compacting.ladder import Ladder
-from agent.compacting.room import Rooms
-from agent.conversing import Conversing
-from agent.engine import Engine
-from agent.engines.claude import ClaudeEngine, is_claude
-from agent.features.schedules.commands import remind_commands
+from agent.concurrency import BackgroundTasks, Wakeup
+from agent.engine import AfterTurn, Engine
+from agent.features.access import AdminNotices, People, access_commands
+from agent.features.accounts import belongings_commands, linking_commands
+from agent.features.answers import AnswerCache, CachedEngine, keeping_answers
+from agent.features.attachments.documents import Documents
+from agent.features.attachments.inbox import Inbox
+from agent.features.attachments.intake import AttachmentIntake, ImageDescriber, Receiving, Transcriber
+from agent.features.commands import CommandRequest, CommandRow, CommandTable
+from agent.features.memory.consolidation import Consolidation
+from agent.features.memory.knowledge import ChargedEmbedder, PersonMemory, memory_commands, memory_tools
+from agent.features.plans import Planner, Planning, plan_commands, plan_tool
 from agent.features.schedules.scheduler import Scheduler
-from agent.features.schedules.service import ScheduleService
-from agent.features.schedules.tool import schedule_tools
+from agent.features.schedules.service import ScheduleService, remind_commands, schedule_tools
+from agent.features.sessions import (
+    SuggestionServer,
+    choice_commands,
+    conversation_commands,
+    profile_commands,
+    undo_command,
+)
+from agent.features.titles import Titler
+from agent.features.usage import Allowances, Meter, limits_command, queue_command, usage_commands
 from agent.limits import LAST_WORDS_S
-from agent.memory.embedder import ChargedEmbedder
-from agent.memory.knowledge import Memory
-from agent.model.calling import ModelClient
-from agent.model.client import Gallery
-from agent.model.embedding import Embedder
-from agent.model.endpoints import Endpoint
-from agent.model.health import ModelHealth
-from agent.model.metering import Gate
-from agent.model_clients import ModelClients
-from agent.models import Models
-from agent.people import People
-from agent.plans.planner import Planner, Planning, plan_tool
-from agent.prompting.sections import RuntimeFacts
-from agent.prompting.system import SkillLayers, SystemPrompts
-from agent.running.background import Background
-from agent.running.bell import Bell
-from agent.services.announcing import Announcing
-from agent.services.control import ControlLane
-from agent.services.deciding import Deciding
-from agent.services.pressing import Pressing
-from agent.services.suggesting import Suggesting
-from agent.steps import Steps
+from agent.model_clients import ModelClients, WorkspaceGallery
+from agent.models.catalog import ModelEndpoint
+from agent.models.client import ModelClient, ModelHealth
+from agent.models.metering import Gate
+from agent.models.requests import Embedder, Gallery
+from agent.models.selection import Models
+from agent.prompts.skills import skill_tools
+from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
+from agent.runtime.claude import ClaudeEngine, is_claude
+from agent.runtime.commit import Commits, counting_turns, tracing_turns, wakes_waiting_turns
+from agent.runtime.compaction import Compactor, Summarizer
+from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands
+from agent.runtime.run import LaneRunner, RunPorts
+from agent.runtime.steps import Steps
+from agent.runtime.turn import ConversationRunner, TurnRunner
+from agent.runtime.window import TurnWindows
+from agent.runtime.worker import DeadLetters, Worker
 from agent.subagents.delegation import Delegation, PlanSubAgents, open_subagents
 from agent.subagents.parent import ParentServices
 from agent.subagents.runs import Dispatcher, SubagentStopper
 from agent.subagents.status import StatusLines, TracingWatch
 from agent.subagents.tools import answers_of
 from agent.subagents.wakes import SessionWaker
-from agent.titles.titler import Titler
-from agent.tools.asking import AskingPeople
+from agent.tools.approvals import ChatApprovals
 from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
-from agent.tools.lending import Lender
-from agent.tools.memory import memory_tools
+from agent.tools.policy import Audience
 from agent.tools.registry import ToolRegistry
-from agent.tools.skills import skill_tools
+from agent.tools.secrets import SecretInjector
 from agent.tools.todo import todo_tools
+from agent.tools.tool import ToolContext
 from agent.tools.toolbox import open_toolbox
-from agent.turn import TurnTaker
-from agent.usage.metering import Meter
-from agent.worker import Worker
-from agent.working.answering import Answering
-from agent.working.dead_letters import DeadLetters
-from agent.working.runs import RunPorts
+from gateway.access import AccessService
 from gateway.bus.bus import RedisBus
 from gateway.config import QueueMode, Settings, auto_consolidate
-from gateway.config.limits import Disk
-from gateway.config.settings import Agent
+from gateway.config.limits import DiskSettings
+from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ConfigError
+from gateway.contracts.ids import WORKSPACES
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
-from gateway.contracts.workspaces import WORKSPACES
-from gateway.doorkeeper import Doorkeeper
 from gateway.limits import SHUTDOWN_GRACE_S
-from gateway.secrecy import seal_of
+from gateway.scrub.vault import seal_of
 from gateway.store import Store
 from gateway.store.foreign import ForeignDatabases
+
+# Whether whoever says a command may have tasks split among sub-agents: /help tells only those.
+
+
+_SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
+
+
+def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
+    """True where a turn of this person, in this place, is offered a tool that asks for sub-agents."""
+    key, place = asked.session.key, Audience.DM if asked.message.is_private else Audience.GROUP
+    context = ToolContext(key, key.owner, asked.turn_id, role=asked.role, place=place, ceiling=asked.ceiling)
+    return any(spec.name in _SPLIT for spec in tools.specs_for(context))
 
 
 @asynccontextmanager
@@ -131,7 +116,7 @@ async def assembled(
         planning = parts.planning(delegation.dispatcher)
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
-        background = Background()
+        background = BackgroundTasks()
         yield Worker(
             worker_id=worker_id,
             lanes=bus.lanes,
@@ -151,31 +136,35 @@ async def assembled(
 
 def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
-) -> ControlLane:
+) -> ControlService:
     """The control lane of that worker, on a bus and a store that may be its own."""
     people = _people(settings, bus, store, clock)
-    deciding = Deciding(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
-    pressing = Pressing(store, bus.intake, people, scrubber, clock)
-    return ControlLane(worker_id, bus.control, bus.lanes, bus.deliveries, store, deciding, pressing, scrubber, clock)
+    deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
+    pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
+    return ControlService(worker_id, bus.control, bus.lanes, bus.deliveries, store, deciding, pressing, scrubber, clock)
 
 
-def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Announcing:
+def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:
     """Who tells admins of strangers, and of models that do not answer."""
-    return Announcing(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock)
+    return AdminNotices(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock)
 
 
-def suggesting(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Suggesting:
+def suggesting(
+    settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
+) -> SuggestionServer:
     """What people who type are suggested, likewise."""
-    return Suggesting(bus.suggestions, store, _people(settings, bus, store, clock), settings, scrubber)
+    return SuggestionServer(bus.suggestions, store, _people(settings, bus, store, clock), settings, scrubber)
 
 
 def _people(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> People:
     return People(bus.access, store.access, settings.access.policy, clock)
 
 
-def doorkeeper(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> Doorkeeper:
+def access_service(
+    settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
+) -> AccessService:
     """Who decides about people and places, and shows the bus what was decided."""
-    return Doorkeeper(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
+    return AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
 
 
 class _Parts:
@@ -207,20 +196,20 @@ class _Parts:
         self.client = clients.client(gate=self.meter, spans=spans, clock=clock)
         self.models = Models(self.client, settings)
         embedder = self._embedder() if clients.embeddings is not None else None
-        self._memory = Memory(store.memories, scrubber, clock, embedder=embedder)
+        self._memory = PersonMemory(store.memories, scrubber, clock, embedder=embedder)
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
         )
         self._cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
         self._compactor = Compactor(
-            Ladder(self.client, self.models, store, scrubber, clock, tokens_max=settings.agent.summary_tokens_max),
+            Summarizer(self.client, self.models, store, scrubber, clock, tokens_max=settings.agent.summary_tokens_max),
             store,
             clock,
         )
         self._skills = SkillLayers(settings.data_dir, scrubber)
         self._workspaces = Workspaces(settings.data_dir / WORKSPACES, disk=_disk_limits(settings.limits.disk))
-        self.beside = Background()
-        self._approvals = AskingPeople(
+        self.beside = BackgroundTasks()
+        self._approvals = ChatApprovals(
             bus.questions,
             bus.deliveries,
             store,
@@ -230,14 +219,14 @@ class _Parts:
             ttl_s=settings.tools.approval_ttl_s,
             admins=settings.access.admins,
         )
-        later, bell = settings.schedules, Bell()
+        later, bell = settings.schedules, Wakeup()
         self._schedules = ScheduleService(
             store.schedules, scrubber, clock, default_zone=later.time_zone, ring=bell.ring
         )
         self.firing = Scheduler(
             store.schedules, bus.intake, self.people, bell, scrubber, clock, has_heartbeat=later.heartbeat_minutes > 0
         )
-        self._ends = Bell()
+        self._ends = Wakeup()
         self._status = StatusLines(
             store, bus.deliveries, scrubber, clock, self.beside, is_on=settings.subagents.status_lines
         )
@@ -289,14 +278,14 @@ class _Parts:
         planner = Planner(PlanSubAgents(dispatcher), self._scrubber, self._clock)
         return Planning(planner, self._approvals, self._store, self._scrubber, self._clock)
 
-    def _attending(self) -> Attending:
+    def _attending(self) -> AttachmentIntake:
         """What takes in the files of a turn."""
         settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
         ears = eyes = None
         if self._hears and settings.agent.transcription_model:
-            ears = Ears(self.client, settings.agent.transcription_model, store, scrubber, clock)
+            ears = Transcriber(self.client, settings.agent.transcription_model, store, scrubber, clock)
         if settings.agent.vision_model:
-            eyes = Eyes(self.client, settings.agent.vision_model, store, scrubber, clock)
+            eyes = ImageDescriber(self.client, settings.agent.vision_model, store, scrubber, clock)
         receiving = Receiving(
             Inbox(self._bus.files, self._workspaces, settings.attachments, scrubber, clock),
             Documents(hidden=[settings.data_dir, Path.home()]),
@@ -307,11 +296,11 @@ class _Parts:
             ears=ears,
             eyes=eyes,
         )
-        return Attending(receiving, self.models, store)
+        return AttachmentIntake(receiving, self.models, store)
 
-    def answering(self, turns: TurnTaker, background: Background) -> Answering:
+    def answering(self, turns: TurnRunner, background: BackgroundTasks) -> LaneRunner:
         """From a claimed lane to a committed answer."""
-        return Answering(
+        return LaneRunner(
             RunPorts(self._bus.lanes, self._bus.deliveries, self._store, self.people, self._clock),
             turns=turns,
             commits=self._commits,
@@ -324,7 +313,7 @@ class _Parts:
             afterwards=self._afterwards(),
         )
 
-    def turns(self, tools: ToolRegistry, planning: Planning) -> TurnTaker:
+    def turns(self, tools: ToolRegistry, planning: Planning) -> TurnRunner:
         """What takes the turns of this process."""
         settings = self._settings
         facts = RuntimeFacts(
@@ -343,10 +332,10 @@ class _Parts:
         )
         if settings.cache.enabled:
             engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
-        conversing = Conversing(
+        conversing = ConversationRunner(
             models=self.models,
             engine=engine,
-            rooms=Rooms(self._compactor, self.models, tools, self._store),
+            rooms=TurnWindows(self._compactor, self.models, tools, self._store),
             prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
             people=self.people,
             attending=self._attending(),
@@ -354,7 +343,7 @@ class _Parts:
             scrubber=self._scrubber,
             clock=self._clock,
         )
-        return TurnTaker(
+        return TurnRunner(
             commands=CommandTable(self._commands(planning), can_split=partial(may_split, tools)),
             conversing=conversing,
             commits=self._commits,
@@ -370,7 +359,7 @@ class _Parts:
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
         ending = SubagentStopper(store.tasks, self._clock)
-        keeper = doorkeeper(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
+        keeper = access_service(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
         return (
             *conversation_commands(
                 store,
@@ -414,22 +403,22 @@ class _Parts:
         return (
             *((self._consolidation.after,) if remembers else ()),
             *((keeping_answers(self._cache),) if keeps else ()),
-            waking_waiters(self._ends.ring),
+            wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),
         )
 
 
-def _lender(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> Lender | None:
+def _lender(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> SecretInjector | None:
     seal = seal_of(settings)
     origins = frozenset(settings.scrub.vault.hosts)
-    return Lender(bus.vault, seal, store.loans, clock, origins=origins) if seal else None
+    return SecretInjector(bus.vault, seal, store.loans, clock, origins=origins) if seal else None
 
 
 def _engine(
-    settings: Agent,
+    settings: AgentSettings,
     client: ModelClient,
-    endpoint_of: Callable[[str], Endpoint],
+    endpoint_of: Callable[[str], ModelEndpoint],
     gate: Gate,
     health: ModelHealth,
     tools: ToolRegistry,
@@ -460,6 +449,6 @@ def _engine(
     )
 
 
-def _disk_limits(disk: Disk) -> DiskLimits:
+def _disk_limits(disk: DiskSettings) -> DiskLimits:
     """The same in bytes."""
     return DiskLimits(*(number * 1024**2 for number in (disk.owner_mb, disk.all_mb, disk.free_mb)))

@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from agent.one_shot import answer_once
 from agent.subagents.sandbox import choose
 from agent.tools.toolbox import mcp_servers
+from agent.trial import answer_once
 from gateway.config import Settings
 from gateway.scrub import Scrubber
 

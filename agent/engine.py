@@ -1,25 +1,79 @@
-"""One turn, what it asks of an engine, and what an engine leaves behind in it.
+"""The values of a turn (its batch, steps and end) and the protocol of the engine that takes its steps.
 
-`agent.steps` is the engine of every litellm model, `agent.engines` has the others. An engine keeps nothing
+`agent.runtime.steps` is the engine of every litellm model, `agent.engines` has the others. An engine keeps nothing
 from one turn to the next: it is given the whole history each time, so there is nothing in it to reset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Final, Protocol
 
-from agent.batch import Batch
-from agent.model.client import PromptMessage
-from agent.tools.enclosures import Enclosures
-from agent.tools.suspension import Suspension
-from agent.tools.tool import Reading, ToolContext
-from gateway.contracts.answers import Question
-from gateway.contracts.entries import Entry, Session, Usage
+from agent.models.requests import PromptMessage
+from agent.tools.tool import Enclosures, Reading, Suspension, ToolContext
+from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.memory import CachedQuestion
 from gateway.contracts.messages import CleanText, InboundMessage
+from gateway.contracts.sessions import Entry, Session, TurnCommit, Usage
+from gateway.contracts.subagents import is_wake
+
+# The messages of one turn, and the id of the one reply that it leaves. Pure.
+
+
+_ONLY: Final = ":1"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The messages one turn answers, all of one place, with the fence that guards their lane. `is_first`: no run of it
+    was begun before; this one was at `begun_at_ms`."""
+
+    turn_id: str
+    key: SessionKey
+    fence: int
+    messages: tuple[InboundMessage, ...]
+    is_first: bool = False
+    begun_at_ms: int = 0
+
+    @property
+    def newest(self) -> InboundMessage:
+        """The last that somebody wrote; where nobody did, the last."""
+        return newest_of(self.messages)
+
+    @property
+    def authors(self) -> tuple[SessionKey, ...]:
+        """Everybody whose words are answered; the one who is answered comes last."""
+        newest = self.newest.author
+        others = dict.fromkeys(message.author for message in self.messages if message.author != newest)
+        return (*others, newest)
+
+    @property
+    def wakes(self) -> int:
+        """How many wakes have led to one another since a person spoke; 0: one speaks here."""
+        return max(message.wakes for message in self.messages) if is_wake(self.newest) else 0
+
+    @property
+    def is_command(self) -> bool:
+        """A command is always alone in its batch (`agent.runtime.run.first_batch`)."""
+        return find_command(self.messages[0].text) is not None
+
+
+def reply_id_of(turn_id: str) -> str:
+    """The id of the one reply that a turn leaves, known before there is any."""
+    return f"{turn_id}{_ONLY}"
+
+
+def turn_of_reply(reply_id: str) -> str:
+    """The turn that left this reply; "" for a status line, a title, or what no turn left."""
+    return reply_id.removesuffix(_ONLY) if reply_id.endswith(_ONLY) and reply_id.count(":") == 1 else ""
+
+
+def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:
+    """Who is answered, and where: what the end of a sub-agent sent comes behind what a person wrote."""
+    return (tuple(message for message in messages if not is_wake(message)) or messages)[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +126,7 @@ class Turn:
     suspension: Suspension = field(default_factory=Suspension)
     reading: Reading = field(default_factory=Reading)
     is_plain: bool = False
-    asked: Question | None = None
+    asked: CachedQuestion | None = None
     finish_reason: str = ""
     notes: list[CleanText] = field(default_factory=list)
     receive: Callable[[Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
@@ -95,7 +149,7 @@ class Turn:
         return newcomers
 
 
-class Room(Protocol):
+class PromptWindow(Protocol):
     """Keeps the prompt of a turn inside its model's window."""
 
     async def condensed(
@@ -118,7 +172,7 @@ class Engine(Protocol):
         model: str,
         system: CleanText,
         prompt: Sequence[PromptMessage],
-        room: Room,
+        room: PromptWindow,
     ) -> None:
         """Fill `turn` until it has an answer, or until the suspension of `context` has a barrier: then the turn yields
         behind the round. Raises the `ModelError` tree; cancellable at every await. `room` is asked between two rounds.
@@ -126,3 +180,20 @@ class Engine(Protocol):
         What the model says is heard as a stream and scrubbed as it comes; every call is charged.
         """
         ...
+
+
+# What happens after a turn: work that never delays its reply and whose failures nobody is told.
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A turn whose commit is in SQL and on the bus, however it ended (`commit.state`). `has_boundary` is that of
+    `Committed`."""
+
+    turn: Turn
+    commit: TurnCommit
+    has_boundary: bool
+
+
+AfterTurn = Callable[[Finished], Coroutine[Any, Any, None]]
+"""Runs in the background once a turn is finished; what it raises is logged. It may be lost with its process."""

@@ -1,26 +1,82 @@
-"""The clients of all models that the settings name: tried again, observed, then fallen back from."""
+"""The client of all models that the settings name: routed by name, with the images of conversations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from agent.attachments.gallery import WorkspaceGallery
-from agent.model.by_name import ByName
-from agent.model.calling import ModelClient
-from agent.model.catalog import ModelCatalog
-from agent.model.client import ModelProvider
-from agent.model.embedding import EmbeddingModel
-from agent.model.endpoints import Endpoint, Endpoints
-from agent.model.health import ModelHealth
-from agent.model.litellm_client import LitellmClient
-from agent.model.metering import Gate
-from agent.model.transcription import TranscriptionModel
-from agent.models import check_models, named_models
-from agent.tools.files.workspace import Workspaces
+from agent.limits import IMAGE_BYTES_MAX
+from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
+from agent.models.client import ModelClient, ModelHealth
+from agent.models.demo import PREFIX, ScriptedClient
+from agent.models.litellm import LitellmClient
+from agent.models.metering import Gate
+from agent.models.requests import (
+    EmbeddingModel,
+    ModelEvent,
+    ModelFacts,
+    ModelProvider,
+    ModelRequest,
+    TranscriptionModel,
+)
+from agent.models.selection import check_models, named_models
+from agent.tools.files.workspace import WorkspaceLookup, Workspaces
 from gateway.config import Settings, utility_model
+from gateway.contracts.errors import ToolError
+from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.ports import Clock, SpanSink
-from gateway.contracts.workspaces import WORKSPACES
+
+# The images of conversations, as the model client asks for them.
+
+
+class WorkspaceGallery:
+    """`agent.models.requests.Gallery` over the workspaces: nobody sees what lies in another's."""
+
+    def __init__(self, workspaces: WorkspaceLookup) -> None:
+        self._workspaces = workspaces
+
+    async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
+        """An image of the conversation, as long as it is there."""
+        return await asyncio.to_thread(self._read, key, path)
+
+    def _read(self, key: SessionKey, path: str) -> bytes | None:
+        try:
+            return self._workspaces.of(key).read(path, bytes_max=IMAGE_BYTES_MAX)
+        except ToolError:
+            return None
+
+
+# Every model by its name: the demo models are scripted, all others are litellm's.
+
+
+class ModelRouter:
+    """`ModelProvider` for any name."""
+
+    def __init__(self, others: ModelProvider) -> None:
+        """`others` is asked for every model that is no demo."""
+        self._demo = ScriptedClient()
+        self._others = others
+
+    def facts(self, model: str) -> ModelFacts:
+        """As the client of that name knows them."""
+        return self._client(model).facts(model)
+
+    def check_name(self, model: str) -> None:
+        """As the client of that name judges it."""
+        self._client(model).check_name(model)
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """As the client of that name answers."""
+        return self._client(request.model).stream(request)
+
+    async def close(self) -> None:
+        """Close both."""
+        await self._demo.close()
+        await self._others.close()
+
+    def _client(self, model: str) -> ModelProvider:
+        return self._demo if model.startswith(PREFIX) else self._others
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +86,7 @@ class ModelClients:
     provider: ModelProvider
     embeddings: EmbeddingModel | None
     transcriptions: TranscriptionModel | None
-    endpoint_of: Callable[[str], Endpoint] = Endpoint
+    endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
     health: ModelHealth = field(default_factory=ModelHealth)
     fallbacks: tuple[str, ...] = ()
 
@@ -53,13 +109,13 @@ class ModelClients:
 def model_clients(settings: Settings) -> ModelClients:
     """Make the way to all models. Raises `ConfigError` for a name nobody can call, or a key that cannot be read."""
     agent, catalog = settings.agent, ModelCatalog()
-    endpoint_of = Endpoints(settings, catalog).of
+    endpoint_of = ModelEndpoints(settings, catalog).of
     gallery = WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES))
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
     named = {name for names in named_models(settings).values() for name in names}
     health = ModelHealth(lambda model: litellm.facts(model).api or model, named | {utility_model(settings)})
-    provider = ByName(litellm)
+    provider = ModelRouter(litellm)
     check_models(provider, settings, known=catalog.names)
     return ModelClients(
         provider,

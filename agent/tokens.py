@@ -1,4 +1,4 @@
-"""Estimates of prompt sizes, for the moments before a provider has counted."""
+"""Estimates of prompt sizes, and words for outputs that are long, old or failed. Pure and light."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:  # sub-agents estimate texts, and are not to wait for the vocabulary of a conversation
-    from gateway.contracts.entries import Entry
+from agent.limits import TOOL_RAW_CHARS_MAX
+from gateway.scrub.raw_text import head
+
+if TYPE_CHECKING:
+    from gateway.contracts.sessions import Entry
+
 
 _CHARS_PER_TOKEN: Final = 4.0
 _WIDE_CHARS_PER_TOKEN: Final = 1.5
@@ -31,3 +35,38 @@ def entry_tokens(entry: Entry) -> int:
 def entries_tokens(entries: Iterable[Entry]) -> int:
     """The sum over `entry_tokens`."""
     return sum(map(entry_tokens, entries))
+
+
+# What stands in the place of an old tool output. Pure, and light: it is loaded in sub-agents, too.
+
+
+def stand_in(output: str) -> str:
+    """Words of ours, with nothing of the output in them but its size."""
+    return f"<output pruned, ~{estimate_tokens(output)} tokens>"
+
+
+# What tools put out, in words that can be passed on: of any length, and from tools that failed. Pure.
+
+
+_TOO_LONG: Final = "\n[… the rest of {chars} characters is lost: ask for less at once …]"
+
+
+def readable(raw: str) -> str:
+    """What a tool returned, at most TOOL_RAW_CHARS_MAX characters of it, and with every half of a surrogate pair
+    replaced, which no database takes."""
+    if len(raw) > TOOL_RAW_CHARS_MAX:
+        raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
+    return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def failure_note(failures: Iterable[tuple[str, str]]) -> str:
+    """The note on tools that failed: the name of each and, in one line, what it said."""
+    lines = [f"- {name[:64]}: {said}" for name, said in failures]
+    return "\n".join(
+        [
+            "<tool-failures>",
+            *lines,
+            "Find the cause before you try again: the same call fails the same way.",
+            "</tool-failures>",
+        ]
+    )

@@ -13,25 +13,45 @@ import io
 import json
 import sys
 import wave
-from typing import Final, NoReturn
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NoReturn
 
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
-from agent.model.calling import ModelClient
-from agent.model.client import ModelRequest, PromptMessage, ask
-from agent.model.embedding import EmbeddingRequest
-from agent.model.transcription import TranscriptionRequest
 from agent.model_clients import model_clients
-from agent.models import named_models
-from agent.one_shot import answer_once
-from gateway.config import SCRIPTED_MODEL, Settings, utility_model
-from gateway.contracts.entries import Role, UsagePurpose
+from agent.models.client import ModelClient
+from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
+from agent.models.selection import named_models
+from gateway import process
+from gateway.config import SCRIPTED_MODEL, Settings, load, utility_model
+from gateway.config.features import keys_in_files
 from gateway.contracts.errors import KeyRejected, ModelError, ModelUnavailable, QuotaSpent
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import Role, UsagePurpose
+from gateway.process import run_to_exit
 from gateway.scrub import Scrubber
+from gateway.telemetry.logs import configure_logs
 
-_SYSTEM: Final = own_words("You are being tried. Answer in one short sentence.")
-_QUESTION: Final = own_words("Say hello.")
+# One-shot programs of ours: asked one thing, they say the answer on standard output and end. They keep nothing.
+#
+# A failure is one sentence and a code, as of every program of ours.
+
+
+def answer_once(asked: Callable[[Settings, Scrubber], Coroutine[Any, Any, str]]) -> NoReturn:
+    """Be such a program: what `asked` returns is the answer."""
+
+    def program() -> None:
+        loaded = load()
+        scrubber = Scrubber((*loaded.secrets, *keys_in_files(loaded.settings.models)))
+        process.use_scrubber(scrubber)
+        configure_logs(scrubber, level="error", as_json=False)
+        sys.stdout.write(f"{asyncio.run(asked(loaded.settings, scrubber))}\n")
+
+    run_to_exit(program)
+
+
+_SYSTEM: Final = literal_text("You are being tried. Answer in one short sentence.")
+_QUESTION: Final = literal_text("Say hello.")
 _NOBODY: Final = SessionKey("cli", "trial")
 _SILENCE_HZ: Final = 16_000
 _KEY_REMEDY: Final = "correct its key, in agent.api_key, in its [models.<name>] or in the variable of its provider"

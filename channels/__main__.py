@@ -1,6 +1,6 @@
 """The composition root of the channels role: `python -m channels [NAME…]`.
 
-Each channel runs as one line. A platform that rejects its credentials ends its own line only; when none
+Each channel has one runtime. A platform that rejects its credentials ends its own only; when none
 is left, the role ends with the sentences that say what to change.
 """
 
@@ -14,14 +14,13 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 
-from channels.adapter import AdapterParts
-from channels.calls import SupportsCalls
-from channels.inbound.keeping import keeping_for
-from channels.inbound.terms import FreeDisk
-from channels.line import Line, Rooms, Rules
-from channels.outbound.sender import SendRules
+from channels.core.adapter import AdapterDeps, SupportsWebhooks
+from channels.core.attempt import SendRules
+from channels.core.intake import FreeDisk
+from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.secrets import open_secret_capture
+from channels.core.webhooks import Webhooks
 from channels.registry import chosen, open_channel
-from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
@@ -38,10 +37,9 @@ from gateway.config import (
 )
 from gateway.config.channels import PlaceholderUse
 from gateway.contracts.errors import ConfigError, CredentialsRejected
-from gateway.exits import run_to_exit
+from gateway.process import guard_streams, run_to_exit
 from gateway.scrub import Scrubber
-from gateway.secrecy import scrubber_of, vault_keys
-from gateway.telemetry.crashes import guard_streams
+from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs
 
 try:
@@ -77,13 +75,13 @@ async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber)
         wait_replicas=settings.redis.wait_replicas,
     )
     try:
-        await Lines(settings, names, scrubber, bus, stopping).run()
+        await ChannelSupervisor(settings, names, scrubber, bus, stopping).run()
     finally:
         await bus.close()
 
 
-class Lines:
-    """All lines of this process, from the first start to the last word."""
+class ChannelSupervisor:
+    """Run all channels of this process, from the first start to the last word."""
 
     def __init__(
         self,
@@ -97,24 +95,26 @@ class Lines:
         self._settings = settings
         self._names = names
         self._stopping = stopping
-        self._rooms = Rooms.of(bus, scrubber, clock, keeping_for(settings, bus.vault, scrubber, clock))
-        self._parts = AdapterParts(bus.intake, bus.deliveries, bus.places, clock, bus.names.named(socket.gethostname()))
+        self._deps = ChannelDeps.of(bus, scrubber, clock, open_secret_capture(settings, bus.vault, scrubber, clock))
+        self._parts = AdapterDeps(bus.intake, bus.deliveries, bus.places, clock, bus.names.named(socket.gethostname()))
         self._rejections: list[str] = []
 
     async def run(self) -> None:
         """Until told to stop. Raises `ConfigError` when no platform accepts us."""
-        lines: list[Line] = []
+        runtimes: list[ChannelRuntime] = []
         tasks: list[asyncio.Task[None]] = []
-        hooks: dict[str, SupportsCalls] = {}
+        hooks: dict[str, SupportsWebhooks] = {}
         for name in self._names:
             adapter = await open_channel(name, self._settings, self._parts)
-            if isinstance(adapter, SupportsCalls) and adapter.is_called:
+            if isinstance(adapter, SupportsWebhooks) and adapter.is_called:
                 hooks[hook_path(name)] = adapter
-            lines.append(Line(adapter, self._rooms, rules_of(self._settings, name), consumer=self._parts.holder))
-            tasks.append(asyncio.create_task(self._keep(lines[-1]), name=f"line-{name}"))
+            runtimes.append(
+                ChannelRuntime(adapter, self._deps, channel_config(self._settings, name), consumer=self._parts.holder)
+            )
+            tasks.append(asyncio.create_task(self._keep(runtimes[-1]), name=f"line-{name}"))
         async with self._called(hooks):
             await self._stopping.wait()
-            await asyncio.gather(*(line.stop(grace_s=STOP_GRACE_S) for line in lines))
+            await asyncio.gather(*(runtime.stop(grace_s=STOP_GRACE_S) for runtime in runtimes))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -122,7 +122,7 @@ class Lines:
             raise ConfigError("; ".join(self._rejections))
 
     @contextlib.asynccontextmanager
-    async def _called(self, hooks: Mapping[str, SupportsCalls]) -> AsyncIterator[None]:
+    async def _called(self, hooks: Mapping[str, SupportsWebhooks]) -> AsyncIterator[None]:
         """Platforms may call us inside the context; where none does, nothing listens."""
         if not hooks:
             yield
@@ -131,24 +131,24 @@ class Lines:
         async with webhooks.served(webhook_host(self._settings), self._settings.http.webhook_port):
             yield
 
-    async def _keep(self, line: Line) -> None:
+    async def _keep(self, runtime: ChannelRuntime) -> None:
         try:
-            await line.run()
+            await runtime.run()
         except CredentialsRejected as error:
             log.error("%s", error)  # noqa: TRY400 - the sentence is all there is to say
             self._rejections.append(str(error))
             if len(self._rejections) == len(self._names):
                 self._stopping.set()
-            await line.report()
+            await runtime.report()
 
 
-def rules_of(settings: Settings, channel: str) -> Rules:
-    """What the configuration says about access, lanes and sends of a channel."""
+def channel_config(settings: Settings, channel: str) -> ChannelConfig:
+    """Return what the configuration says about access, lanes and sends of a channel."""
     chosen = settings.channels.each()[channel]
     is_ours = not settings.redis.url or database_url(settings).startswith("sqlite")
     floor = settings.limits.disk.free_mb * 1024**2 if is_ours else 0
     placeholder = chosen.placeholder if isinstance(chosen, TelegramAccount) else PlaceholderUse.NEVER
-    return Rules(
+    return ChannelConfig(
         settings.access.policy,
         settings.session.scope,
         settle_ms=settings.queue.settle_ms,

@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Final, Protocol, cast
 
-from channels.adapter import AdapterParts, ChannelAdapter
+from channels.core.adapter import AdapterDeps, ChannelAdapter
 from gateway.config import Settings, table_of
 from gateway.contracts.errors import ConfigError
 
@@ -19,7 +19,7 @@ from gateway.contracts.errors import ConfigError
 class AdapterModule(Protocol):
     """What a module of the table offers."""
 
-    def open_adapter(self, name: str, settings: Settings, parts: AdapterParts) -> ChannelAdapter:
+    def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
         """The adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
         ...
 
@@ -32,7 +32,7 @@ MODULES: Final[Mapping[str, str]] = {
 """By platform, in the order in which they are started: the quickest to load first."""
 
 
-async def open_channel(name: str, settings: Settings, parts: AdapterParts) -> ChannelAdapter:
+async def open_channel(name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
     """Load the module of channel `name` and make its adapter; others may work meanwhile."""
     platform = name.partition(".")[0]
     module = cast(AdapterModule, await asyncio.to_thread(importlib.import_module, MODULES[platform]))

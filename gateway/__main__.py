@@ -7,8 +7,46 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gateway.cli import access, beginning, filtering, following, roles, sessions, settings, upkeep
-from gateway.exits import run_to_exit
+from gateway.contracts.errors import ConfigError
+from gateway.ops.cli import access, maintenance, sessions
+from gateway.ops.cli.common import ConfigOption, become_role, loaded_and_warned
+from gateway.process import run_to_exit
+
+# `trivet up|channels|agent|admin|chat`: each becomes the process of that role, in the place of this one.
+
+
+def up(config: ConfigOption = None) -> None:
+    """Start everything on this machine and keep it running."""
+    become_role(loaded_and_warned(config), "gateway.ops.supervisor")
+
+
+def channels(
+    names: Annotated[list[str] | None, typer.Argument(help="Only these channels; all enabled ones by default.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Hold the connections to the platforms."""
+    loaded = loaded_and_warned(config)
+    known = loaded.settings.channels.each()
+    for name in names or ():
+        if name not in known:
+            raise ConfigError(f"there is no channel {name!r}: choose from {', '.join(known)}")
+    become_role(loaded, "channels", *(names or ()))
+
+
+def agent(config: ConfigOption = None) -> None:
+    """Answer messages."""
+    become_role(loaded_and_warned(config), "agent")
+
+
+def admin(config: ConfigOption = None) -> None:
+    """Serve the operator's API and metrics."""
+    become_role(loaded_and_warned(config), "gateway.ops.admin")
+
+
+def chat(config: ConfigOption = None) -> None:
+    """Talk to the agent in this terminal; where no Trivet is running, an agent is started for the talk."""
+    become_role(loaded_and_warned(config), "gateway.ops.supervisor.chat")
+
 
 app = typer.Typer(
     name="trivet",
@@ -19,26 +57,26 @@ app = typer.Typer(
     help="Trivet: one agent in Telegram, Discord and Slack.",
 )
 for command in (
-    beginning.init,
-    roles.up,
-    roles.channels,
-    roles.agent,
-    roles.admin,
-    roles.chat,
-    following.trace,
-    upkeep.demo,
-    upkeep.doctor,
-    upkeep.migrate,
-    upkeep.installation,
+    maintenance.init,
+    up,
+    channels,
+    agent,
+    admin,
+    chat,
+    sessions.trace,
+    maintenance.demo,
+    maintenance.doctor,
+    maintenance.migrate,
+    maintenance.installation,
     access.pair,
-    upkeep.export,
-    upkeep.backup,
-    filtering.scrub,
+    maintenance.export,
+    maintenance.backup,
+    maintenance.scrub,
 ):
     app.command()(command)
 app.add_typer(access.app, name="access")
-app.add_typer(settings.app, name="config")
-app.add_typer(following.dead, name="dead")
+app.add_typer(maintenance.app, name="config")
+app.add_typer(sessions.dead, name="dead")
 app.add_typer(sessions.sessions, name="sessions")
 
 

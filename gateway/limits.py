@@ -53,7 +53,7 @@ REDIS_MEMORY_MB_MIN: Final = 16  # two files on their way, and the rest of a sma
 
 # --- delivery
 LEDGER_TTL_S: Final = 48 * 3600
-DELIVERY_ATTEMPTS_MAX: Final = 14  # one behind each pause of `channels.outbound.journey`
+DELIVERY_ATTEMPTS_MAX: Final = 14  # one behind each pause of `channels.core.attempt`
 POLLER_LEASE_TTL_S: Final = 10.0  # also of the delivery lease: what a vanished machine costs its successor
 DEAD_PLACE_TTL_S: Final = 3600  # a bot may be let in again without anybody saying a word
 REFUSALS_WINDOW_S: Final = 600  # Discord counts refused requests for so long

@@ -81,21 +81,21 @@ async def check_redis_answers(url: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An HTTP answer, as far as a health check looks: status and JSON body, `{}` when it is none."""
 
     status: int
     body: Any
 
 
-async def http_get(host: str, port: int, path: str, *, timeout_s: float = CONNECT_TIMEOUT_S) -> Answer | None:
+async def http_get(host: str, port: int, path: str, *, timeout_s: float = CONNECT_TIMEOUT_S) -> HttpAnswer | None:
     """One GET without a client library. None when nobody answers."""
     with contextlib.suppress(OSError, TimeoutError, ValueError):
         return await asyncio.wait_for(_get(host, port, path), timeout_s)
     return None
 
 
-async def _get(host: str, port: int, path: str) -> Answer:
+async def _get(host: str, port: int, path: str) -> HttpAnswer:
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(f"GET {path} HTTP/1.0\r\nHost: {at(host, port)}\r\nConnection: close\r\n\r\n".encode())
@@ -105,9 +105,9 @@ async def _get(host: str, port: int, path: str) -> Answer:
         writer.close()
     status = int(head.split(maxsplit=2)[1])
     try:
-        return Answer(status, json.loads(body))
+        return HttpAnswer(status, json.loads(body))
     except ValueError:
-        return Answer(status, {})
+        return HttpAnswer(status, {})
 
 
 async def _touch(address: tuple[str, int] | str) -> None:

@@ -9,16 +9,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from channels.inbound.terms import DoorRooms
+from channels.core.intake import IntakeDeps
 from gateway.bus.access import Access, Questions, Suggestions
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files
 from gateway.bus.inbound import Inbound
 from gateway.bus.places import Places
-from gateway.contracts.access import AccessView, Asked, Pairing, PlaceRule, Projection, Rate, Taken
+from gateway.contracts.access import AccessView, Pairing, PairingOffer, PairingResult, PlaceRule, Projection, Rate
+from gateway.contracts.budgets import Limited, LimitRule
+from gateway.contracts.commands import Suggestion, SuggestionRequest
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import Limited, LimitRule
 from gateway.contracts.messages import (
     Activity,
     CleanText,
@@ -43,7 +44,6 @@ from gateway.contracts.ports import (
     WantedFile,
 )
 from gateway.contracts.ports import Scrubber as ScrubberPort
-from gateway.contracts.suggestions import Suggestion, Wanted
 from gateway.limits import BOT_TURNS_MAX
 from gateway.scrub import Scrubber
 
@@ -119,7 +119,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
     ambiguous: int = 0
     contents: dict[tuple[str, int], bytes] = field(default_factory=dict)
     away_for_files: int = 0
-    asked: list[Wanted] = field(default_factory=list)
+    asked: list[SuggestionRequest] = field(default_factory=list)
     suggestions: Sequence[Suggestion] = ()
     holder: str | None = None
     announced: asyncio.Queue[Activity] = field(default_factory=asyncio.Queue)
@@ -203,12 +203,12 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
     async def projected(self) -> int | None:
         return 0
 
-    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
         self._check()
-        return Asked("" if self.pending_max_reached else self.codes.setdefault(str(pairing.owner), pairing.code))
+        return PairingOffer("" if self.pending_max_reached else self.codes.setdefault(str(pairing.owner), pairing.code))
 
-    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
-        return Taken()
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> PairingResult:
+        return PairingResult()
 
     async def deny_pairing(self, code: str) -> SessionKey | None:
         return None
@@ -259,7 +259,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         self._check()
         return self.words.get(press.id)
 
-    async def ask(self, wanted: Wanted, *, wait_s: float) -> Sequence[Suggestion]:
+    async def ask(self, wanted: SuggestionRequest, *, wait_s: float) -> Sequence[Suggestion]:
         self._check()
         self.asked.append(wanted)
         return self.suggestions
@@ -390,9 +390,9 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
             await self.changed.wait()
 
 
-def door_rooms(bus: MemoryBus, scrubber: ScrubberPort | None = None, clock: ManualClock | None = None) -> DoorRooms:
+def door_rooms(bus: MemoryBus, scrubber: ScrubberPort | None = None, clock: ManualClock | None = None) -> IntakeDeps:
     """What a door stands on that has only this bus behind it."""
-    return DoorRooms(
+    return IntakeDeps(
         intake=bus,
         access=bus,
         deliveries=bus,

@@ -1,1 +1,1 @@
-"""Features of the agent, one folder each: its commands, tools, services and texts."""
+"""Features of the agent: each with its commands, tools, service and texts."""

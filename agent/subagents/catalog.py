@@ -1,7 +1,7 @@
 """The types of sub-agents, and what a sub-agent may use.
 
 A type is one of thirteen rows: it says who a child is and what it may use at most. A row as it comes with Trivet is
-changed by the configuration, and that by what an operator said since. The rows are `gateway.contracts.sub_types`, so
+changed by the configuration, and that by what an operator said since. The rows are `gateway.contracts.profiles`, so
 that the operator's API shows what is in force here.
 
 A child never may use more than its parent, its type and the operator's policy all grant. The policy is asked again for
@@ -21,13 +21,21 @@ import structlog
 
 from agent.limits import SUB_TYPES_SEEN_WITHIN_S, SUBAGENT_DEPTH_MAX
 from agent.prompts.library import PROMPTS, sub_type_prompt
-from agent.tools.lineage import Lineage
-from agent.tools.permissions import EVERYTHING, Permission, Permissions, permissions
-from agent.tools.tool import ToolContext
+from agent.tools.policy import EVERYTHING, Permission, Permissions, permissions
+from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.messages import CleanText, joined
 from gateway.contracts.ports import Clock
-from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRow, SubTypeRows, changed_rows
-from gateway.contracts.toolsets import CONVERSING, DELEGATING, EVERY_TOOL, FILES, WRITING
+from gateway.contracts.profiles import (
+    CONVERSING,
+    DELEGATING,
+    EVERY_TOOL,
+    FILES,
+    SUB_TYPE_ROWS,
+    WRITING,
+    SubTypeRow,
+    SubTypeRows,
+    changed_rows,
+)
 from gateway.store.subagents import SubTypeStore
 
 _log = structlog.get_logger(__name__)
@@ -120,9 +128,9 @@ def child_context(parent: ToolContext, sub_type: SubType, *, session_id: str, ta
 
     It encloses no file and suspends no turn, since no answer to a person follows from it.
     """
-    lineage = Lineage(session_id, task_id, parent.lineage.depth + 1)
-    ceiling = parent.ceiling & _of_type(sub_type) & _of_depth(lineage.depth)
-    return replace(parent, ceiling=ceiling, lineage=lineage, enclosures=None, suspension=None)
+    call_origin = CallOrigin(session_id, task_id, parent.call_origin.depth + 1)
+    ceiling = parent.ceiling & _of_type(sub_type) & _of_depth(call_origin.depth)
+    return replace(parent, ceiling=ceiling, call_origin=call_origin, enclosures=None, suspension=None)
 
 
 def _of_type(sub_type: SubType) -> Permissions:

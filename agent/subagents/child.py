@@ -49,13 +49,10 @@ from agent.subagents.protocol import (
     encoded,
 )
 from agent.subagents.rounds import Rounds
-from agent.tools.files.file_tool import FileTool
-from agent.tools.files.reading import READING
+from agent.tokens import readable
+from agent.tools.files.tools import READING, WRITING, FileTool
 from agent.tools.files.workspace import Workspace
-from agent.tools.files.writing import WRITING
-from agent.tools.outputs import readable
-from gateway.contracts.errors import ToolError
-from gateway.contracts.reasons import Reason
+from gateway.contracts.errors import Reason, ToolError
 
 _ASKED_TO: Final = 0
 

@@ -24,8 +24,8 @@ from typing import Final
 
 from agent.limits import SUBAGENT_SIGNALS
 from agent.subagents.protocol import ProcessLimits
-from agent.tools.execution import landlock, seccomp
-from agent.tools.execution.capabilities import give_up_capabilities
+from agent.tools.exec import restrictions
+from agent.tools.exec.restrictions import give_up_capabilities
 from agent.tools.files.workspace import parts_of
 from gateway.dumpable import close_to_others
 
@@ -54,7 +54,7 @@ def confine_this_process(home: Path | None, writes: bool, within: str, *, librar
     os.umask(0)  # a new file has its mode from the start: nothing here may change that of a file
     give_up_capabilities()
     are_files_held = within != Confinement.PLAIN and _give_up_files(home, writes, libraries)
-    if seccomp.give_up_processes_and_sockets():  # the last: it refuses what the others need
+    if restrictions.give_up_processes_and_sockets():  # the last: it refuses what the others need
         close_to_others()  # not where it could start processes: those are found by their environment, to be ended
     if within == Confinement.BUBBLEWRAP:
         return within
@@ -64,10 +64,12 @@ def confine_this_process(home: Path | None, writes: bool, within: str, *, librar
 def _give_up_files(home: Path | None, writes: bool, libraries: Sequence[Path]) -> bool:
     own = parts_of(home) if home is not None else ()
     around = [home] if home is not None else []
-    if not landlock.version():
+    if not restrictions.landlock_version():
         return False
     try:
-        landlock.give_up(readable=[*readable_places(home), *libraries, *around], writable=own if writes else ())
+        restrictions.restrict_with_landlock(
+            readable=[*readable_places(home), *libraries, *around], writable=own if writes else ()
+        )
     except OSError:
         return False
     return True

@@ -10,12 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from agent.concurrency import Slots
+from agent.features.access import People
+from agent.features.plans import PLAN, NoPlan
 from agent.limits import PLAN_TIMEOUT_S
-from agent.models import Models
-from agent.people import People
-from agent.plans.planner import PLAN, NoPlan
+from agent.models.selection import Models
 from agent.prompts.library import PROMPTS
-from agent.running.slots import Slots
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.dispatcher import SubagentFactory, SubAgents, TaskWatch
 from agent.subagents.orchestration import orchestrate_tool
@@ -25,16 +25,16 @@ from agent.subagents.sandbox import find_confinement
 from agent.subagents.supervisor import Supervisor
 from agent.subagents.tools import CATEGORY, CatalogFollower, DelegationTools, WaitTool
 from agent.tools.files.workspace import Workspaces
-from agent.tools.permissions import Risk
+from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from gateway.config.subagents import Subagents
-from gateway.contracts.entries import UsagePurpose
+from gateway.config.subagents import SubagentSettings
+from gateway.contracts.errors import NoSubAgent
 from gateway.contracts.messages import CleanText
-from gateway.contracts.reasons import NoSubAgent
+from gateway.contracts.profiles import DELEGATING
+from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import SubTask, TaskState
-from gateway.contracts.toolsets import DELEGATING
+from gateway.i18n.reasons import WORDINGS, in_words
 from gateway.store import Store
-from gateway.words.reasons import WORDINGS, in_words
 
 _PLAN_TYPE: Final = "plan"
 
@@ -79,7 +79,7 @@ class Delegation:
 @asynccontextmanager
 async def open_subagents(
     worker_id: str,
-    settings: Subagents,
+    settings: SubagentSettings,
     services: ParentServices,
     *,
     workspaces: Workspaces,

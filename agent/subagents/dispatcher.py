@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from agent.concurrency import Slots, outside_deadlines
 from agent.limits import (
     BEGIN_PATIENCE_S,
     LAST_WORDS_S,
@@ -30,30 +31,19 @@ from agent.limits import (
     SUBAGENTS_WAITING_MAX,
     WAKES_IN_A_ROW_MAX,
 )
-from agent.models import Models
-from agent.running.deadlines import outside_deadlines
-from agent.running.slots import Slots
+from agent.models.selection import Models
 from agent.subagents.catalog import Catalog, SubType, child_context
-from agent.subagents.runs import (
-    Assignment,
-    OrderRefused,
-    RunRegistry,
-    SubagentRun,
-    SubOrder,
-    TranscriptWriter,
-)
+from agent.subagents.runs import Assignment, OrderRefused, RunRegistry, SubagentRun, SubOrder, TranscriptWriter
 from agent.subagents.supervisor import ChildEnding
-from agent.tools.lineage import Lineage
-from agent.tools.tool import ToolContext
-from gateway.contracts.errors import BudgetSpent, StoreError, TrivetError
+from agent.tools.tool import CallOrigin, ToolContext
+from gateway.contracts.errors import BudgetSpent, NoSubAgent, Reason, StoreError, TrivetError
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText, clipped, joined, own_code, own_words
+from gateway.contracts.messages import CleanText, clipped, joined, literal_code, literal_text
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.reasons import NoSubAgent, Reason
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.retry import RetryPolicy, retry_until_available
-from gateway.scrub.cutting import head
+from gateway.scrub.raw_text import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
@@ -101,7 +91,7 @@ class SubagentFactory:
             sub_type = replace(sub_type, prompt=joined(sub_type.prompt, order.form, by="\n\n"))
         assignment = Assignment(
             sub_type,
-            await self._model_below(context.lineage),
+            await self._model_below(context.call_origin),
             order.purpose,
             own,
             limit_s=min(order.limit_s or self._limit_s, self._limit_s),
@@ -111,31 +101,31 @@ class SubagentFactory:
             assignment,
             TranscriptWriter(self._store.tasks, task.id),
             wake=context.wake if mode is TaskMode.BACKGROUND else None,
-            fence=0 if context.lineage.task_id else context.fence,
+            fence=0 if context.call_origin.task_id else context.fence,
         )
 
-    async def _model_below(self, lineage: Lineage) -> str:
+    async def _model_below(self, call_origin: CallOrigin) -> str:
         """Return the model of a sub-agent that is asked for there: a sub-agent's own ones have its model."""
         if self._model:
             return self._model
-        above = self._registry.of(lineage.task_id)
+        above = self._registry.of(call_origin.task_id)
         if above is not None:
             return above.assignment.model
-        session = await self._store.sessions.by_id(lineage.session_id)
+        session = await self._store.sessions.by_id(call_origin.session_id)
         return self._models.of_session(session) if session is not None else self._models.default
 
     async def _permit(self, task_id: str, context: ToolContext) -> None:
-        """`agent.model.client.Permit` of one that outlives the turn of `context`."""
+        """`agent.models.requests.Permit` of one that outlives the turn of `context`."""
         await self._registry.permit(task_id)
         if not await self._rights(context):
             self._registry.end(task_id, Reason.NOT_ALLOWED)
             raise asyncio.CancelledError
 
     async def _checked(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubType:
-        lineage = context.lineage
-        if not lineage.session_id:
+        call_origin = context.call_origin
+        if not call_origin.session_id:
             raise OrderRefused(NoSubAgent.NO_CONVERSATION)
-        if lineage.depth >= SUBAGENT_DEPTH_MAX:
+        if call_origin.depth >= SUBAGENT_DEPTH_MAX:
             raise OrderRefused(NoSubAgent.TOO_DEEP, number=SUBAGENT_DEPTH_MAX)
         types = await self._catalog.current()
         if order.sub_type not in types:
@@ -148,7 +138,7 @@ class SubagentFactory:
             raise OrderRefused(NoSubAgent.NO_TASK)
         if len(order.prompt) > SUBAGENT_PROMPT_CHARS_MAX:
             raise OrderRefused(NoSubAgent.TASK_TOO_LONG, number=SUBAGENT_PROMPT_CHARS_MAX)
-        if len(self._registry.of_session(lineage.session_id)) >= SUBAGENTS_LIVE_MAX + SUBAGENTS_WAITING_MAX:
+        if len(self._registry.of_session(call_origin.session_id)) >= SUBAGENTS_LIVE_MAX + SUBAGENTS_WAITING_MAX:
             raise OrderRefused(NoSubAgent.CROWDED)
         return types[order.sub_type]
 
@@ -161,16 +151,16 @@ class SubagentFactory:
         return SubTask(
             id=self._clock.code(SUBAGENT_ID_CHARS),
             session_id=self._clock.new_id(),
-            parent_session_id=context.lineage.session_id,
+            parent_session_id=context.call_origin.session_id,
             key=context.key,
             turn_id=context.turn_id,
             sub_type=order.sub_type,
             label=self._label(context, order),
             prompt=order.prompt,
             mode=mode,
-            depth=context.lineage.depth + 1,
+            depth=context.call_origin.depth + 1,
             created_at_ms=asked_at_ms,
-            parent_task_id=context.lineage.task_id,
+            parent_task_id=context.call_origin.task_id,
             worker_id=self._registry.worker_id,
         )
 
@@ -184,7 +174,7 @@ class SubagentFactory:
 def _check_wake(context: ToolContext) -> None:
     """Whether there is somebody to be told later. A model that starts another one whenever one is done would go on
     without anybody who wants it: at some time a person has to say something."""
-    if context.lineage.task_id or context.wake is None:
+    if context.call_origin.task_id or context.wake is None:
         raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
     if context.wake.wakes >= WAKES_IN_A_ROW_MAX:
         raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
@@ -284,7 +274,7 @@ class SubAgents:
 
     async def _order(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
         run = await self._factory.new_run(context, order, mode)
-        if not context.lineage.task_id:
+        if not context.call_origin.task_id:
             await self._end_those_of_earlier_runs(context)
         return run
 
@@ -401,11 +391,11 @@ class SubAgents:
         if working.cancelled():
             reason = run.reason or Reason.TURN_ENDED  # its permit was withdrawn, and nobody has said so yet
             state = TaskState.FAILED if reason is Reason.WORKER_LOST else TaskState.CANCELLED
-            return TaskEnding(state, now_ms, own_code(reason))
+            return TaskEnding(state, now_ms, literal_code(reason))
         match working.exception():
             case None:
                 ended = working.result()
-                why = own_words("") if ended.reason is None else own_code(ended.reason)
+                why = literal_text("") if ended.reason is None else literal_code(ended.reason)
                 return TaskEnding(ended.state, now_ms, why, self._kept(run, ended.response), ended.confinement)
             case BudgetSpent():
                 return _failed(now_ms, Reason.BUDGET_SPENT)
@@ -422,7 +412,7 @@ class SubAgents:
 
 
 def _failed(now_ms: int, reason: Reason) -> TaskEnding:
-    return TaskEnding(TaskState.FAILED, now_ms, own_code(reason))
+    return TaskEnding(TaskState.FAILED, now_ms, literal_code(reason))
 
 
 def _known(task: SubTask | None) -> SubTask:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import structlog
 
+from agent.concurrency import Deadline
 from agent.limits import (
     FRAME_CHARS,
     ORCHESTRATION_ENDING_S,
@@ -24,24 +25,20 @@ from agent.limits import (
     SUBAGENT_RESULTS_CHARS_MAX,
     SUBAGENTS_LIVE_MAX,
 )
-from agent.model.client import ToolSpec
-from agent.running.deadlines import Deadline
+from agent.models.requests import ToolSpec
 from agent.subagents.runs import Dispatcher, SubOrder
 from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, heading, prompt_of, shares, shown, size
 from agent.subagents.strategies import DESCRIPTION, schema, strategy_of
-from agent.tools.allotment import Allotment
-from agent.tools.framing import frame_chars, framed
-from agent.tools.permissions import Risk
-from agent.tools.schemas import without_bounds
-from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.errors import ToolError, TrivetError
-from gateway.contracts.messages import clipped
+from agent.tools.arguments import without_bounds
+from agent.tools.policy import Risk
+from agent.tools.results import frame_chars, framed
+from agent.tools.tool import Allotment, Tool, ToolContext
+from gateway.contracts.errors import Reason, Shortfall, ToolError, TrivetError
+from gateway.contracts.messages import clipped, each_text
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.reasons import Reason, Shortfall
 from gateway.contracts.subagents import SubTask, TaskState
-from gateway.scrub.structured import each_text
-from gateway.words import ENGLISH
-from gateway.words.reasons import SHORTFALLS, in_words, instead_of, what_now
+from gateway.i18n import ENGLISH
+from gateway.i18n.reasons import SHORTFALLS, in_words, instead_of, what_now
 
 _log = structlog.get_logger(__name__)
 

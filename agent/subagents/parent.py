@@ -16,15 +16,16 @@ from typing import Final
 
 import structlog
 
-from agent.hearing import Hearing
 from agent.limits import ROUND_TIMEOUT_S
-from agent.model.calling import ModelClient
-from agent.model.client import (
-    Ending,
+from agent.models.client import ModelClient
+from agent.models.metering import usage_of, usage_unanswered
+from agent.models.requests import (
+    CleanStream,
     ModelAnswer,
     ModelRequest,
     PromptMessage,
     RequestedCall,
+    StopReason,
     StreamRestarted,
     TextDelta,
 )
@@ -49,12 +50,10 @@ from agent.tools.arguments import cleaned
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
-from agent.usage.ledger import usage_of, usage_unanswered
-from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall, Usage
-from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ToolError
-from gateway.contracts.messages import CleanText, joined, own_words
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, Reason, ToolError
+from gateway.contracts.messages import CleanText, joined, literal_text
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.reasons import Reason
+from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall, Usage
 from gateway.contracts.subagents import Doing, Occupation
 
 _log = structlog.get_logger(__name__)
@@ -63,13 +62,13 @@ _Answered = tuple[str, str]
 """A tool call's id and what the child says was answered to it."""
 
 
-_CUT_OFF: Final = own_words("… [cut off]")
+_CUT_OFF: Final = literal_text("… [cut off]")
 """After what a model had said when nobody could hear the rest. What might have become a secret is not there."""
 
 _ENDED: Final = {
-    Ending.CUT: own_words("… [cut off: the answer reached its limit of length]"),
-    Ending.FILTERED: own_words("… [stopped by the filter of the model's provider]"),
-    Ending.REFUSED: own_words("… [the model refused to go on]"),
+    StopReason.CUT: literal_text("… [cut off: the answer reached its limit of length]"),
+    StopReason.FILTERED: literal_text("… [stopped by the filter of the model's provider]"),
+    StopReason.REFUSED: literal_text("… [the model refused to go on]"),
 }
 """After an answer that is not whole: neither the sub-agent nor its parent takes it for all."""
 
@@ -249,7 +248,7 @@ class ChildHost:
             tools=tuple(spec for spec in specs if spec.name in wanted),
             timeout_s=ROUND_TIMEOUT_S,
             turn_id=assignment.context.turn_id,
-            task_id=assignment.context.lineage.task_id,
+            task_id=assignment.context.call_origin.task_id,
             permit=assignment.context.permit,
         )
 
@@ -257,7 +256,7 @@ class ChildHost:
         """One stream, scrubbed as it comes and told page by page. Of one that starts again the child hears no pages any
         more: it has some already that are void, and the whole is in the result. One that ends without an answer,
         because it broke or the child is gone, is paid for as far as it came."""
-        hearing, is_whole, is_answered = Hearing(self._scrubber), True, False
+        hearing, is_whole, is_answered = CleanStream(self._scrubber), True, False
         try:
             async for event in self._services.client.stream(request):
                 match event:
@@ -280,7 +279,7 @@ class ChildHost:
 
     def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
         """What the child is told, once it is noted and charged."""
-        self._are_whole = answer.ending is Ending.OWN
+        self._are_whole = answer.ending is StopReason.OWN
         if (behind := _ENDED.get(answer.ending)) is not None:
             text = joined(text, behind)
         made = (call if self._are_whole else replace(call, arguments="{}") for call in answer.calls if request.tools)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import count
 
-from agent.compacting.standing_in import stand_in
 from agent.limits import NOTE_CHARS_MAX, OUTPUTS_KEPT, PRUNED_FROM_CHARS
 from agent.subagents.protocol import (
     CalledTool,
@@ -23,8 +22,8 @@ from agent.subagents.protocol import (
     ModelResult,
     ToolOutcome,
 )
-from agent.tools.outputs import failure_note
-from gateway.contracts.reasons import Reason
+from agent.tokens import failure_note, stand_in
+from gateway.contracts.errors import Reason
 
 
 class Rounds:

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from agent.features.access import People
 from agent.limits import (
     COMMIT_PATIENCE_S,
     STOP_LOOK_S,
@@ -24,26 +25,24 @@ from agent.limits import (
     SUBAGENT_LOOK_EVERY_S,
     SUBAGENT_RIGHTS_EVERY_S,
 )
-from agent.people import People
 from agent.subagents.catalog import SubType
 from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import ToolContext
 from gateway.contracts.access import least_of
-from gateway.contracts.entries import Entry, Session, Usage, UsagePurpose
-from gateway.contracts.errors import BusError, StoreError, ToolError
+from gateway.contracts.errors import BusError, NoSubAgent, Reason, StoreError, ToolError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.ports import Clock
-from gateway.contracts.reasons import NoSubAgent, Reason
+from gateway.contracts.sessions import Entry, Session, Usage, UsagePurpose
 from gateway.contracts.subagents import Doing, SubTask, WakeAddress
+from gateway.i18n import ENGLISH, Words
+from gateway.i18n.reasons import instead_of, refused
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store.subagents import TaskStore
-from gateway.words import ENGLISH, Words
-from gateway.words.reasons import instead_of, refused
 
 _log = structlog.get_logger(__name__)
 
-_NOTHING: Final = own_words("")
+_NOTHING: Final = literal_text("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +272,7 @@ class RunRegistry:
             await asyncio.sleep(SUBAGENT_LOOK_EVERY_S)
 
     async def permit(self, task_id: str) -> None:
-        """`agent.model.client.Permit` of one that outlives its turn: it may go on while it was not ended and nobody can
+        """`Permit` of one that outlives its turn: it may go on while it was not ended and nobody can
         have found it lost. In a process that was paused for longer it waits for the next look, which knows."""
         while (run := self._runs.get(task_id)) and not run.is_ended:
             if self._clock.monotonic_s() < self._alive_until_s:

@@ -20,13 +20,10 @@ import structlog
 
 from agent.limits import SANDBOX_PROBE_S
 from agent.subagents.confinement import PACKAGES, ROOT, Confinement, readable_places
-from agent.tools.execution import bubblewrap, landlock
-from agent.tools.execution.bubblewrap import OPTIONS
-from agent.tools.execution.families import Family, Namespace
-from agent.tools.execution.reaping import undisturbed
+from agent.tools.exec import processes, restrictions
+from agent.tools.exec.processes import OPTIONS, NamespaceTree, ProcessTree, undisturbed
 from agent.tools.files.workspace import parts_of
-from gateway.contracts.errors import ConfigError
-from gateway.contracts.reasons import Code, Reason
+from gateway.contracts.errors import Code, ConfigError, Reason
 
 _log = structlog.get_logger(__name__)
 
@@ -109,21 +106,21 @@ class ChildSandbox:
 
     async def start(self, command: Sequence[str], home: Path | None, *, writes: bool) -> SandboxedProcess:
         """Start a child with pipes for everything. Raises `OSError`."""
-        started: Namespace | Family
+        started: NamespaceTree | ProcessTree
         if self._bwrap:
             arguments = self._arguments(home, writes=writes)
-            started = await bubblewrap.start(self._bwrap[0], arguments, command, stderr=PIPE)
+            started = await processes.start(self._bwrap[0], arguments, command, stderr=PIPE)
         else:
-            started = await Family.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
+            started = await ProcessTree.start(command, stderr=PIPE, environment=ENVIRONMENT, folder=Path("/"))
         return SandboxedProcess(started.process, self.confinement, started.kill)
 
     def _arguments(self, home: Path | None, *, writes: bool) -> list[str]:
-        arguments = [*bubblewrap.APART, *self._bwrap[1:], *bubblewrap.variables(ENVIRONMENT)]
-        arguments += [*bubblewrap.system_folders(), *_views(_seen(self._python), self._hidden)]
+        arguments = [*processes.APART, *self._bwrap[1:], *processes.variables(ENVIRONMENT)]
+        arguments += [*processes.system_folders(), *_views(_seen(self._python), self._hidden)]
         arguments += ["--ro-bind-try", _CACHE, _CACHE, "--proc", "/proc", "--dev", "/dev"]
         for part in parts_of(home) if home is not None else ():
             arguments += ["--bind" if writes else "--ro-bind", str(part), f"{HOME_INSIDE}/{part.name}"]
-        return [*arguments, "--chdir", "/", *bubblewrap.SEALED]
+        return [*arguments, "--chdir", "/", *processes.SEALED]
 
 
 def _seen(python: Iterable[Path]) -> set[Path]:
@@ -211,7 +208,7 @@ def _candidates(hidden: Sequence[Path]) -> Iterator[ChildSandbox]:
     if bwrap := shutil.which("bwrap"):
         for options in OPTIONS:
             yield ChildSandbox(Confinement.BUBBLEWRAP, bwrap=(bwrap, *options), python=python_prefixes(), hidden=hidden)
-    if landlock.version() and not _is_in_sight(hidden):  # only Linux has it
+    if restrictions.landlock_version() and not _is_in_sight(hidden):  # only Linux has it
         yield ChildSandbox(Confinement.LANDLOCK)
     yield ChildSandbox(Confinement.PLAIN)
 

@@ -20,6 +20,7 @@ from typing import Final
 
 import structlog
 
+from agent.concurrency import BackgroundTasks
 from agent.limits import (
     STATUS_EVERY_S,
     STATUS_GATHER_S,
@@ -28,18 +29,17 @@ from agent.limits import (
     STATUS_TURNS_MAX,
     STATUS_WAITS_AFTER_S,
 )
-from agent.running.background import Background
 from agent.subagents.texts import StatusText, heading, heading_of, status_text
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, own_words
+from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, literal_text
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
 from gateway.contracts.subagents import SubTask, TaskMode
+from gateway.i18n import words_for
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import Store
 from gateway.telemetry.spans import subagent_span
-from gateway.words import words_for
 
 _log = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ class StatusLines:
         deliveries: Deliveries,
         scrubber: Scrubber,
         clock: Clock,
-        background: Background,
+        background: BackgroundTasks,
         *,
         is_on: bool = True,
         cadence: StatusCadence = USUAL_CADENCE,
@@ -142,7 +142,7 @@ class StatusLines:
             turn_id="" if message.mode is TaskMode.BACKGROUND else message.turn_id,
             key=task.key,
             address=address,
-            text=own_words(""),
+            text=literal_text(""),
             kind=ReplyKind.STATUS,
             created_at_ms=self._clock.now_ms(),
             language=words_for(language).language.value,

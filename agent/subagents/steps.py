@@ -11,18 +11,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from agent.limits import (
-    ORCHESTRATION_REASON_CHARS_MAX,
-    SUBAGENT_LABEL_CHARS_MAX,
-    SUBAGENT_PROMPT_CHARS_MAX,
-)
-from agent.tools.framing import frame_chars, framed
-from agent.tools.truncation import abridged
-from gateway.contracts.messages import CleanText, own_words
-from gateway.contracts.reasons import Shortfall
-from gateway.words.reasons import SHORTFALLS
+from agent.limits import ORCHESTRATION_REASON_CHARS_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX
+from agent.tools.results import abridged, frame_chars, framed
+from gateway.contracts.errors import Shortfall
+from gateway.contracts.messages import CleanText, literal_text
+from gateway.i18n.reasons import SHORTFALLS
 
-_NO_FORM: Final = own_words("")
+_NO_FORM: Final = literal_text("")
 _APART: Final = "\n\n"
 _MATERIAL: Final = "# Material"
 _NOTHING: Final = "[nothing]"

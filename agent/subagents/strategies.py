@@ -47,9 +47,8 @@ from agent.subagents.steps import (
     line_of,
 )
 from agent.tools.arguments import parse_arguments
-from agent.tools.truncation import abridged
-from gateway.contracts.errors import ToolError
-from gateway.contracts.reasons import Shortfall
+from agent.tools.results import abridged
+from gateway.contracts.errors import Shortfall, ToolError
 
 _PROMPTS: Final = {
     name: strategy_prompt(name)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from agent.concurrency import Deadline
 from agent.limits import (
     SUBAGENT_CALLS_OPEN_MAX,
     SUBAGENT_CANCEL_S,
@@ -30,7 +31,6 @@ from agent.limits import (
     SUBAGENT_UNREAD_MAX,
     SUBAGENT_WATCH_EVERY_S,
 )
-from agent.running.deadlines import Deadline
 from agent.subagents.confinement import restrain_process
 from agent.subagents.protocol import (
     PIECE_BYTES,
@@ -55,19 +55,16 @@ from agent.subagents.protocol import (
     encoded,
 )
 from agent.subagents.sandbox import ChildSandbox, SandboxedProcess
-from agent.tools.allotment import AllotmentSpent
-from agent.tools.execution.output import Output
-from agent.tools.execution.processes import family, footprint
-from agent.tools.execution.reaping import reaped, undisturbed
-from agent.tools.execution.room import Room
+from agent.tools.exec.processes import descendants, footprint, reaped, undisturbed
+from agent.tools.exec.sandbox import FolderAllowance, Output
 from agent.tools.files.quota import HOME_QUOTA, Share
-from gateway.contracts.errors import BudgetSpent
+from agent.tools.tool import AllotmentSpent
+from gateway.contracts.errors import BudgetSpent, Code, Reason
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.reasons import Code, Reason
 from gateway.contracts.subagents import TaskState
+from gateway.i18n.reasons import own_code_of
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
-from gateway.scrub.cutting import without_broken_start
-from gateway.words.reasons import own_code_of
+from gateway.scrub.raw_text import without_broken_start
 
 _log = structlog.get_logger(__name__)
 
@@ -270,7 +267,7 @@ class Exchange:
 
     async def _watch(self) -> None:
         """Is it ready in time, and does it stay as small as it has to?"""
-        room = await Room.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
+        room = await FolderAllowance.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
             if self.ready is None and self._age_s() > SUBAGENT_READY_S:
@@ -278,7 +275,7 @@ class Exchange:
             if excess := await self._excess(room):
                 self._fail(excess)
 
-    async def _excess(self, room: Room | None) -> Reason | Code | None:
+    async def _excess(self, room: FolderAllowance | None) -> Reason | Code | None:
         """What it has taken too much of; None for nothing. A child need not have limited itself."""
         most = self._init.limits.memory_bytes
         taken = footprint(self._process.pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
@@ -463,7 +460,7 @@ class Supervisor:
 def _restrain(held: SandboxedProcess, limits: ProcessLimits) -> None:
     """From outside, before it has been told anything: also one that does not do its part is held to its limits."""
     done: set[int] = set()
-    while new := set(family(held.process.pid)) - done:
+    while new := set(descendants(held.process.pid)) - done:
         for pid in new:
             with suppress(OSError):  # it has ended
                 restrain_process(pid, limits)

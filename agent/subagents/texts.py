@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.limits import STATUS_LABEL_CHARS_MAX, SUBAGENT_RESULT_CHARS_MAX
-from agent.tools.framing import frame_chars, framed
-from agent.tools.truncation import abridged, grapheme_start
-from gateway.contracts.messages import own_code
-from gateway.contracts.reasons import Reason
+from agent.tools.results import abridged, frame_chars, framed, grapheme_start
+from gateway.contracts.errors import Reason
+from gateway.contracts.messages import literal_code
 from gateway.contracts.subagents import SubTask, TaskState
-from gateway.words import ENGLISH, Words
-from gateway.words.reasons import in_brief, in_words, instead_of, what_now, without_reason
+from gateway.i18n import ENGLISH, Words
+from gateway.i18n.reasons import in_brief, in_words, instead_of, what_now, without_reason
 
 _NO_ANSWER: Final = "It left no answer."
 _SO_FAR: Final = "What it had said by then:"
@@ -65,7 +64,9 @@ def attempt_text(tasks: Sequence[SubTask]) -> str:
 
 def _as_left(task: SubTask) -> SubTask:
     """It has ended with its attempt, whether or not that is written down yet."""
-    return task if task.state.is_over else replace(task, state=TaskState.FAILED, reason=own_code(Reason.WORKER_LOST))
+    return (
+        task if task.state.is_over else replace(task, state=TaskState.FAILED, reason=literal_code(Reason.WORKER_LOST))
+    )
 
 
 def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:

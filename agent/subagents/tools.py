@@ -31,15 +31,15 @@ from agent.limits import (
     TOOL_TIMEOUT_S,
     TURN_TIMEOUT_S,
 )
-from agent.model.client import ToolSpec
+from agent.models.requests import ToolSpec
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.dispatcher import SubAgents
 from agent.subagents.runs import SubOrder
 from agent.subagents.texts import result_line, results_text
-from agent.tools.permissions import Risk
+from agent.tools.arguments import without_bounds
+from agent.tools.policy import Risk
 from agent.tools.registry import ToolRegistry
-from agent.tools.schemas import without_bounds
-from agent.tools.shelf import Kept, KeptElsewhere
+from agent.tools.results import KeptElsewhere, KeptResult
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import StoreUnavailable, ToolError
 from gateway.contracts.ports import Clock, Scrubber
@@ -145,9 +145,9 @@ class DelegationTools:
 def answers_of(book: TaskStore) -> KeptElsewhere:
     """Answers of sub-agents by the ids of their tasks, for `read_more`: on whichever process."""
 
-    async def find(handle: str) -> Kept | None:
+    async def find(handle: str) -> KeptResult | None:
         task = await book.task(handle)
-        return Kept(task.key, task.result, foreign=True) if task is not None and task.result else None
+        return KeptResult(task.key, task.result, foreign=True) if task is not None and task.result else None
 
     return find
 
@@ -155,7 +155,7 @@ def answers_of(book: TaskStore) -> KeptElsewhere:
 async def _own(book: TaskStore, context: ToolContext, task_id: str) -> SubTask:
     """The task of that id, if it works for this session. Nobody else's can be told from none."""
     task = await book.task(task_id)
-    if task is None or task.key != context.key or task.parent_session_id != context.lineage.session_id:
+    if task is None or task.key != context.key or task.parent_session_id != context.call_origin.session_id:
         raise ToolError("this conversation has no sub-agent of that id")
     return task
 
@@ -237,7 +237,7 @@ class WaitTool:
             await self._book.collect(task_ids)
 
     async def _awaited(self, context: ToolContext, arguments: Mapping[str, Any]) -> _Awaited:
-        tasks = await self._book.tasks_of_session(context.lineage.session_id)
+        tasks = await self._book.tasks_of_session(context.call_origin.session_id)
         mine = {task.id: task for task in tasks if task.key == context.key}
         ids = tuple(dict.fromkeys(id_.strip() for id_ in arguments.get("ids") or ()))
         chosen = _named(ids, mine) if ids else tuple(task for task in mine.values() if _is_meant(task, context))
@@ -250,7 +250,7 @@ class WaitTool:
         assert context.wake is not None
         return Barrier(
             id=f"{context.turn_id}:wait",
-            session_id=context.lineage.session_id,
+            session_id=context.call_origin.session_id,
             turn_id=context.turn_id,
             task_ids=tuple(task.id for task in awaited.tasks),
             mode=awaited.mode,
@@ -265,7 +265,7 @@ class WaitTool:
         while not awaited.is_met and self._clock.monotonic_s() < until_s:
             await asyncio.sleep(SUBAGENT_WAIT_LOOK_S)
             await context.permit()
-            found = {task.id: task for task in await self._book.tasks_of_session(context.lineage.session_id)}
+            found = {task.id: task for task in await self._book.tasks_of_session(context.call_origin.session_id)}
             now = tuple(found[task.id] for task in awaited.tasks if task.id in found)  # the rest was erased
             awaited = _Awaited(now, awaited.mode, min(awaited.needed, len(now)))
         return awaited

@@ -15,6 +15,8 @@ from typing import Final
 
 import structlog
 
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.limits import (
     FRAME_CHARS,
     LOST_JUMP_S,
@@ -26,9 +28,7 @@ from agent.limits import (
     WAKE_SETTLE_S,
     WAKES_AT_ONCE,
 )
-from agent.people import People
 from agent.prompts.library import PROMPTS
-from agent.running.bell import Bell
 from agent.subagents.texts import results_text
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
@@ -86,7 +86,7 @@ class SessionWaker:
         store: Store,
         intake: Inbound,
         people: People,
-        bell: Bell,
+        bell: Wakeup,
         scrubber: Scrubber,
         clock: Clock,
         *,

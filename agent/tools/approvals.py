@@ -2,16 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol
 
+import structlog
+
+from agent.concurrency import BackgroundTasks, while_asking
+from agent.limits import ADMINS_ASKED_MAX, ANSWER_LOOK_EVERY_S, QUESTION_CHARS_MAX, QUESTION_CODE_CHARS
+from agent.tools.questions import (
+    ALWAYS_LABELS,
+    APPROVE_LABEL,
+    ASKED_FOR,
+    DENY_LABEL,
+    EXPIRED,
+    QUESTION_PREFIX,
+    TURN_LABEL,
+    WITH_THE_TURN,
+    WITHDRAWN,
+    Lasts,
+    admins_asked_text,
+    always_text,
+    answer_to,
+    ended_text,
+    lasts_of,
+    question_text,
+    turn_text,
+)
+from gateway.bus.access import Questions
+from gateway.bus.deliveries import Deliveries
 from gateway.contracts.access import PlaceApproval
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import (
+    Choice,
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    PutQuestion,
+    QuestionState,
+    Reply,
+    ReplyKind,
+)
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import GrantRole
+from gateway.i18n import Sentence, Words, words_for
+from gateway.limits import QUESTION_MARGIN_S
+from gateway.retry import retry_until_available
+from gateway.store import Store
 
 
-class Verdict(StrEnum):
+class ApprovalOutcome(StrEnum):
     """How a question ended. Only APPROVED lets the call run."""
 
     APPROVED = "approved"
@@ -40,7 +83,7 @@ class Lasting:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ApprovalRequest:
     """May this be done? Everything a person reads of it was composed by whoever asks.
 
     `text` is all of it, shown as one message, as several or as a file, with the buttons under the last; what is longer
@@ -69,15 +112,229 @@ class Question:
 class Approvals(Protocol):
     """A way to a person."""
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         """Wait for an answer, at most as long as an approval lives; meanwhile time limits
-        (`agent.running.deadlines`) stand still. Cancelling withdraws the question."""
+        (`agent.concurrency`) stand still. Cancelling withdraws the question."""
         ...
 
 
 class NobodyToAsk:
     """`Approvals` where no person is present: asking is denying."""
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         """Always DENIED."""
-        return Verdict.DENIED
+        return ApprovalOutcome.DENIED
+
+
+# What takes the place of a question once it is settled: the same words, how it ended, and no buttons.
+
+
+def amendments(
+    question: PutQuestion, ending: Callable[[Words], str], scrubber: Scrubber, clock: Clock
+) -> tuple[Reply, ...]:
+    """Return one for each reply of the question, whoever settles it: its id is known from the reply's."""
+    return tuple(
+        replace(
+            reply,
+            id=f"{reply.id}:end",
+            text=scrubber.for_chat(str(question.key)).scrub(ended_text(reply.text, ending(words_for(reply.language)))),
+            kind=ReplyKind.NOTICE,
+            created_at_ms=clock.now_ms(),
+            choices=(),
+            amends=reply.id,
+        )
+        for reply in question.replies
+    )
+
+
+# Asks a person over the bus, in the place where the turn was asked for, and waits for what he or she decides. What
+# an admin has to approve for somebody else goes to the admins, in private, and that place is told so.
+#
+#     record on the bus ──▶ reply with buttons: outbox, then bus ──▶ look until it is settled, or time is up
+#
+# The record comes first, so that whoever presses at once finds it; the reply is committed before it is published,
+# like every other. Who settles it, a person by way of the control lane (`agent.runtime.control`) or this module when
+# the time is up or the turn ends, also has the message amended: then its buttons are gone.
+
+
+_log = structlog.get_logger(__name__)
+_VERDICTS: Final = {ControlKind.APPROVE: ApprovalOutcome.APPROVED, ControlKind.DENY: ApprovalOutcome.DENIED}
+
+
+class ChatApprovals:
+    """`Approvals` over the bus. `ttl_s` is how long a question waits for its answer; `admins` are those of the
+    configuration, beside whom there are those who were made admins."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        deliveries: Deliveries,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        background: BackgroundTasks,
+        *,
+        ttl_s: float,
+        admins: Sequence[SessionKey] = (),
+    ) -> None:
+        self._questions = questions
+        self._deliveries = deliveries
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._background = background
+        self._ttl_s = ttl_s
+        self._admins = tuple(dict.fromkeys(admin.owner for admin in admins))
+
+    async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
+        """Put the question and wait. APPROVED at once where an earlier answer covers it; DENIED where nobody can be
+        asked, NO_ADMIN where no admin can, TOO_LONG for what cannot be shown whole."""
+        is_whole = len(question.text) <= QUESTION_CHARS_MAX
+        if is_whole and await self._is_covered(question.lasting):
+            return ApprovalOutcome.APPROVED
+        if question.address is None:
+            return ApprovalOutcome.DENIED
+        if not is_whole:
+            return ApprovalOutcome.TOO_LONG
+        admins = await self._addresses() if question.goes_to_admins else {}
+        if question.goes_to_admins and not admins:
+            return ApprovalOutcome.NO_ADMIN
+        put = self._put(question, question.address, admins)
+        verdict: ApprovalOutcome | None = None
+        try:
+            with while_asking():
+                verdict = await self._answer(put, question)
+            return verdict
+        finally:
+            if verdict is None:
+                self._background.start(self._end(put, WITHDRAWN))
+
+    async def _answer(self, put: PutQuestion, question: ApprovalRequest) -> ApprovalOutcome:
+        until_s = self._clock.monotonic_s() + self._ttl_s
+        await self._open(put, until_s)
+        _log.info("question.put", code=put.code)
+        await self._publish(put.replies)
+        lasting = question.lasting
+        standing = await self._settled(put, until_s, lasting)
+        if standing is None or standing.answer is None:
+            is_covered = lasting is not None and lasting.is_of_turn
+            await self._end(put, WITH_THE_TURN if is_covered else EXPIRED)
+            return ApprovalOutcome.APPROVED if is_covered else ApprovalOutcome.EXPIRED
+        if standing.question.digest != question.digest:
+            _log.error("question.changed", code=put.code)
+            return ApprovalOutcome.DENIED
+        verdict = _VERDICTS[standing.answer.kind]
+        if verdict is ApprovalOutcome.APPROVED and lasting is not None:
+            await self._keep(lasting, standing.answer)
+        return verdict
+
+    async def _is_covered(self, lasting: Lasting | None) -> bool:
+        if lasting is None:
+            return False
+        return lasting.is_of_turn or await retry_until_available(
+            lambda: self._store.access.is_approved(lasting.approval)
+        )
+
+    async def _keep(self, lasting: Lasting, answer: ControlRequest) -> None:
+        """Remember what an admin approved beyond this call."""
+        approval, lasts = lasting.approval, lasts_of(answer.message.text)
+        if lasts is Lasts.ALWAYS:
+            given = replace(approval, approved_by=str(answer.message.author), approved_at_ms=self._clock.now_ms())
+            await retry_until_available(lambda: self._store.access.put_place_approval(given))
+        is_every_call = lasts is Lasts.TURN or (lasts is Lasts.ALWAYS and not approval.digest)
+        if is_every_call and lasting.of_turn is not None:
+            lasting.of_turn.add(approval.tool)
+        _log.info("question.kept", tool=approval.tool, lasts=lasts.value)
+
+    async def _settled(self, put: PutQuestion, until_s: float, lasting: Lasting | None) -> QuestionState | None:
+        """How it stands when somebody has answered, or nobody has in time, or an answer to another call of the turn
+        covers it: then it is closed."""
+        while (left_s := until_s - self._clock.monotonic_s()) > 0:
+            standing = await retry_until_available(lambda: self._questions.standing(put.code))
+            if standing is None:  # the bus has lost what it knew; the buttons are still there
+                await self._open(put, until_s)
+            elif not standing.is_open:
+                return standing
+            if lasting is not None and lasting.is_of_turn:
+                break
+            await asyncio.sleep(min(ANSWER_LOOK_EVERY_S, left_s))
+        return await retry_until_available(lambda: self._questions.settle(put.code, None))
+
+    async def _open(self, put: PutQuestion, until_s: float) -> None:
+        """Known a little longer than we wait, so that it does not vanish before it is closed."""
+        ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
+        await retry_until_available(lambda: self._questions.put(put, ttl_s=ttl_s))
+
+    async def _end(self, put: PutQuestion, ending: Sentence) -> None:
+        """Close it, unless a person was quicker: then the control lane says how it ended."""
+        standing = await retry_until_available(lambda: self._questions.settle(put.code, None))
+        if standing is None or standing.answer is None:
+            await self._publish(amendments(put, lambda words: words.say(ending), self._scrubber, self._clock))
+
+    async def _addresses(self) -> dict[SessionKey, ReplyAddress]:
+        """Return where admins are asked in private, of those who have written to us there: the newest reply to them
+        went to that address. Whether they are admins still is asked when one presses."""
+        grants = await retry_until_available(self._store.access.grants)
+        granted = (grant.key for grant in grants if grant.role is GrantRole.ADMIN)
+        found: dict[SessionKey, ReplyAddress] = {}
+        for admin in dict.fromkeys((*self._admins, *granted)):
+            address = await retry_until_available(partial(self._store.outbox.last_address, admin))
+            if address is not None and len(found) < ADMINS_ASKED_MAX:
+                found[admin] = address
+        return found
+
+    async def _publish(self, replies: Sequence[Reply]) -> None:
+        await retry_until_available(lambda: self._store.outbox.put(replies))
+        await retry_until_available(lambda: self._deliveries.publish(replies))
+
+    def _put(
+        self, question: ApprovalRequest, address: ReplyAddress, admins: Mapping[SessionKey, ReplyAddress]
+    ) -> PutQuestion:
+        code, words, minutes = self._clock.code(QUESTION_CODE_CHARS), words_for(question.language), self._ttl_s / 60
+        clean = self._scrubber.for_chat(str(question.key)).scrub
+        more, choices = self._further(question, code, words)
+        text = question_text(question.text, code, words, minutes=round(minutes), more=more)
+        asked = Reply(
+            id=f"{QUESTION_PREFIX}{question.turn_id}:{code}",
+            turn_id=question.turn_id,
+            key=question.key,
+            address=address,
+            text=clean(text),
+            kind=ReplyKind.QUESTION,
+            created_at_ms=self._clock.now_ms(),
+            choices=(
+                Choice(words.say(APPROVE_LABEL), self._command(ControlKind.APPROVE, code)),
+                Choice(words.say(DENY_LABEL), self._command(ControlKind.DENY, code)),
+                *choices,
+            ),
+            language=words.language.value,
+        )
+        replies: tuple[Reply, ...] = (asked,)
+        if question.goes_to_admins:
+            told = clean(admins_asked_text(words, minutes=round(minutes)))
+            asking = clean(f"{words.say(ASKED_FOR, person=str(question.asked_by))}\n\n{text}")
+            replies = (
+                replace(asked, text=told, kind=ReplyKind.NOTICE, choices=()),
+                *(
+                    replace(asked, id=f"{asked.id}:{number}", key=admin, address=place, text=asking)
+                    for number, (admin, place) in enumerate(admins.items(), 1)
+                ),
+            )
+        asked_by = None if question.needs_admin else question.asked_by
+        return PutQuestion(code, question.key, replies, asked_by, question.fence, question.digest, question.task_id)
+
+    def _further(self, question: ApprovalRequest, code: str, words: Words) -> tuple[str, tuple[Choice, ...]]:
+        """The answers that approve more than the call: as words, and as buttons."""
+        lasting = question.lasting
+        if lasting is None or not lasting.is_offered:
+            return "", ()
+        told = [always_text(code, lasting.approval, words)]
+        label = words.say(ALWAYS_LABELS[question.goes_to_admins])
+        choices = [Choice(label, self._command(ControlKind.APPROVE, code, Lasts.ALWAYS))]
+        if lasting.of_turn is not None:
+            told.insert(0, turn_text(code, lasting.approval.tool, words))
+            choices.insert(0, Choice(words.say(TURN_LABEL), self._command(ControlKind.APPROVE, code, Lasts.TURN)))
+        return " ".join(told), tuple(choices)
+
+    def _command(self, kind: ControlKind, code: str, lasts: Lasts = Lasts.ONCE) -> CleanText:
+        return self._scrubber.scrub(answer_to(kind, code, lasts))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Never
 
 import json_repair
+from jsonschema import ValidationError
 
 from agent.limits import (
     ARGUMENTS_DEPTH_MAX,
@@ -17,8 +18,7 @@ from agent.limits import (
     TOOL_ARGUMENTS_CHARS_MAX,
 )
 from gateway.contracts.errors import ToolError
-from gateway.contracts.messages import CleanText
-from gateway.scrub.structured import each_text
+from gateway.contracts.messages import CleanText, each_text
 
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -107,3 +107,44 @@ def written_out(text: str) -> str:
     except (ValueError, RecursionError):
         written = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), text)
     return written.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+# What does not fit a schema, in words for the model that wrote it. Pure.
+
+
+_PROBLEM_CHARS_MAX: Final = 200
+_LENGTHS: Final = {"maxItems": "items", "maxLength": "characters"}
+
+
+def schema_problem(problem: ValidationError) -> str:
+    """Where, and what is wrong. A value that is too long is not quoted: what is wrong would stand behind it."""
+    if problem.validator in _LENGTHS and isinstance(problem.instance, str | list):
+        said = f"it has {len(problem.instance)} {_LENGTHS[problem.validator]}; at most {problem.validator_value}"
+    else:
+        said = problem.message[:_PROBLEM_CHARS_MAX]
+    is_quoted = isinstance(problem.instance, str) and problem.validator_value in ("array", "object")
+    remedy = " (write the JSON itself, not a string of it)" if is_quoted else ""
+    return f"{problem.json_path}: {said}{remedy}"
+
+
+# What a model is told of a schema. Pure.
+
+
+_BOUNDS: Final = frozenset(
+    {
+        *("minLength", "maxLength", "pattern", "minItems", "maxItems"),
+        *("minimum", "maximum", "exclusiveMinimum", "additionalProperties"),
+    }
+)
+
+
+def without_bounds(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same shape without the bounds of its values: they would stand in every prompt, and a model that oversteps one
+    is told so. Arguments still have to fit the schema itself."""
+    return {name: _told(name, value) for name, value in schema.items() if name not in _BOUNDS}
+
+
+def _told(name: str, value: Any) -> Any:
+    if name == "properties":  # the names below are the model's to use, whatever they are called
+        return {field: without_bounds(of_field) for field, of_field in value.items()}
+    return without_bounds(value) if isinstance(value, dict) else value

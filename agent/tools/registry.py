@@ -8,32 +8,158 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
-from typing import Any
+from itertools import islice
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import structlog
+from jsonschema import Draft202012Validator
+from referencing import Registry
 
-from agent.limits import TOOLS_PARALLEL_MAX
-from agent.model.client import RequestedCall, ToolSpec
-from agent.questions import FOREIGN, tool_question
-from agent.tools.approvals import Approvals, Lasting, NobodyToAsk, Question, Verdict
-from agent.tools.calls import Fitting, check_schema, run_in_time
-from agent.tools.correction import correction_note
-from agent.tools.envelope import Envelope, Envelopes
-from agent.tools.lending import Lender
-from agent.tools.permissions import Permission, Permissions, Place, Policy, Risk
-from agent.tools.placeholders import NotAvailable, refuse_placeholders
-from agent.tools.shelf import READ_MORE, KeptElsewhere, Shelf
+from agent.concurrency import Deadline
+from agent.limits import FRAME_CHARS, NOTE_CHARS_MAX, TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
+from agent.models.requests import RequestedCall, ToolSpec
+from agent.tokens import failure_note, readable
+from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals, Lasting, NobodyToAsk
+from agent.tools.arguments import parse_arguments, schema_problem
+from agent.tools.policy import Audience, Permission, Permissions, Policy, Risk
+from agent.tools.questions import FOREIGN, tool_question
+from agent.tools.results import (
+    READ_MORE,
+    KeptElsewhere,
+    ResultStore,
+    abridged,
+    frame_chars,
+    framed,
+    grapheme_start,
+    unframed,
+)
+from agent.tools.secrets import NotAvailable, SecretInjector, refuse_placeholders
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.access import PlaceApproval, room_of
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.ports import Clock, NoSpans, Scrubber, SpanSink, TraceSpan
+from gateway.contracts.sessions import GrantRole
+from gateway.i18n import words_for
+from gateway.scrub.placeholder import WHOLE_TEXT
 from gateway.telemetry.spans import OTHER, under
-from gateway.words import words_for
+
+# One call between the model that makes it and the tool that runs: checked, and timed.
+
+
+_PROBLEMS_SHOWN: Final = 5
+
+
+class Fitting:
+    """Makes arguments of what a model wrote, if they fit the schema of a tool."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        # With an empty registry: without one, a `$ref` in a stranger's schema would be fetched from wherever.
+        self._validator = Draft202012Validator(schema, registry=Registry())
+
+    def arguments(self, text: str) -> Mapping[str, Any]:
+        """The arguments; broken JSON is repaired where that is possible. Raises `ToolError`."""
+        arguments = parse_arguments(text)
+        problems = list(islice(self._validator.iter_errors(arguments), _PROBLEMS_SHOWN))
+        if problems:
+            raise ToolError("; ".join(map(schema_problem, sorted(problems, key=lambda problem: list(problem.path)))))
+        return arguments
+
+
+def check_schema(schema: Mapping[str, Any]) -> None:
+    """Raises `SchemaError`."""
+    _check(json.dumps(schema, sort_keys=True))
+
+
+@cache
+def _check(schema: str) -> None:
+    """Our own schemas are the same in every registry, and looking at all of them takes 0.2 s."""
+    Draft202012Validator.check_schema(json.loads(schema))
+
+
+async def run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    """Run a tool. Raises `ToolError`, also when its time is over."""
+    limit = Deadline(tool.timeout_s)
+    try:
+        async with limit:
+            return await tool.run(context, arguments)
+    except TimeoutError as error:
+        if not limit.has_passed:
+            raise
+        raise ToolError(f"{tool.spec.name} did not finish within {tool.timeout_s:g} s") from error
+
+
+# From what a tool returned to what the model may see: bounded, scrubbed, cut with a handle, framed if foreign.
+
+
+_ADVICE: Final = ": ask for less at once"
+
+_UNCHECKED: Final = literal_text(
+    "[redacted:text#0000] This result could not be looked through for secrets, so it is left out: ask for less."
+)
+
+
+class Envelope(NamedTuple):
+    """A result fit to be shown, stored and logged."""
+
+    text: CleanText
+    is_truncated: bool
+
+
+class Envelopes:
+    """Makes envelopes; long results go to the shelf."""
+
+    def __init__(self, shelf: ResultStore, scrubber: Scrubber, clock: Clock) -> None:
+        self._shelf = shelf
+        self._scrubber = scrubber
+        self._clock = clock
+
+    def wrap(self, key: SessionKey, raw: str, *, foreign: bool, reads_on: bool = True) -> Envelope:
+        """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters. Only who `reads_on`
+        gets a handle to the rest: a sub-agent may not have `read_more`."""
+        scrubber = self._scrubber.for_chat(str(key))
+        clean = scrubber.scrub(readable(raw))
+        if clean == WHOLE_TEXT:
+            return Envelope(_UNCHECKED, is_truncated=False)
+        room = TOOL_RESULT_CHARS_MAX - (frame_chars(FRAME_CHARS) if foreign else 0)
+        is_truncated = len(clean) > room
+        shown = self._cut(key, clean, room, foreign=foreign, reads_on=reads_on) if is_truncated else clean
+        if foreign:
+            shown = framed(shown, self._clock.code(FRAME_CHARS))
+        # Scrubbed once more: the cut brought together what was apart.
+        return Envelope(scrubber.scrub(shown), is_truncated)
+
+    def _cut(self, key: SessionKey, clean: CleanText, room: int, *, foreign: bool, reads_on: bool) -> str:
+        """Cut only after scrubbing: a cut through a secret would hide it from the scrubber."""
+        handle = self._shelf.keep(key, clean, foreign=foreign) if reads_on else ""
+        return abridged(clean, room, handle=handle, advice=_ADVICE)
+
+
+# The note after a round with failures: what failed, in the model's ear, so that it looks for the cause. Pure.
+
+
+def correction_note(results: Sequence[ToolResult], scrubber: Scrubber) -> CleanText | None:
+    """One note on all failures of a round, None if there are none.
+
+    It repeats results that are clean already, and is scrubbed all the same: the calls' names are the model's.
+    """
+    failures = [(result.name, _in_short(result.text)) for result in results if result.is_error]
+    return scrubber.scrub(failure_note(failures)) if failures else None
+
+
+def _in_short(text: str) -> str:
+    """The frame of foreign text is longer than what is quoted of it: so few words are said to be others'."""
+    foreign = unframed(text)
+    said = text if foreign is None else f"(written by others) {foreign}"
+    line = " ".join(said[: 8 * NOTE_CHARS_MAX].split())
+    if len(line) <= NOTE_CHARS_MAX:
+        return line
+    return line[: grapheme_start(line, NOTE_CHARS_MAX - 1)] + "…"
+
 
 _log = structlog.get_logger(__name__)
 
@@ -62,12 +188,12 @@ class ToolRegistry:
         *,
         policy: Policy | None = None,
         approvals: Approvals | None = None,
-        lender: Lender | None = None,
+        lender: SecretInjector | None = None,
         absent: Sequence[AbsentTool] = (),
         elsewhere: KeptElsewhere | None = None,
         spans: SpanSink | None = None,
     ) -> None:
-        shelf = Shelf(clock, elsewhere)
+        shelf = ResultStore(clock, elsewhere)
         self._tools: dict[str, Tool] = {}
         self._fitting: dict[str, Fitting] = {}
         self._absent = {tool.name: tool for tool in absent}
@@ -186,7 +312,7 @@ class ToolRegistry:
             TraceSpan(
                 context.turn_id,
                 f"tool:{self._clock.new_id()}",
-                under(context.lineage.task_id),
+                under(context.call_origin.task_id),
                 "execute_tool",
                 now_ms - duration_ms,
                 now_ms,
@@ -283,7 +409,7 @@ class ToolRegistry:
         asked = tool_question(tool.spec.name, why, arguments, words_for(context.language))
         clean = self._scrubber.for_chat(str(context.key)).scrub(asked)
         digest = _digest(tool, arguments)
-        question = Question(
+        question = ApprovalRequest(
             key=context.key,
             turn_id=context.turn_id,
             fence=context.fence,
@@ -292,7 +418,7 @@ class ToolRegistry:
             text=clean,
             digest=digest,
             language=context.language,
-            task_id="" if context.fence else context.lineage.task_id,
+            task_id="" if context.fence else context.call_origin.task_id,
             needs_admin=permission is Permission.ASK,
             goes_to_admins=permission is Permission.ASK and context.role is not GrantRole.ADMIN,
             lasting=None if is_lent or is_led else _lasting(context, tool, digest, permission),
@@ -300,16 +426,16 @@ class ToolRegistry:
         with context.asking(tool.spec.name):
             verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
-        if verdict is Verdict.DENIED:
+        if verdict is ApprovalOutcome.DENIED:
             raise ToolError(f"{tool.spec.name} was not approved: do without it")
-        if verdict is Verdict.EXPIRED:
+        if verdict is ApprovalOutcome.EXPIRED:
             raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
-        if verdict is Verdict.TOO_LONG:
+        if verdict is ApprovalOutcome.TOO_LONG:
             raise ToolError(
                 f"this call of {tool.spec.name} is too long to be shown to whoever has to approve it, so nobody was "
                 "asked and nothing was done: split it into smaller calls"
             )
-        if verdict is Verdict.NO_ADMIN:
+        if verdict is ApprovalOutcome.NO_ADMIN:
             raise ToolError(
                 f"{tool.spec.name} needs the approval of an admin, and none can be asked: no admin has written to me "
                 "in private yet. Nothing was done; tell the user so"
@@ -320,7 +446,7 @@ class ToolRegistry:
 def _lasting(context: ToolContext, tool: Tool, digest: str, permission: Permission) -> Lasting:
     """What an answer may approve beyond one call: always the same call of what executes, else any call of the tool. A
     sub-agent that outlives its turn is part of none."""
-    where = () if context.place is Place.DM else context.key.place or context.place_ids
+    where = () if context.place is Audience.DM else context.key.place or context.place_ids
     which = digest if tool.risk is Risk.EXECUTE else ""
     return Lasting(
         PlaceApproval(room_of(context.owner, where), tool.spec.name, context.role, which),

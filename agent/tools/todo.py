@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.limits import TODO_ITEMS_MAX
-from agent.model.client import ToolSpec
-from agent.tools.permissions import Risk
+from agent.models.requests import ToolSpec
+from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.entries import Todo, TodoState
 from gateway.contracts.ports import Scrubber
+from gateway.contracts.sessions import Todo, TodoState
 from gateway.store import Store
 
 MARKS: Final = {TodoState.PENDING: "○", TodoState.IN_PROGRESS: "◑", TodoState.DONE: "●"}

@@ -1,23 +1,151 @@
-"""What a tool is."""
+"""What a tool is, and what the turn that calls it hands to it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from agent.limits import TOOL_TIMEOUT_S
-from agent.model.client import Permit, ToolSpec, always
-from agent.tools.allotment import Allotment
-from agent.tools.enclosures import Enclosures
-from agent.tools.lineage import NOBODYS, Lineage
-from agent.tools.permissions import EVERYTHING, Permissions, Place, Risk
-from agent.tools.suspension import Suspension
-from gateway.contracts.entries import GrantRole
+from agent.limits import SENT_BYTES_MAX, SENT_FILES_MAX, TOOL_TIMEOUT_S
+from agent.models.requests import Permit, ToolSpec, always
+from agent.tools.policy import EVERYTHING, Audience, Permissions, Risk
+from gateway.contracts.errors import ToolError, TrivetError
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText
-from gateway.contracts.subagents import WakeAddress
+from gateway.contracts.messages import CleanText, ReplyFile
+from gateway.contracts.sessions import FileContent, GrantRole
+from gateway.contracts.subagents import Barrier, WakeAddress
+
+# How a tool has its turn yield to sub-agents: it says what is waited for; the turn ends without an answer. Pure.
+
+
+class Suspension:
+    """What one turn is to wait for once the round is over, one barrier at most; and whose results it has read. Both
+    count when it is committed: of a turn that is taken again nothing stays."""
+
+    def __init__(self) -> None:
+        self._barrier: Barrier | None = None
+        self._collected: dict[str, None] = {}
+
+    @property
+    def barrier(self) -> Barrier | None:
+        """What it waits for; None: it goes on."""
+        return self._barrier
+
+    @property
+    def collected(self) -> Sequence[str]:
+        """The tasks whose results it has read."""
+        return tuple(self._collected)
+
+    def wait_for(self, barrier: Barrier) -> None:
+        """Yield behind this round. Raises `ToolError` when the turn waits for something else already."""
+        if self._barrier is not None:
+            raise ToolError("this turn waits for sub-agents already: wait for all of them in one call")
+        self._barrier = barrier
+
+    def collect(self, task_ids: Iterable[str]) -> None:
+        """It reads what these have found."""
+        self._collected.update(dict.fromkeys(task_ids))
+
+
+# Whose call it is: a user's conversation, or a sub-agent of one. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrigin:
+    """`session_id` is the session in which a call is made; `task_id` the sub-agent that makes it, "" for none;
+    `depth` how many sub-agents stand between it and the user."""
+
+    session_id: str = ""
+    task_id: str = ""
+    depth: int = 0
+
+
+NO_ORIGIN: Final = CallOrigin()
+
+
+# What several sub-agents may take together, counted while they work. Pure.
+
+
+class AllotmentSpent(TrivetError):
+    """The sub-agents that work together have taken all that they may, so the model was not asked."""
+
+
+class Allotment:
+    """One budget of tokens and, unless `usd_max` is None, of dollars, for all that works under it.
+
+    What is taken counts at once, and for those `above`, too: a part of a larger work has no more than is left of
+    that. Each model call is asked for before it is made, so what is taken beyond it is at most the call that each of
+    them has open.
+    """
+
+    def __init__(self, tokens_max: int, usd_max: float | None, *, above: Allotment | None) -> None:
+        self._tokens_max = tokens_max
+        self._usd_max = usd_max
+        self._above = above
+        self.tokens = 0
+        self.cost_usd = 0.0
+
+    def take(self, tokens: int, cost_usd: float) -> None:
+        """Count what a model call took."""
+        self.tokens += tokens
+        self.cost_usd += cost_usd
+        if self._above is not None:
+            self._above.take(tokens, cost_usd)
+
+    @property
+    def problem(self) -> str:
+        """Why no more may be taken, as a clause; "" if it may."""
+        if self.tokens >= self._tokens_max:
+            return f"the budget of {self._tokens_max} tokens was spent"
+        if self._usd_max is not None and self.cost_usd >= self._usd_max:
+            return f"the budget of ${self._usd_max:g} was spent"
+        return self._above.problem if self._above is not None else ""
+
+    def check(self) -> None:
+        """Before each model call. Raises `AllotmentSpent`."""
+        if problem := self.problem:
+            raise AllotmentSpent(problem)
+
+
+# What goes out with a turn's answer besides its words: files, captured when the model asked for it.
+#
+# They are held in memory until the turn is committed; then SQL has them. So a later edit changes nothing of what is
+# sent, and a turn that ends otherwise sends nothing.
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosed:
+    """One captured file: its bytes as they will be sent. `caption` is plain text, "" for none."""
+
+    name: CleanText
+    media_type: str
+    content: bytes = field(repr=False)
+    caption: CleanText
+
+
+class Enclosures:
+    """The files of one turn, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self._files: list[Enclosed] = []
+
+    def add(self, file: Enclosed) -> None:
+        """Take one more along. Raises `ToolError` when there are too many, or too many bytes."""
+        if len(self._files) >= SENT_FILES_MAX:
+            raise ToolError(f"{SENT_FILES_MAX} files go with this answer already, and that is the limit")
+        if sum(len(each.content) for each in self._files) + len(file.content) > SENT_BYTES_MAX:
+            raise ToolError(f"the files of one answer may have {SENT_BYTES_MAX} bytes together: this one is too many")
+        self._files.append(file)
+
+    @property
+    def files(self) -> tuple[ReplyFile, ...]:
+        """As they stand in the reply."""
+        return tuple(ReplyFile(each.name, each.media_type, len(each.content), each.caption) for each in self._files)
+
+    def contents(self, reply_id: str) -> tuple[FileContent, ...]:
+        """As they are committed with the reply of this id."""
+        return tuple(FileContent(reply_id, position, each.content) for position, each in enumerate(self._files))
 
 
 def _unseen(_name: str) -> AbstractContextManager[None]:
@@ -40,7 +168,7 @@ class ToolContext:
     person who asked, where that is not the owner (a shared place), `address` where a question to that person goes
     (None: nobody can be asked), `fence` the fencing token of the run. `ceiling` narrows what the policy grants: a
     sub-agent's is its parent's, intersected with its type's. `enclosures` collects the files that go out with the
-    turn's answer; None where no answer follows. `lineage` says in which session a call is made, a user's or a
+    turn's answer; None where no answer follows. `call_origin` says in which session a call is made, a user's or a
     sub-agent's. `suspension` takes what the turn waits for, and what it has read; None where it cannot be suspended.
     `wake` says in whose name that session is woken by what outlives its turn; None where nothing can wake it.
     `language` is that of the person who asked, for what is said past the model. `allotment` bounds what sub-agents that
@@ -54,14 +182,14 @@ class ToolContext:
     owner: SessionKey
     turn_id: str
     role: GrantRole = GrantRole.GUEST
-    place: Place = Place.GROUP
+    place: Audience = Audience.GROUP
     asked_by: SessionKey | None = None
     address: ReplyAddress | None = None
     fence: int = 0
     ceiling: Permissions = EVERYTHING
     permit: Permit = field(default=always, compare=False, repr=False)
     enclosures: Enclosures | None = field(default=None, compare=False, repr=False)
-    lineage: Lineage = NOBODYS
+    call_origin: CallOrigin = NO_ORIGIN
     suspension: Suspension | None = field(default=None, compare=False, repr=False)
     wake: WakeAddress | None = None
     language: str = ""

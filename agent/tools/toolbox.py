@@ -3,46 +3,120 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
-from agent.running.slots import Threads
+from agent.concurrency import SharedThreads, Slots
+from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX, QUERIES_MAX, QUERIES_OWNER_MAX
+from agent.models.requests import ToolSpec
 from agent.tools.approvals import Approvals
-from agent.tools.browser.chromium import Chromium, NoBrowser, find_browser, open_chromium
-from agent.tools.browser.tools import browser_tools
-from agent.tools.database import database_tools
-from agent.tools.execution.commands import execution_tools
-from agent.tools.execution.sandbox import find_sandbox
-from agent.tools.files.offering import offered as offered_files
-from agent.tools.files.reading import READING
-from agent.tools.files.sending import sending_tool
-from agent.tools.files.workspace import Workspaces
-from agent.tools.files.writing import WRITING
-from agent.tools.lending import Lender
-from agent.tools.mcp.confinement import Access, Confinement, find_confinement, not_held
-from agent.tools.mcp.server import McpServer
-from agent.tools.mcp.tools import McpTools
-from agent.tools.permissions import Permission, Place, Policy, PolicyLine, Risk
+from agent.tools.browser import Chromium, NoBrowser, browser_tools, find_browser, open_chromium
+from agent.tools.exec.sandbox import find_sandbox
+from agent.tools.exec.tools import execution_tools
+from agent.tools.files.send_file import sending_tool
+from agent.tools.files.tools import READING, WRITING, FileTool
+from agent.tools.files.workspace import WorkspaceLookup, Workspaces
+from agent.tools.mcp import McpServer, McpTools
+from agent.tools.mcp_confinement import ServerAccess, ServerConfinement, find_confinement, not_held
+from agent.tools.policy import Audience, Permission, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
-from agent.tools.shelf import KeptElsewhere
-from agent.tools.tool import AbsentTool, Tool
-from agent.tools.web.reaching import Reach
-from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
+from agent.tools.results import KeptElsewhere
+from agent.tools.secrets import SecretInjector
+from agent.tools.tool import AbsentTool, Tool, ToolContext
+from agent.tools.web.guard import PublicConnector
 from agent.tools.web.session import WebSession
-from agent.tools.web.tools import web_tools
-from gateway.config.tools import Browser, McpSetting, PolicySetting, Tools, Web
-from gateway.contracts.entries import GrantRole
-from gateway.contracts.errors import ConfigError
+from agent.tools.web.tools import Brave, SearchEngine, Searxng, Tavily, web_tools
+from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
+from gateway.contracts.errors import ConfigError, QueryRefused, ToolError
 from gateway.contracts.ports import Clock, Scrubber, SpanSink
-from gateway.contracts.toolsets import MCP_PREFIX
+from gateway.contracts.profiles import MCP_PREFIX
+from gateway.contracts.sessions import GrantRole
+from gateway.limits import FOREIGN_STATEMENT_CHARS_MAX
 
 if TYPE_CHECKING:
-    from gateway.store.foreign import ForeignDatabases  # its SQLAlchemy would make the start slow
+    from gateway.store.foreign import ForeignDatabases, Rows
+
+
+# db_query: questions to the operator's databases.
+
+
+_NAME: Final = "db_query"
+_CATEGORY: Final = "databases"
+
+
+def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
+    """db_query, if a database is configured. It is no reading in the policy's sense: the operator's data is not
+    every guest's."""
+    if not databases.names:
+        return (), (AbsentTool(_NAME, _CATEGORY, "no database is configured", Risk.READ),)
+    spec = ToolSpec(
+        _NAME,
+        "Ask a database with one SQL statement that only reads: SELECT, WITH or VALUES.",
+        {
+            "type": "object",
+            "properties": {
+                "database": {"type": "string", "enum": list(databases.names)},
+                "statement": {"type": "string", "minLength": 1, "maxLength": FOREIGN_STATEMENT_CHARS_MAX},
+            },
+            "required": ["database", "statement"],
+        },
+    )
+
+    slots = Slots(QUERIES_MAX, QUERIES_OWNER_MAX)
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        try:
+            async with slots.held(context.owner):
+                return as_table(await databases.ask(arguments["database"], arguments["statement"]))
+        except QueryRefused as error:
+            raise ToolError(str(error)) from error
+
+    return (Tool(spec, _CATEGORY, Risk.NETWORK, run, foreign=True),), ()
+
+
+def as_table(found: Rows) -> str:
+    """Rows as a Markdown table, with a last line that counts them."""
+    if not found.columns:
+        return "The statement gave no rows."
+    lines = [_line(found.columns), _line(["---"] * len(found.columns)), *map(_line, found.rows)]
+    count = f"{len(found.rows)} {'row' if len(found.rows) == 1 else 'rows'}"
+    return "\n".join([*lines, "", f"({'only the first ' if found.is_cut else ''}{count})"])
+
+
+def _line(cells: Sequence[str | None]) -> str:
+    shown = ("NULL" if cell is None else cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(shown)} |"
+
+
+# The file tools as a registry has them: each on the workspace of whoever asks, in a thread.
+
+
+def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: SharedThreads) -> tuple[Tool, ...]:
+    """Those that only read may quote the placeholder of a secret; the others would write it into a file. What they read
+    may be of others: what people sent lies in a workspace, and what was fetched."""
+
+    def one(tool: FileTool) -> Tool:
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            context.reading.is_foreign |= not tool.changes_files
+            return await threads.run(context.owner, partial(tool.work, homes.of(context.key), arguments))
+
+        return Tool(
+            ToolSpec(tool.name, tool.description, tool.schema),
+            "files",
+            Risk.WRITE if tool.changes_files else Risk.READ,
+            run,
+            locks=tool.locks,
+            quotes=not tool.changes_files,
+            instead=tool.instead,
+        )
+
+    return tuple(map(one, tools))
+
 
 MCP_HOMES: Final = "mcp"
 """Below the data directory; each server that is a program has a folder of its own there."""
@@ -52,7 +126,7 @@ _log = structlog.get_logger(__name__)
 
 @asynccontextmanager
 async def open_toolbox(
-    settings: Tools,
+    settings: ToolSettings,
     *,
     workspaces: Workspaces,
     own: Sequence[Tool],
@@ -60,7 +134,7 @@ async def open_toolbox(
     scrubber: Scrubber,
     clock: Clock,
     approvals: Approvals | None = None,
-    lender: Lender | None = None,
+    lender: SecretInjector | None = None,
     elsewhere: KeptElsewhere | None = None,
     spans: SpanSink | None = None,
 ) -> AsyncIterator[ToolRegistry]:
@@ -70,7 +144,7 @@ async def open_toolbox(
     async with AsyncExitStack() as stack:
         web = await stack.enter_async_context(WebSession())
         lent = await stack.enter_async_context(WebSession(exempt=lender.addresses)) if lender else None
-        files = Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
+        files = SharedThreads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
         stack.callback(files.close)
         reached, confinement, refused = await mcp_servers(settings.mcp_servers, workspaces.root.parent)
         engine = _engine(settings.web)
@@ -111,16 +185,16 @@ async def open_toolbox(
             await asyncio.wait([keeping])
 
 
-async def _browser(setting: Browser, clock: Clock, stack: AsyncExitStack) -> Chromium | NoBrowser:
+async def _browser(setting: BrowserSettings, clock: Clock, stack: AsyncExitStack) -> Chromium | NoBrowser:
     path = find_browser(setting.mode)
     if isinstance(path, NoBrowser):
         return path
     return await stack.enter_async_context(
-        open_chromium(path, Reach(), clock, is_sandboxed=setting.mode != "unsandboxed")
+        open_chromium(path, PublicConnector(), clock, is_sandboxed=setting.mode != "unsandboxed")
     )
 
 
-def _engine(web: Web) -> SearchEngine | None:
+def _engine(web: WebSettings) -> SearchEngine | None:
     if web.lacks:
         raise ConfigError(
             f"tools.web.engine is {web.engine}, which needs {web.lacks}: set it, or leave the engine empty"
@@ -138,13 +212,13 @@ def _engine(web: Web) -> SearchEngine | None:
 
 
 def _policy_line(line: PolicySetting) -> PolicyLine:
-    places = (Place(line.place),) if line.place else ()
+    places = (Audience(line.place),) if line.place else ()
     return PolicyLine(line.subject, Permission(line.word), tuple(map(GrantRole, line.roles)), places)
 
 
 async def mcp_servers(
     settings: Sequence[McpSetting], data_dir: Path
-) -> tuple[Sequence[McpServer], Confinement | None, Sequence[AbsentTool]]:
+) -> tuple[Sequence[McpServer], ServerConfinement | None, Sequence[AbsentTool]]:
     """Those that can be had, what holds them, and those that nothing would hold: they are not started."""
     servers = [_server(setting, data_dir) for setting in settings]
     held = [server for server in servers if server.command and server.access.is_confined]
@@ -159,6 +233,6 @@ async def mcp_servers(
 def _server(setting: McpSetting, data_dir: Path) -> McpServer:
     if not setting.command:
         return McpServer(setting.name, url=setting.url, headers=setting.given)
-    access = Access(setting.is_confined, setting.has_network, setting.readable, setting.writable)
+    access = ServerAccess(setting.is_confined, setting.has_network, setting.readable, setting.writable)
     home = (data_dir / MCP_HOMES / setting.name).absolute()
     return McpServer(setting.name, setting.command, environment=setting.given, access=access, home=home)

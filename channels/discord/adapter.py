@@ -4,60 +4,263 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import discord
 
-from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
-from channels.calls import Call, CallAnswer
+from channels.core.adapter import (
+    AdapterDeps,
+    InboundHandler,
+    Nameable,
+    OutgoingFile,
+    SendBudget,
+    StreamCadence,
+    WebhookAnswer,
+    WebhookCall,
+)
+from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, belongs_to, download, is_on
+from channels.core.menus import offered
+from channels.core.message import target_fields, text
 from channels.discord import limits
-from channels.discord.address import DiscordTarget, parse_target
-from channels.discord.asides import Asides, goes_by_link
-from channels.discord.buttons import view_of
-from channels.discord.connection import PATIENCE, Connection, Patience
+from channels.discord.client import DiscordEndpoint
+from channels.discord.connection import GATEWAY_TIMEOUTS, DiscordConnection, GatewayTimeouts
 from channels.discord.errors import delivery_error
-from channels.discord.files import DiscordFiles
-from channels.discord.gateway import Endpoint
-from channels.discord.links import Links
-from channels.discord.lookup import find_message, nonce_of
-from channels.discord.menus import commands, say_the_same
-from channels.discord.naming import lacks_name, rename
-from channels.discord.openings import Openings, in_place
-from channels.discord.posting import is_silent, post
+from channels.discord.interactions import InteractionTokens, view_of
+from channels.discord.normalize import DiscordTarget, parse_target
 from channels.discord.render import DiscordChunk, DiscordFile, DiscordPart, file_part, render, under
+from channels.discord.sending import (
+    EphemeralReplies,
+    ThreadOpener,
+    find_message,
+    in_place,
+    is_private_reply,
+    is_silent,
+    lacks_name,
+    nonce_of,
+    post,
+    rename,
+)
 from gateway.config import Settings, table_of
-from gateway.contracts.errors import AddressDead, ConfigError, SendFailed, Untraceable
+from gateway.contracts.commands import CommandSpec, Suggests
+from gateway.contracts.errors import AddressDead, ConfigError, FileRefused, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import FetchedFile
+from gateway.contracts.sessions import GrantRole
+from gateway.i18n import Language, about_in, argument_in
+
+# The application commands of a bot: what is to be registered, and whether what is registered says the same. Pure.
+
+Json: TypeAlias = dict[str, Any]
+
+LOCALES: Final[Mapping[Language, tuple[str, ...]]] = {
+    Language.RU: ("ru",),
+    Language.ZH: ("zh-CN", "zh-TW"),
+    Language.ES: ("es-ES", "es-419"),
+    Language.DE: ("de",),
+}
+"""Which of Discord's locales are shown the words of a language; English stands for all the others."""
+
+CHAT_INPUT: Final = 1
+STRING: Final = 3
+_IN_A_GUILD, _WITH_THE_BOT = 0, 1  # contexts
+_INSTALLED_BY_A_GUILD: Final = 0
+_MANAGE_GUILD: Final = str(1 << 5)  # Discord cannot know our admins: the command itself looks who they are
+
+
+def commands() -> list[Json]:
+    """All that is to be registered, in the order of the table. In direct chats everybody is offered the same: what
+    admins say there they type."""
+    return [_command(spec) for spec in offered(is_admin=True) if not (_is_admins(spec) and spec.only_private)]
+
+
+def say_the_same(known: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the registered commands are the wanted ones, in whatever order."""
+    return _essences(known) == _essences(wanted)
+
+
+def option_name(argument: str) -> str:
+    """The name of what may follow, as Discord takes it: lower case, without spaces."""
+    return argument.lower().replace(" ", "_")
+
+
+def _command(spec: CommandSpec) -> Json:
+    return {
+        "type": CHAT_INPUT,
+        "name": spec.name,
+        "description": about_in(spec, Language.EN),
+        "description_localizations": _localized(lambda language: about_in(spec, language)),
+        "options": [_option(spec)] if spec.argument else [],
+        "default_member_permissions": _MANAGE_GUILD if _is_admins(spec) else None,
+        "contexts": _contexts(spec),
+        "integration_types": [_INSTALLED_BY_A_GUILD],
+    }
+
+
+def _is_admins(spec: CommandSpec) -> bool:
+    return spec.role is GrantRole.ADMIN
+
+
+def _contexts(spec: CommandSpec) -> list[int]:
+    if spec.only_private:
+        return [_WITH_THE_BOT]
+    return [_IN_A_GUILD] if _is_admins(spec) else [_IN_A_GUILD, _WITH_THE_BOT]
+
+
+def _option(spec: CommandSpec) -> Json:
+    return {
+        "type": STRING,
+        "name": option_name(spec.argument),
+        "name_localizations": _localized(lambda language: option_name(argument_in(spec, language))),
+        "description": argument_in(spec, Language.EN),
+        "description_localizations": _localized(lambda language: argument_in(spec, language)),
+        "required": spec.needs_argument,
+        "autocomplete": spec.suggests is not Suggests.NOTHING,
+    }
+
+
+def _localized(say: Callable[[Language], str]) -> dict[str, str]:
+    return {locale: say(language) for language, locales in LOCALES.items() for locale in locales}
+
+
+def _essences(commands: Iterable[Mapping[str, Any]]) -> Sequence[Json]:
+    return sorted((_essence(command) for command in commands), key=lambda essence: str(essence["name"]))
+
+
+def _essence(command: Mapping[str, Any]) -> Json:
+    """What we chose of it. What is absent means what it would mean if it were written out."""
+    options = command.get("options") or []
+    return {
+        "type": command.get("type") or CHAT_INPUT,
+        **{name: command.get(name) for name in ("name", "description", "default_member_permissions")},
+        **{name: command.get(name) or {} for name in ("name_localizations", "description_localizations")},
+        "contexts": sorted(command.get("contexts") or [_IN_A_GUILD, _WITH_THE_BOT]),
+        "integration_types": sorted(command.get("integration_types") or [_INSTALLED_BY_A_GUILD]),
+        "options": [_option_essence(option) for option in options],
+    }
+
+
+def _option_essence(option: Mapping[str, Any]) -> Json:
+    return {
+        **{name: option.get(name) for name in ("type", "name", "description")},
+        **{name: option.get(name) or {} for name in ("name_localizations", "description_localizations")},
+        **{name: bool(option.get(name)) for name in ("required", "autocomplete")},
+    }
+
+
+# Files that people sent on Discord. Their addresses are signed and expire within a day: so the message is read once
+# more, and the address is as fresh as the wish.
+
+_CDN: Final = ("discordapp.com", "discordapp.net", "discord.com")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What `channels.discord.normalize` wrote."""
+
+    channel_id: int
+    message_id: int
+    file_id: int
+
+
+class DiscordFiles:
+    """What leads from a reference to bytes. At another API than Discord's own, files may be on its machine, too. A
+    message is read once for all of its files."""
+
+    def __init__(self, api_base: str, proxy: str = "") -> None:
+        self._api_base = api_base
+        self._proxy = proxy
+        self._read: OrderedDict[int, tuple[float, discord.Message]] = OrderedDict()
+
+    async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
+        """Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
+        wanted = _parsed(reference)
+        known = self._read_lately(wanted.message_id)
+        if known is not None:
+            try:
+                return await self._downloaded(known, wanted, bytes_max)
+            except FileRefused:
+                del self._read[wanted.message_id]  # as it was: whatever is wrong, it is seen in what it is now
+        message = await _message(client, wanted)
+        self._remember(message)
+        return await self._downloaded(message, wanted, bytes_max)
+
+    async def _downloaded(self, message: discord.Message, wanted: _Reference, bytes_max: int) -> FetchedFile:
+        name, url = _found(message, wanted.file_id)
+        if not (is_on(url, *_CDN) or belongs_to(url, self._api_base)):
+            raise FileRefused(ELSEWHERE)
+        found = await download(url, bytes_max=bytes_max, proxy=self._proxy)
+        return FetchedFile(name, found.media_type, found.content)
+
+    def _read_lately(self, message_id: int) -> discord.Message | None:
+        at_s, message = self._read.get(message_id, (0.0, None))
+        return message if asyncio.get_running_loop().time() - at_s < limits.READ_AGAIN_AFTER_S else None
+
+    def _remember(self, message: discord.Message) -> None:
+        self._read[message.id] = asyncio.get_running_loop().time(), message
+        while len(self._read) > limits.READ_LATELY_MAX:
+            self._read.popitem(last=False)
+
+
+def _parsed(reference: str) -> _Reference:
+    fields = target_fields(reference)
+    return _Reference(*(int(text(fields.get(name))) for name in ("channel_id", "message_id", "id")))
+
+
+async def _message(client: discord.Client, wanted: _Reference) -> discord.Message:
+    try:
+        return await client.get_partial_messageable(wanted.channel_id).fetch_message(wanted.message_id)
+    except discord.Forbidden:
+        raise FileRefused(NOT_FOR_US) from None
+    except discord.NotFound:
+        raise FileRefused(GONE) from None
+
+
+def _found(message: discord.Message, file_id: int) -> tuple[str, str]:
+    """Name and address of one file of a message, of what it passes on, or of its stickers."""
+    attached = [*message.attachments, *(file for shot in message.message_snapshots for file in shot.attachments)]
+    for attachment in attached:
+        if attachment.id == file_id:
+            return attachment.filename, attachment.url
+    for sticker in [*message.stickers, *(item for shot in message.message_snapshots for item in shot.stickers)]:
+        if sticker.id == file_id:
+            return sticker.name, sticker.url
+    raise FileRefused(GONE)
 
 
 class DiscordAdapter:
-    """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
-    `SupportsNames`, `SupportsPromises`, `SupportsStreaming`, `SupportsTyping`."""
+    """One bot. `ChannelAdapter`, `SupportsWebhooks`, `SupportsFiles`, `SupportsLookup`, `SupportsChoices`,
+    `SupportsSilence`, `SupportsDeletion`, `SupportsRemoval`, `SupportsDownloads`, `SupportsMenus`,
+    `SupportsNames`, `SupportsDeferredReplies`, `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
     call_timeout_s = limits.CALL_ANSWERED_WITHIN_S
 
     def __init__(
-        self, endpoint: Endpoint, parts: AdapterParts, *, name: str = "discord", patience: Patience = PATIENCE
+        self,
+        endpoint: DiscordEndpoint,
+        parts: AdapterDeps,
+        *,
+        name: str = "discord",
+        timeouts: GatewayTimeouts = GATEWAY_TIMEOUTS,
     ) -> None:
         self.name = name
         self._in_flight: set[asyncio.Timeout] = set()
         self._clock = parts.clock
         self._files = DiscordFiles(endpoint.api_base, endpoint.proxy)
-        links = Links(parts.places, parts.leases, lambda: self.account)
-        self._asides = Asides(links)
-        self._openings = Openings(parts.clock, is_wanted=endpoint.begins_threads)
-        self._connection = Connection(
+        interaction_tokens = InteractionTokens(parts.places, parts.leases, lambda: self.account)
+        self._ephemeral_replies = EphemeralReplies(interaction_tokens)
+        self._thread_opener = ThreadOpener(parts.clock, is_wanted=endpoint.begins_threads)
+        self._connection = DiscordConnection(
             endpoint,
             parts,
-            links,
-            self._openings,
+            interaction_tokens,
+            self._thread_opener,
             name=name,
-            patience=patience,
+            timeouts=timeouts,
             ended=self._cut_calls,
         )
 
@@ -69,15 +272,15 @@ class DiscordAdapter:
     def state(self) -> str:
         return self._connection.state
 
-    async def run(self, door: Door) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
-        await self._connection.run(door)
+        await self._connection.run(handler)
 
     @property
     def is_called(self) -> bool:
         return self._connection.is_called
 
-    async def called(self, call: Call) -> CallAnswer:
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
         return await self._connection.called(call)
 
     async def until_ready(self) -> None:
@@ -98,24 +301,26 @@ class DiscordAdapter:
     def silent(self, chunk: DiscordChunk) -> DiscordChunk:
         return replace(chunk, is_silent=True)
 
-    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
         return (
-            Budget(f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
-            Budget("bot", limits.BOT_PER_S, limits.BOT_BURST),
+            SendBudget(
+                f"channel:{parse_target(address.target).channel_id}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST
+            ),
+            SendBudget("bot", limits.BOT_PER_S, limits.BOT_BURST),
         )
 
     async def send(self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
         async with self._calling():
-            target = await self._openings.where(self._client(), parse_target(address.target), send_id=send_id)
+            target = await self._thread_opener.where(self._client(), parse_target(address.target), send_id=send_id)
             if not is_silent(chunk):
-                shown = await self._asides.send(self._client(), target, chunk, send_id=send_id, plain=plain)
+                shown = await self._ephemeral_replies.send(self._client(), target, chunk, send_id=send_id, plain=plain)
                 if shown is not None:
                     return shown
             return await post(self._client(), target, chunk, send_id=send_id, plain=plain)
 
     async def amend(self, address: ReplyAddress, chunk: DiscordChunk, *, message_id: str, plain: bool) -> bool:
         async with self._calling():
-            target = await self._openings.where(self._client(), parse_target(address.target))
+            target = await self._thread_opener.where(self._client(), parse_target(address.target))
             message = self._place(target).get_partial_message(int(message_id))
             try:
                 await message.edit(
@@ -126,13 +331,15 @@ class DiscordAdapter:
             except discord.NotFound as error:
                 if error.code != limits.UNKNOWN_MESSAGE:
                     raise
-                return await self._asides.amend(self._client(), target, chunk, message_id=message_id, plain=plain)
+                return await self._ephemeral_replies.amend(
+                    self._client(), target, chunk, message_id=message_id, plain=plain
+                )
         return True
 
     def nameable(self, address: ReplyAddress) -> Nameable | None:
         target = parse_target(address.target)
         rate = limits.THREAD_NAMES_MAX / limits.THREAD_NAMES_WITHIN_S
-        names = Budget(f"names:{target.channel_id}", rate, limits.THREAD_NAMES_MAX)
+        names = SendBudget(f"names:{target.channel_id}", rate, limits.THREAD_NAMES_MAX)
         return Nameable(target.channel_id, is_first=target.begun_in is not None, budgets=(names,))
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
@@ -141,7 +348,7 @@ class DiscordAdapter:
             async with self._calling():
                 return await lacks_name(self._client(), target.channel_id, title)
         except AddressDead:
-            if target.begun_in is not None and self._openings.may_begin(target.begun_in):
+            if target.begun_in is not None and self._thread_opener.may_begin(target.begun_in):
                 raise SendFailed("the thread has not begun yet, or is gone") from None
             raise
 
@@ -151,7 +358,7 @@ class DiscordAdapter:
 
     async def release(self, address: ReplyAddress) -> None:
         async with self._calling():
-            await self._asides.release(self._client(), parse_target(address.target))
+            await self._ephemeral_replies.release(self._client(), parse_target(address.target))
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
@@ -172,10 +379,10 @@ class DiscordAdapter:
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Our own messages take no permission."""
         async with self._calling():
-            target = await self._openings.where(self._client(), parse_target(address.target))
+            target = await self._thread_opener.where(self._client(), parse_target(address.target))
         return await self._delete(target, message_id)
 
-    def cadence(self, address: ReplyAddress) -> Cadence:
+    def cadence(self, address: ReplyAddress) -> StreamCadence:
         return limits.CADENCE
 
     def is_draft(self, address: ReplyAddress) -> bool:
@@ -196,17 +403,17 @@ class DiscordAdapter:
     ) -> tuple[str, ...] | None:
         target = parse_target(address.target)
         async with self._calling():
-            if await self._asides.may_repeat(target, send_id=send_id):
+            if await self._ephemeral_replies.may_repeat(target, send_id=send_id):
                 return None
             if target.begun_in is not None:  # perhaps where no thread could be begun, which has changed since
                 shown = await self._found(in_place(target), chunk, send_id=send_id, since_ms=since_ms)
                 if shown is not None:
                     return shown
-        is_ordinary = not goes_by_link(target, send_id)
+        is_ordinary = not is_private_reply(target, send_id)
         if is_ordinary and self._clock.now_ms() - since_ms < limits.NONCE_HOLDS_S * 1000:
             return None  # sent again with its nonce, it is not shown again
         async with self._calling():
-            target = await self._openings.where(self._client(), target, send_id=send_id)
+            target = await self._thread_opener.where(self._client(), target, send_id=send_id)
             found = await self._found(target, chunk, send_id=send_id, since_ms=since_ms)
             if found is None and target.is_aside and not is_ordinary:
                 raise Untraceable("what only one person sees stands in no history")
@@ -227,7 +434,7 @@ class DiscordAdapter:
         if not status or target.is_aside:
             return
         async with self._calling():
-            await self._place(await self._openings.where(self._client(), target)).typing()
+            await self._place(await self._thread_opener.where(self._client(), target)).typing()
 
     async def publish_menu(self) -> None:
         client = self._client()
@@ -274,12 +481,12 @@ class DiscordAdapter:
             limit.reschedule(asyncio.get_running_loop().time())
 
 
-def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> DiscordAdapter:
+def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> DiscordAdapter:
     """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.discords()[name]
     if chosen.token is None:
         raise ConfigError(f"{table_of(name)}.token is empty: set the bot token of the application")
-    endpoint = Endpoint(
+    endpoint = DiscordEndpoint(
         chosen.token.get_secret_value(),
         chosen.api_base,
         chosen.gateway_url,

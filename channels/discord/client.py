@@ -1,32 +1,134 @@
-"""The SDK's client, made small: no message, member or presence caches, and only the events we hear."""
+"""Connect to Discord's gateway: the SDK's client made small, its sessions and its shards."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, ClassVar, Final, Protocol
 
 import aiohttp
 import discord
+import yarl
 from discord.gateway import DiscordWebSocket
+from discord.http import Route
 
+from channels.core.backfill import RawMessage
+from channels.core.message import Raw, canonical, integer, mapping, text
 from channels.discord import limits
-from channels.discord.hearing import DiscordEvent, heard_deletion, heard_edit_of, heard_of
-from channels.discord.left_session import LeftSession
-from channels.discord.payloads import whole, whole_answer
-from channels.inbound.listening import Heard
+from channels.discord.events import DiscordEvent, raw_deletion_of, raw_edit_of, raw_message_of, whole, whole_answer
 
 log = logging.getLogger(__name__)
+
+# The session of the gateway that an earlier client left behind, and what it never heard there.
+#
+# A bot cannot list its direct chats, so the history alone never finds the first words that a stranger wrote while
+# nobody was connected. The gateway remembers them for some minutes, for whoever takes the session up again; the SDK
+# cannot do that for another process. So the session is on record, and before a new client begins its own, the old one
+# is resumed once, only to learn in which direct chats something was said. Their messages are then read from the
+# history like all others.
+
+_API_VERSION = 10
+
+
+class _Op(IntEnum):
+    DISPATCH = 0
+    HEARTBEAT = 1
+    RESUME = 6
+    RECONNECT = 7
+    INVALID_SESSION = 9
+    HELLO = 10
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousSession:
+    """What RESUME needs. A `seq` that is a little old only makes the gateway repeat more."""
+
+    session_id: str
+    seq: int
+    url: str
+
+    def as_text(self) -> str:
+        return canonical({"id": self.session_id, "seq": self.seq, "url": self.url})
+
+
+def left_session(record: str | None) -> PreviousSession | None:
+    """The inverse of `PreviousSession.as_text`; None for a record that is none."""
+    try:
+        fields = mapping(json.loads(record or "null"))
+    except ValueError:
+        return None
+    session_id, seq, url = text(fields.get("id")), integer(fields.get("seq")), text(fields.get("url"))
+    return PreviousSession(session_id, seq, url) if session_id and url and seq is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectMessage:
+    """A message in a direct chat, as far as it has to be known to find it again."""
+
+    channel_id: int
+    message_id: str
+
+
+async def missed_direct_messages(left: PreviousSession, token: str, *, proxy: str = "") -> Sequence[DirectMessage]:
+    """The direct messages that this session has not heard. None if the gateway has forgotten it. Never raises."""
+    words: list[DirectMessage] = []
+    try:
+        async with asyncio.timeout(limits.LEFT_SESSION_TIMEOUT_S), aiohttp.ClientSession() as http:
+            async for event in _missed_events(http, left, token, proxy):
+                word = _direct_word(event)
+                if word is not None:
+                    words.append(word)
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+        log.info("discord: the last session could not be taken up again: %s", type(error).__name__)
+    return words
+
+
+async def _missed_events(
+    http: aiohttp.ClientSession, left: PreviousSession, token: str, proxy: str
+) -> AsyncIterator[Raw]:
+    """The dispatches that RESUME repeats. The session is ended afterwards."""
+    url = yarl.URL(left.url).update_query(v=str(_API_VERSION), encoding="json")
+    async with http.ws_connect(url, max_msg_size=0, proxy=proxy or None) as socket:
+        async for message in socket:
+            if message.type is not aiohttp.WSMsgType.TEXT:
+                continue
+            event = mapping(json.loads(message.data))
+            match event.get("op"):
+                case _Op.HELLO:
+                    resume = {"token": token, "session_id": left.session_id, "seq": left.seq}
+                    await socket.send_json({"op": _Op.RESUME, "d": resume})
+                case _Op.HEARTBEAT:
+                    await socket.send_json({"op": _Op.HEARTBEAT, "d": left.seq})
+                case _Op.DISPATCH if event.get("t") == "RESUMED":
+                    return
+                case _Op.DISPATCH:
+                    yield event
+                case _Op.INVALID_SESSION | _Op.RECONNECT:
+                    log.info("discord: the gateway has forgotten the last session")
+                    return
+
+
+def _direct_word(event: Raw) -> DirectMessage | None:
+    """A guild's messages name it; the history finds them by itself."""
+    data = mapping(event.get("d"))
+    if event.get("t") != "MESSAGE_CREATE" or data.get("guild_id") is not None:
+        return None
+    channel_id, message_id = text(data.get("channel_id")), text(data.get("id"))
+    return DirectMessage(int(channel_id), message_id) if channel_id.isdecimal() and message_id.isdecimal() else None
+
 
 _READY: Final = "READY"  # without it there is no session: whatever is wrong with it, another client is built
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class HistoryPage:
     """A part of a history, newest first, without what the SDK cannot read."""
 
     messages: Sequence[discord.Message]
@@ -42,7 +144,7 @@ class GatewayClient(discord.Client):
     def __init__(
         self,
         *,
-        heard: Callable[[Heard[DiscordEvent]], object],
+        heard: Callable[[RawMessage[DiscordEvent]], object],
         interacted: Callable[[discord.Interaction], object],
         began: Callable[[int], None],
         silence_s: float,
@@ -64,7 +166,9 @@ class GatewayClient(discord.Client):
             **sharding,
         )
         parsers = self._connection.parsers
-        parsers.update({event: _heedful(event, parse) for event, parse in parsers.items() if event != _READY})
+        parsers.update(
+            {event: _cancelling_reliably(event, parse) for event, parse in parsers.items() if event != _READY}
+        )
         self.http.request = _completing(self.http.request)  # type: ignore[method-assign]
         self._heard = heard
         self._interacted = interacted
@@ -79,15 +183,15 @@ class GatewayClient(discord.Client):
             await self._guilds_known.wait()
 
     @property
-    def session(self) -> LeftSession | None:
+    def session(self) -> PreviousSession | None:
         """What another client would need to take this session up, None before it has begun."""
         return self._left(self._socket)
 
     @staticmethod
-    def _left(ws: DiscordWebSocket | None) -> LeftSession | None:
+    def _left(ws: DiscordWebSocket | None) -> PreviousSession | None:
         if ws is None or ws.session_id is None or ws.sequence is None:
             return None
-        return LeftSession(ws.session_id, ws.sequence, str(ws.gateway))
+        return PreviousSession(ws.session_id, ws.sequence, str(ws.gateway))
 
     @property
     def _socket(self) -> DiscordWebSocket | None:
@@ -100,7 +204,7 @@ class GatewayClient(discord.Client):
         await super().close()
 
     async def probe(self) -> None:
-        """As `Pulsing` has it. A socket that is closing needs no probe."""
+        """As `Heartbeating` has it. A socket that is closing needs no probe."""
         for ws in self._open_sockets:
             with contextlib.suppress(OSError, aiohttp.ClientError, discord.ConnectionClosed):
                 await ws.send_heartbeat({"op": ws.HEARTBEAT, "d": ws.sequence})
@@ -115,7 +219,7 @@ class GatewayClient(discord.Client):
 
     @property
     def losses(self) -> int:
-        """As `Pulsing` has it: of the connection that was lost most often."""
+        """As `Heartbeating` has it: of the connection that was lost most often."""
         return max(self._losses.values(), default=0)
 
     @property
@@ -126,12 +230,12 @@ class GatewayClient(discord.Client):
 
     async def read_back(
         self, channel: discord.abc.Messageable, *, after: int | None = None, before: int | None = None, limit: int
-    ) -> Page:
+    ) -> HistoryPage:
         """What was said in a place. Raises what the SDK raises."""
         place = await channel._get_channel()
         told = await self.http.logs_from(place.id, limit, after=after, before=before)
         messages = [message for each in told if (message := self._understood(place, each)) is not None]
-        return Page(messages, is_last=len(told) < limit)
+        return HistoryPage(messages, is_last=len(told) < limit)
 
     def _understood(self, place: Any, told: Any) -> discord.Message | None:
         try:
@@ -142,19 +246,19 @@ class GatewayClient(discord.Client):
 
     async def on_message(self, message: discord.Message) -> None:
         """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
-        self._heard(heard_of(message))
+        self._heard(raw_message_of(message))
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
-        edit = heard_edit_of(payload.message)
+        edit = raw_edit_of(payload.message)
         if edit is not None:
             self._heard(edit)
 
     async def on_raw_message_delete(self, payload: discord.RawMessageDeleteEvent) -> None:
-        self._heard(heard_deletion(payload.channel_id, payload.message_id, is_direct=payload.guild_id is None))
+        self._heard(raw_deletion_of(payload.channel_id, payload.message_id, is_direct=payload.guild_id is None))
 
     async def on_raw_bulk_message_delete(self, payload: discord.RawBulkMessageDeleteEvent) -> None:
         for message_id in sorted(payload.message_ids):
-            self._heard(heard_deletion(payload.channel_id, message_id, is_direct=payload.guild_id is None))
+            self._heard(raw_deletion_of(payload.channel_id, message_id, is_direct=payload.guild_id is None))
 
     async def on_interaction(self, interaction: discord.Interaction) -> None:
         self._interacted(interaction)
@@ -197,7 +301,7 @@ def _completing(request: Callable[..., Awaitable[Any]]) -> Callable[..., Corouti
     return asked
 
 
-def _heedful(event: str, parse: Callable[[Any], object]) -> Callable[[Any], None]:
+def _cancelling_reliably(event: str, parse: Callable[[Any], object]) -> Callable[[Any], None]:
     """The SDK's way to read an event. One that it cannot read we do not hear; that is not the end of the session."""
 
     def understand(told: object) -> None:
@@ -209,3 +313,202 @@ def _heedful(event: str, parse: Callable[[Any], object]) -> Callable[[Any], None
             log.exception("discord: an event %s cannot be understood", event)
 
     return understand
+
+
+# Which bot, at which Discord: where its gateway is, over how many connections, and whether a new one is allowed.
+#
+# discord.py is pointed at its servers through two class attributes, which it reads when a request or a connection is
+# made; one process therefore speaks to one Discord.
+
+_ASK_TIMEOUT: Final = aiohttp.ClientTimeout(total=10)
+_USER_AGENT: Final = "DiscordBot (Trivet, 1)"  # Discord asks for the form, and refuses other clients
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordEndpoint:
+    """An empty `gateway_url` means the one that the API names. `shards`: 0 for as many as it recommends."""
+
+    token: str = field(repr=False)
+    api_base: str
+    gateway_url: str
+    shards: int = 0
+    public_key: str = ""
+    """Of the application whose interactions come by HTTP; empty where they come over the gateway."""
+
+    proxy: str = field(default="", repr=False)
+    bots: frozenset[str] = frozenset()
+    """The other bots that are heard."""
+
+    begins_threads: bool = False
+    """A mention in a channel begins a thread."""
+
+    @property
+    def lease(self) -> str:
+        """The name of the right to listen: one per token, which it does not give away."""
+        return f"gateway:discord:{hashlib.blake2s(self.token.encode(), digest_size=8).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What `GET /gateway/bot` says of new sessions. `remaining` is None where nobody counts them."""
+
+    url: str = ""
+    shards: int = 1
+    remaining: int | None = None
+    reset_after_s: float = 0.0
+    concurrency: int = 1
+
+
+class NoSessionLeft(Exception):
+    """The sessions of the day are spent: whoever begins one more loses the token."""
+
+    def __init__(self, reset_after_s: float) -> None:
+        super().__init__("Discord allows no new session today")
+        self.reset_after_s = reset_after_s
+
+
+def point_rest_at(api_base: str) -> None:
+    """From now on requests go to the REST API at `api_base`."""
+    Route.BASE = api_base
+
+
+async def prepare(endpoint: DiscordEndpoint) -> Start:
+    """Point the SDK at its servers; what the API says of sessions. Raises `NoSessionLeft`, and what aiohttp raises."""
+    point_rest_at(endpoint.api_base)
+    async with aiohttp.ClientSession(timeout=_ASK_TIMEOUT, headers={"User-Agent": _USER_AGENT}) as session:
+        start = _start_of(await _asked(session, endpoint, "/gateway/bot"))
+        url = endpoint.gateway_url or start.url or text((await _asked(session, endpoint, "/gateway")).get("url"))
+    if url:
+        DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL(url)
+    shards = endpoint.shards or start.shards
+    if start.remaining is not None and start.remaining < shards:
+        raise NoSessionLeft(start.reset_after_s)
+    return Start(url, shards, start.remaining, start.reset_after_s, start.concurrency)
+
+
+async def _asked(session: aiohttp.ClientSession, endpoint: DiscordEndpoint, path: str) -> Raw:
+    """The answer; nothing of one that is no answer, since the login will say why."""
+    headers = {"Authorization": f"Bot {endpoint.token}"}
+    async with session.get(f"{endpoint.api_base}{path}", headers=headers, proxy=endpoint.proxy or None) as answer:
+        if not answer.ok:
+            return {}
+        found: Any = await answer.json(content_type=None)
+        return mapping(found)
+
+
+def _start_of(said: Raw) -> Start:
+    limit = mapping(said.get("session_start_limit"))
+    return Start(
+        url=text(said.get("url")),
+        shards=max(1, integer(said.get("shards")) or 1),
+        remaining=integer(limit.get("remaining")),
+        reset_after_s=(integer(limit.get("reset_after")) or 0) / 1000,
+        concurrency=max(1, integer(limit.get("max_concurrency")) or 1),
+    )
+
+
+# The pulse of a gateway connection: asked for often, so that silence is noticed soon, and counted when it races.
+#
+# discord.py sends a heartbeat every 41 seconds and does not miss its answer; only when not a single frame has come
+# for `silence_s` does it take up the session on a new socket. And it comes back at once, without any pause, to a
+# gateway that lets it in and drops it again: dozens of times a second, an IDENTIFY each, of which a day has a
+# thousand.
+
+
+class GatewayUnstable(Exception):
+    """The gateway lets us in and drops us, again and again."""
+
+
+class Heartbeating(Protocol):
+    """What is asked of a client."""
+
+    @property
+    def losses(self) -> int:
+        """How often it lost the gateway so far."""
+        ...
+
+    async def probe(self) -> None:
+        """Send a heartbeat, which the gateway answers."""
+        ...
+
+
+async def watch_heartbeat(client: Heartbeating, *, every_s: float) -> None:
+    """Probe until cancelled. Raises `GatewayUnstable` when the gateway is lost more often than networks explain."""
+    loop = asyncio.get_running_loop()
+    probed_s = counted_s = loop.time()
+    losses = client.losses
+    while client.losses - losses <= limits.LOSSES_MAX:
+        await asyncio.sleep(min(limits.WATCH_EVERY_S, every_s))
+        now_s = loop.time()
+        if now_s - probed_s >= every_s:
+            probed_s = now_s
+            await client.probe()
+        if now_s - counted_s >= limits.LOSSES_WITHIN_S:
+            counted_s, losses = now_s, client.losses
+    raise GatewayUnstable
+
+
+# The SDK's client over several connections: each tells of some of the bot's servers, the first of all direct chats.
+#
+# After trouble the SDK begins a new session where it could have resumed the old one, so each of them is told as one
+# that began: what was said in between is in the history only.
+
+IDENTIFY_EVERY_S: Final = 5.0  # within one of the rows that may identify side by side
+
+
+class ShardedClient(GatewayClient, discord.AutoShardedClient):
+    """As many sessions with the gateway as `start` says."""
+
+    def __init__(self, start: Start, **parts: Any) -> None:
+        super().__init__(**parts, shard_count=start.shards)
+        self._concurrency = start.concurrency
+        self._count = start.shards
+        self._known: set[int] = set()
+        self._identified_at_s: dict[int, float] = {}
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """Discord lets so many connections identify at a time, and the next ones five seconds later."""
+        row = (shard_id or 0) % self._concurrency
+        now_s = asyncio.get_running_loop().time()
+        at_s = max(now_s, self._identified_at_s.get(row, now_s - IDENTIFY_EVERY_S) + IDENTIFY_EVERY_S)
+        self._identified_at_s[row] = at_s
+        await asyncio.sleep(at_s - now_s)
+
+    @property
+    def session(self) -> PreviousSession | None:
+        """Of the first connection: only there are direct chats, which no history finds."""
+        first = self.shards.get(0)
+        return None if first is None else self._left(first._parent.ws)
+
+    @property
+    def _open_sockets(self) -> Sequence[DiscordWebSocket]:
+        return [shard._parent.ws for shard in self.shards.values() if shard._parent.ws.open]
+
+    async def on_shard_connect(self, shard_id: int) -> None:
+        self._known.discard(shard_id)
+        self._has_begun(shard_id)
+
+    async def on_shard_ready(self, shard_id: int) -> None:
+        """The SDK says that all are ready only once, whatever becomes of single ones later."""
+        self._known.add(shard_id)
+        self._is_well(shard_id)
+        if len(self._known) == self._count:
+            self._guilds_known.set()
+
+    async def on_shard_resumed(self, shard_id: int) -> None:
+        self._is_well(shard_id)
+
+    async def on_shard_disconnect(self, shard_id: int) -> None:
+        self._is_lost(shard_id)
+
+    async def on_connect(self) -> None:
+        """Told shard by shard."""
+
+    async def on_ready(self) -> None:
+        """Told shard by shard."""
+
+    async def on_resumed(self) -> None:
+        """Told shard by shard."""
+
+    async def on_disconnect(self) -> None:
+        """Told shard by shard."""

@@ -1,7 +1,7 @@
-"""One bot's presence at Discord's gateway, under supervision: lease, sessions, marks, what was missed.
+"""Listen to one bot, under supervision: lease, sessions, read cursors, missed messages.
 
-The SDK gives up in many ways (a first connect that is refused, an event it cannot parse), and waits long
-in others; so each session is one client, watched from outside, and the next one is built from nothing.
+The SDK gives up in many ways (a first connect that is refused, an event it cannot parse), and waits long in others;
+so each session is one client, watched from outside, and the next one is built from nothing.
 """
 
 from __future__ import annotations
@@ -9,45 +9,119 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import aiohttp
 import discord
 
-from channels.adapter import CONNECTED, AdapterParts, Door
-from channels.backoff import Backoff
-from channels.calls import Call, CallAnswer, come_again
+from channels.core.adapter import CONNECTED, AdapterDeps, InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.backfill import LAST_WORD_S, Listener, RawMessage, ReadCursors
+from channels.core.lease import while_holding
+from channels.core.message import Addressing, Ignored, Incoming, Retraction
+from channels.core.places import JoinedThreads, ThreadContextLoader
+from channels.core.tasks import BackgroundTasks, Backoff, cancel_reliably, first_to_end
 from channels.discord import limits
-from channels.discord.buttons import Presses
-from channels.discord.client import GatewayClient
-from channels.discord.context import ThreadContext
+from channels.discord.client import (
+    IDENTIFY_EVERY_S,
+    DiscordEndpoint,
+    GatewayClient,
+    NoSessionLeft,
+    ShardedClient,
+    Start,
+    left_session,
+    missed_direct_messages,
+    point_rest_at,
+    prepare,
+    watch_heartbeat,
+)
 from channels.discord.errors import CLOSED_FOR_GOOD, INTENT_MISSING, REJECTED, SHARDS_WRONG
-from channels.discord.gateway import Endpoint, NoSessionLeft, Start, point_rest_at, prepare
-from channels.discord.hearing import DiscordEvent, direct_place
-from channels.discord.history import History
-from channels.discord.interactions import Interactions
-from channels.discord.invocations import Invocations
-from channels.discord.left_session import left_session, unheard_direct_words
-from channels.discord.links import Links
-from channels.discord.normalize import DiscordIdentity
-from channels.discord.openings import Openings
-from channels.discord.pulse import keep_pulse
-from channels.discord.sharding import IDENTIFY_EVERY_S, ShardedClient
-from channels.discord.snowflakes import ORDER, snowflake_at
-from channels.discord.source import DiscordSource
-from channels.errands import Errands
-from channels.inbound.briefing import Briefing
-from channels.inbound.listening import LAST_WORD_S, Heard, Listener
-from channels.inbound.marks import Marks
-from channels.inbound.threads import Threads
-from channels.leases import while_holding
-from channels.together import first_to_end, heedful
+from channels.discord.events import DiscordEvent, direct_place, raw_message_of
+from channels.discord.history import ORDER, DiscordHistory, DiscordThreadContext, snowflake_at
+from channels.discord.interactions import DiscordCommands, DiscordPresses, InteractionTokens, InteractionWebhook
+from channels.discord.normalize import DiscordDeletion, DiscordIdentity, DiscordMessage, normalize, retraction_of
+from channels.discord.sending import ThreadOpener
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
+
+# Discord's side of listening: messages as plain values, which of them are ours.
+
+
+class DiscordSource:
+    """`channels.core.backfill.Source` for one bot."""
+
+    def __init__(
+        self,
+        me: DiscordIdentity,
+        history: DiscordHistory,
+        threads: JoinedThreads,
+        context: DiscordThreadContext,
+        context_loader: ThreadContextLoader,
+        thread_opener: ThreadOpener,
+    ) -> None:
+        self._me = me
+        self._history = history
+        self._threads = threads
+        self._context = context
+        self._context_loader = context_loader
+        self._thread_opener = thread_opener
+
+    async def rooms(self) -> Sequence[str]:
+        return await self._history.rooms()
+
+    async def missed(self, room: str) -> AsyncIterator[RawMessage[DiscordEvent]]:
+        for message in await self._history.missed(room):
+            yield raw_message_of(message)
+
+    async def understand(self, heard: RawMessage[DiscordEvent]) -> Incoming | Retraction | None:
+        if isinstance(heard.raw, DiscordDeletion):
+            return retraction_of(heard.raw, self._me)
+        message = await self._with_ownership(heard.raw)
+        understood = normalize(message, self._me)
+        if isinstance(understood, Incoming) and await self._begins_thread(message, understood):
+            understood = normalize(replace(message, begins_thread=True), self._me)
+        if isinstance(understood, Ignored):
+            log.debug("discord: message %s ignored: %s", heard.message_id, understood.reason)
+            return None
+        return await self._briefed(understood)
+
+    async def taken(self, incoming: Incoming) -> None:
+        """From here on the thread in which we answer is one we take part in."""
+        await self._context_loader.taken(incoming)
+        if len(incoming.place) > 1:
+            await self._threads.join(*incoming.place[-2:])
+
+    async def _briefed(self, incoming: Incoming) -> Incoming:
+        """With what was said before it in its thread, if it is for us."""
+        if not (incoming.is_addressed or incoming.is_edit):
+            return incoming
+        if incoming.place[-1:] == (incoming.id.rpartition(":")[2],):  # a thread begins with it
+            self._context_loader.told(incoming)
+        before = await self._context_loader.of(incoming, lambda: self._context.before(incoming))
+        return replace(incoming, quotes=(*before, *incoming.quotes))
+
+    async def _begins_thread(self, message: DiscordMessage, understood: Incoming) -> bool:
+        """A mention in a channel may; of an edit, that depends on what the message did."""
+        if not (self._thread_opener.is_wanted and message.takes_threads):
+            return False
+        if understood.is_edit:
+            return await self._threads.has_joined(message.channel_id, message.id)
+        is_mention = understood.addressing is Addressing.MENTION
+        return is_mention and self._thread_opener.may_begin(message.channel_id)
+
+    async def _with_ownership(self, message: DiscordMessage) -> DiscordMessage:
+        """A thread that we were called into is as good as one that we opened."""
+        if message.guild_id and not message.is_place_known:
+            parent_id, owner_id = await self._context.origin_of(message.channel_id)
+            message = replace(message, parent_id=parent_id, thread_owner_id=owner_id)
+        parent_id = message.parent_id or self._thread_opener.parent_of(message.channel_id)
+        message = replace(message, parent_id=parent_id)
+        if message.parent_id and await self._threads.has_joined(message.parent_id, message.channel_id):
+            return replace(message, thread_owner_id=self._me.user_id)
+        return message
 
 
 class GatewayLost(Exception):
@@ -55,7 +129,7 @@ class GatewayLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class GatewayTimeouts:
     """When a connection counts as dead. `silence_s` without a single frame, heartbeats among them;
     `lost_s` without a connection; `lease_ttl_s` after our death somebody else connects."""
 
@@ -64,37 +138,37 @@ class Patience:
     lease_ttl_s: float = POLLER_LEASE_TTL_S
 
 
-PATIENCE: Final = Patience()
+GATEWAY_TIMEOUTS: Final = GatewayTimeouts()
 
 
-class Connection:
+class DiscordConnection:
     """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        parts: AdapterParts,
-        links: Links,
-        openings: Openings,
+        endpoint: DiscordEndpoint,
+        parts: AdapterDeps,
+        interaction_tokens: InteractionTokens,
+        thread_opener: ThreadOpener,
         *,
         name: str,
-        patience: Patience,
+        timeouts: GatewayTimeouts,
         ended: Callable[[], None],
     ) -> None:
         logging.getLogger("discord").setLevel(logging.CRITICAL)
         self._name = name
         self._endpoint = endpoint
-        self._interactions = Interactions(endpoint.public_key, parts.clock) if endpoint.public_key else None
+        self._interactions = InteractionWebhook(endpoint.public_key, parts.clock) if endpoint.public_key else None
         self._positions = parts.positions
         self._leases = parts.leases
         self._places = parts.places
-        self._links = links
-        self._openings = openings
+        self._interaction_tokens = interaction_tokens
+        self._thread_opener = thread_opener
         self._clock = parts.clock
         self._holder = parts.holder
-        self._patience = patience
+        self._timeouts = timeouts
         self._ended = ended
-        self._errands = Errands(name)
+        self._background = BackgroundTasks(name)
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
         self.user_id = ""
@@ -104,62 +178,62 @@ class Connection:
         """Wait until there is a client to send with."""
         await self._ready.wait()
 
-    async def run(self, door: Door) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         """Listen, whenever nobody else does, until cancelled; interactions that come by HTTP are taken by every
         process. Raises `CredentialsRejected`."""
         listening = while_holding(
             self._leases,
             self._endpoint.lease,
             self._holder,
-            lambda: self._stay_connected(door),
+            lambda: self._stay_connected(handler),
             waiting=self._wait_for_lease,
-            ttl_s=self._patience.lease_ttl_s,
+            ttl_s=self._timeouts.lease_ttl_s,
         )
         if self._interactions is None:
             await listening
         else:
-            await first_to_end(listening, self._be_called(self._interactions, door))
+            await first_to_end(listening, self._be_called(self._interactions, handler))
 
     @property
     def is_called(self) -> bool:
         return self._interactions is not None
 
-    async def called(self, call: Call) -> CallAnswer:
-        """As `SupportsCalls` has it."""
-        return come_again() if self._interactions is None else await self._interactions.called(call)
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """As `SupportsWebhooks` has it."""
+        return unavailable_answer() if self._interactions is None else await self._interactions.called(call)
 
     def _wait_for_lease(self, obstacle: str) -> None:
         self.state = obstacle
 
-    async def _be_called(self, interactions: Interactions, door: Door) -> None:
+    async def _be_called(self, interactions: InteractionWebhook, handler: InboundHandler) -> None:
         """Hear the interactions, by a client that never goes to the gateway. Raises `CredentialsRejected`."""
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
         while True:
             point_rest_at(self._endpoint.api_base)
             client = discord.Client(intents=discord.Intents.none(), proxy=self._endpoint.proxy or None)
-            errands = Errands(self._name)
+            background = BackgroundTasks(self._name)
             try:
                 async with client:
                     await client.login(self._endpoint.token)
                     if client.user is not None:
                         me = DiscordIdentity(str(client.user.id), channel=self._name)
-                        with interactions.open(client, self._interacted(me, door, errands)):
+                        with interactions.open(client, self._interacted(me, handler, background)):
                             await asyncio.Event().wait()
             except discord.LoginFailure as error:
                 raise CredentialsRejected(REJECTED) from error
             except (discord.DiscordException, aiohttp.ClientError, OSError) as error:
                 log.warning("%s: interactions cannot be taken yet (%s)", self._name, type(error).__name__)
             finally:
-                await errands.end()
+                await background.end()
             await asyncio.sleep(backoff.next_s())
 
-    async def _stay_connected(self, door: Door) -> None:
+    async def _stay_connected(self, handler: InboundHandler) -> None:
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
             try:
-                await self._one_session(door, await prepare(self._endpoint))
+                await self._one_session(handler, await prepare(self._endpoint))
                 self.state = "not connected"
             except NoSessionLeft as error:
                 self.state = str(error)
@@ -184,7 +258,7 @@ class Connection:
         reason = CLOSED_FOR_GOOD.get(error.code, "") if isinstance(error, discord.ConnectionClosed) else ""
         return "" if reason == SHARDS_WRONG and not self._endpoint.shards else reason
 
-    async def _one_session(self, door: Door, start: Start) -> None:
+    async def _one_session(self, handler: InboundHandler, start: Start) -> None:
         """One client, from its login to its end."""
         events = _Events()
         client = self._client(events, start)
@@ -195,20 +269,24 @@ class Connection:
             self.user_id = str(client.user.id)
             await self._places.introduce(self._name.partition(".")[0], [self.user_id])
             me = DiscordIdentity(self.user_id, channel=self._name, bots=self._endpoint.bots)
-            marks = await self._marks(me)
-            threads = Threads(self._positions, f"discord:{me.user_id}")
-            briefing = Briefing(Threads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S)
-            history = History(client, marks, self._clock)
-            source = DiscordSource(me, history, threads, ThreadContext(client), briefing, self._openings)
-            listener = events.listener = Listener(self._name, door, marks, source)
-            events.interacted = self._interacted(me, door, self._errands)
+            cursors = await self._cursors(me)
+            threads = JoinedThreads(self._positions, f"discord:{me.user_id}")
+            context_loader = ThreadContextLoader(
+                JoinedThreads(self._positions, f"discord:{me.user_id}:read"), wait_s=limits.THREAD_WAIT_S
+            )
+            history = DiscordHistory(client, cursors, self._clock)
+            source = DiscordSource(
+                me, history, threads, DiscordThreadContext(client), context_loader, self._thread_opener
+            )
+            listener = events.listener = Listener(self._name, handler, cursors, source)
+            events.interacted = self._interacted(me, handler, self._background)
             self.client = client
             self._ready.set()
             try:
                 await first_to_end(
-                    heedful(client.connect()),
+                    cancel_reliably(client.connect()),
                     self._watch(client, start),
-                    keep_pulse(client, every_s=self._patience.silence_s / limits.PROBES_PER_SILENCE),
+                    watch_heartbeat(client, every_s=self._timeouts.silence_s / limits.PROBES_PER_SILENCE),
                     listener.run(),
                     self._keep_session_on_record(client, me),
                 )
@@ -216,21 +294,26 @@ class Connection:
                 self._ready.clear()
                 self.client = None
                 self._ended()
-                await self._errands.end()
+                await self._background.end()
 
     def _client(self, events: _Events, start: Start) -> GatewayClient:
         parts: dict[str, Any] = {
             "heard": events.heard,
             "interacted": events.interaction,
             "began": events.began,
-            "silence_s": self._patience.silence_s,
+            "silence_s": self._timeouts.silence_s,
             "proxy": self._endpoint.proxy,
         }
         return GatewayClient(**parts) if start.shards == 1 else ShardedClient(start, **parts)
 
-    def _interacted(self, me: DiscordIdentity, door: Door, errands: Errands) -> Callable[[discord.Interaction], None]:
+    def _interacted(
+        self, me: DiscordIdentity, handler: InboundHandler, background: BackgroundTasks
+    ) -> Callable[[discord.Interaction], None]:
         """Those who hear of interactions, however they come; each takes what is his."""
-        presses, invocations = Presses(me, door, self._links, errands), Invocations(me, door, self._links, errands)
+        presses, invocations = (
+            DiscordPresses(me, handler, self._interaction_tokens, background),
+            DiscordCommands(me, handler, self._interaction_tokens, background),
+        )
 
         def heard(interaction: discord.Interaction) -> None:
             presses.heard(interaction)
@@ -238,17 +321,17 @@ class Connection:
 
         return heard
 
-    async def _marks(self, me: DiscordIdentity) -> Marks:
+    async def _cursors(self, me: DiscordIdentity) -> ReadCursors:
         """How far we came, with the direct chats that an earlier session heard of after we were gone."""
-        marks = Marks(self._positions, f"discord:{me.user_id}:marks", ORDER)
-        if not await marks.load():
-            await marks.begin(str(snowflake_at(self._clock.now_ms())))
+        cursors = ReadCursors(self._positions, f"discord:{me.user_id}:marks", ORDER)
+        if not await cursors.load():
+            await cursors.begin(str(snowflake_at(self._clock.now_ms())))
         left = left_session(await self._positions.position(_record_of(me)))
         if left is not None:
-            for word in await unheard_direct_words(left, self._endpoint.token, proxy=self._endpoint.proxy):
-                marks.meet(direct_place(word.channel_id), word.message_id)
-            await marks.save()
-        return marks
+            for word in await missed_direct_messages(left, self._endpoint.token, proxy=self._endpoint.proxy):
+                cursors.meet(direct_place(word.channel_id), word.message_id)
+            await cursors.save()
+        return cursors
 
     async def _keep_session_on_record(self, client: GatewayClient, me: DiscordIdentity) -> None:
         """Whoever comes after us may take it up. It moves with each event."""
@@ -274,7 +357,7 @@ class Connection:
         """Raise `GatewayLost` when the gateway stays away, or never tells that a session has begun."""
         began_s = asyncio.get_running_loop().time()
         ready_within_s = limits.READY_TIMEOUT_S + start.shards / start.concurrency * IDENTIFY_EVERY_S
-        while client.lost_for_s < self._patience.lost_s:
+        while client.lost_for_s < self._timeouts.lost_s:
             await asyncio.sleep(limits.WATCH_EVERY_S)
             if client.is_ready():
                 if self.state != CONNECTED and not client.lost_for_s:
@@ -293,7 +376,7 @@ class _Events:
         self.interacted: Callable[[discord.Interaction], None] = lambda interaction: None
         self._begun: set[int] = set()
 
-    def heard(self, event: Heard[DiscordEvent]) -> None:
+    def heard(self, event: RawMessage[DiscordEvent]) -> None:
         if self.listener is not None:
             self.listener.hear(event)
 

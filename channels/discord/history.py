@@ -1,39 +1,59 @@
-"""What was said while nobody listened: a new session of the gateway tells nothing of it, the history does.
+"""Read back messages: those that nobody heard, and those of a thread before a message.
 
-Guild channels and threads name their last message when a session begins, so only those that moved are
-read. Direct chats cannot be listed by a bot; those we have a mark for are read, and their marks say that
-they are direct chats, because a channel id alone does not.
+Guild channels and threads name their last message when a session begins, so only those that moved are read. Direct
+chats cannot be listed by a bot; those we have a cursor for are read, and their cursors say that they are direct chats,
+because a channel id alone does not.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Final, TypeAlias
 
 import aiohttp
 import discord
 
+from channels.core.backfill import HistoryUnavailable, MessageOrder, ReadCursors
+from channels.core.message import Incoming, Raw, RawQuote, mapping
 from channels.discord import limits
 from channels.discord.client import GatewayClient
-from channels.discord.hearing import DIRECT
-from channels.discord.snowflakes import snowflake_at
-from channels.inbound.listening import HistoryUnavailable
-from channels.inbound.marks import Marks
+from channels.discord.events import DIRECT, THREADS, lift
+from channels.discord.normalize import said
 from gateway.contracts.ports import Clock
 
 log = logging.getLogger(__name__)
 
+# Discord's ids carry their time: `(id >> 22) + EPOCH_MS` (developer documentation, "Snowflakes"). Pure.
 
-class History:
+EPOCH_MS: Final = 1_420_070_400_000
+_TIME_SHIFT: Final = 22
+
+
+def snowflake_at(moment_ms: int) -> int:
+    """The smallest id of that millisecond: everything later is greater."""
+    return max(0, moment_ms - EPOCH_MS) << _TIME_SHIFT
+
+
+def _just_before(snowflake: str) -> str:
+    return str(max(0, int(snowflake) - 1))
+
+
+ORDER: Final = MessageOrder(key=int, before=_just_before)
+
+
+class DiscordHistory:
     """Reads back what one bot may see."""
 
-    def __init__(self, client: GatewayClient, marks: Marks, clock: Clock) -> None:
+    def __init__(self, client: GatewayClient, cursors: ReadCursors, clock: Clock) -> None:
         self._client = client
-        self._marks = marks
+        self._cursors = cursors
         self._clock = clock
 
     async def rooms(self) -> Sequence[str]:
-        """Where something may have been said since the marks. Raises `HistoryUnavailable`."""
+        """Where something may have been said since the cursors. Raises `HistoryUnavailable`."""
         try:
             await self._client.until_guilds_known()
         except TimeoutError as error:
@@ -44,7 +64,7 @@ class History:
         return rooms[: limits.HISTORY_PLACES_MAX]
 
     async def missed(self, room: str) -> Sequence[discord.Message]:
-        """Messages of a place after its mark, oldest first: the newest HISTORY_MESSAGES_MAX if there are more.
+        """Messages of a place after its cursor, oldest first: the newest HISTORY_MESSAGES_MAX if there are more.
 
         None for a place that is closed to us. Raises `HistoryUnavailable`.
         """
@@ -85,7 +105,7 @@ class History:
         return found[::-1]
 
     def _moved(self) -> list[str]:
-        """Guild channels and threads whose last message is newer than their mark."""
+        """Guild channels and threads whose last message is newer than their cursor."""
         moved: list[str] = []
         for guild in self._client.guilds:
             for channel in (*guild.channels, *guild.threads):
@@ -95,10 +115,54 @@ class History:
         return moved
 
     def _unlisted(self) -> list[str]:
-        """Places of our marks that no guild lists, the most recent first: direct chats, archived threads."""
-        places = reversed(self._marks.places)
+        """Places of our cursors that no guild lists, the most recent first: direct chats, archived threads."""
+        places = reversed(self._cursors.places)
         return [place for place in places if place.startswith(DIRECT) or self._client.get_channel(int(place)) is None]
 
     def _mark(self, place: str) -> int:
         oldest = snowflake_at(self._clock.now_ms() - limits.HISTORY_AGE_MAX_S * 1000)
-        return max(int(self._marks.of(place) or 0), oldest)
+        return max(int(self._cursors.of(place) or 0), oldest)
+
+
+# What was said in a thread or in a post of a forum before a message, by people and by us.
+
+Origin: TypeAlias = tuple[str | None, str | None]
+"""The ids of a thread's parent and of who began it."""
+
+
+class DiscordThreadContext:
+    """Reads threads back, for one bot."""
+
+    def __init__(self, client: GatewayClient) -> None:
+        self._client = client
+        self._origins: OrderedDict[str, Origin] = OrderedDict()
+
+    async def origin_of(self, channel_id: str) -> Origin:
+        """The parent and the creator of a thread that the gateway has not told of (somebody woke it, or called us into
+        it); nothing of a channel, nor where Discord does not say. Asked once."""
+        if channel_id not in self._origins:
+            try:
+                async with asyncio.timeout(limits.THREAD_WAIT_S):
+                    told = mapping(await self._client.http.get_channel(int(channel_id)))
+            except (discord.DiscordException, aiohttp.ClientError, OSError):
+                return None, None
+            is_thread = told.get("type") in THREADS
+            self._origins[channel_id] = (_id(told, "parent_id"), _id(told, "owner_id")) if is_thread else (None, None)
+            while len(self._origins) > limits.ORIGINS_MAX:
+                self._origins.popitem(last=False)
+        return self._origins[channel_id]
+
+    async def before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
+        """How the thread of a message began, and what was said last in it, oldest first. Raises what the SDK raises."""
+        thread = self._client.get_partial_messageable(int(incoming.place[-1]))
+        message_id = int(incoming.id.rpartition(":")[2])
+        page = await self._client.read_back(thread, before=message_id, limit=limits.THREAD_QUOTES_MAX)
+        newest = page.messages[::-1]
+        if not page.is_last:
+            first = (await self._client.read_back(thread, after=0, limit=1)).messages
+            newest = [*first, *(each for each in newest[1:] if each.id not in {one.id for one in first})]
+        return tuple(said(lift(each, None) for each in newest))
+
+
+def _id(told: Raw, name: str) -> str | None:
+    return str(told[name]) if told.get(name) else None

@@ -1,7 +1,7 @@
-"""Interactions that Discord brings by HTTP go the same way as those of the gateway.
+"""Take Discord's interactions, from its gateway or by HTTP: commands, suggestions, presses of buttons.
 
-The first answer to one is the answer to the request; what follows is sent to Discord as ever. So an interaction
-is made of the payload, and what the SDK would post as its first answer is caught on the way.
+The first answer to one is the answer to the request; what follows is sent to Discord as ever. So an interaction is
+made of the payload, and what the SDK would post as its first answer is caught on the way.
 """
 
 from __future__ import annotations
@@ -10,21 +10,69 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
+import aiohttp
 import discord
-from discord.http import MultipartParameters
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from discord import app_commands
+from discord.http import MultipartParameters, handle_message_parameters
+from discord.ui import Button, View
 from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 
-from channels.calls import Call, CallAnswer, come_again
+from channels.core import notices
+from channels.core.adapter import InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.message import Ignored, Incoming, Raw, mapping
+from channels.core.tasks import BackgroundTasks
 from channels.discord import limits
-from channels.discord.payloads import whole
-from channels.discord.signature import is_genuine, is_worth_reading
-from channels.raw import Raw, mapping
+from channels.discord.events import roles_of, whole
+from channels.discord.normalize import (
+    DiscordIdentity,
+    DiscordInvocation,
+    DiscordPress,
+    normalize_invocation,
+    normalize_press,
+    parse_target,
+)
+from channels.discord.render import render
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
+from gateway.contracts.errors import BusUnavailable, SendFailed
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock
+from gateway.i18n import words_for
 
 log = logging.getLogger(__name__)
+
+# Whether an interaction that came by HTTP comes from Discord, and now (developer documentation, "Interactions
+# Overview", "Validating Security Request Headers"). Pure.
+
+REPLAY_WINDOW_S: Final = 300  # Discord names none; an interaction's token is good for longer, its first answer is not
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
+_SIGNATURE: Final = re.compile(r"[0-9a-fA-F]{128}")
+
+
+def is_worth_reading(*, timestamp: str, signature: str, now_s: int) -> bool:
+    """True when a request is less than five minutes old and signed, whoever did it: its body tells. Never raises."""
+    is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
+    return is_fresh and bool(_SIGNATURE.fullmatch(signature))
+
+
+def is_genuine(public_key: str, *, timestamp: str, signature: str, body: bytes, now_s: int) -> bool:
+    """True for a body that Discord signed less than five minutes ago, by its clock or ours. Never raises for anything
+    that a request may hold; `public_key` is the application's, in hexadecimal."""
+    if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public_key))
+        key.verify(bytes.fromhex(signature), timestamp.encode() + body)
+    except (InvalidSignature, ValueError):  # ValueError: no point of the curve
+        return False
+    return True
+
 
 _PING: Final = 1
 _JSON: Final = "application/json"
@@ -55,7 +103,7 @@ class _FirstAnswer(AsyncWebhookAdapter):
         return {"interaction": {"id": str(interaction_id), "type": payload.get("type", 0)}}
 
 
-class Interactions:
+class InteractionWebhook:
     """The interactions of one application."""
 
     def __init__(self, public_key: str, clock: Clock) -> None:
@@ -72,34 +120,34 @@ class Interactions:
         finally:
             self._inside = None
 
-    async def called(self, call: Call) -> CallAnswer:
-        """As `SupportsCalls` has it. Discord tries wrong signatures, too, and lets no endpoint pass that takes them."""
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """Answer as `SupportsWebhooks` says. Discord tries wrong signatures, too: they are refused."""
         timestamp = call.headers.get("x-signature-timestamp", "")
         signature = call.headers.get("x-signature-ed25519", "")
         now_s = self._clock.now_ms() // 1000
         if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
-            return CallAnswer(401)
+            return WebhookAnswer(401)
         body = await call.body()
         if not is_genuine(self._public_key, timestamp=timestamp, signature=signature, body=body, now_s=now_s):
-            return CallAnswer(401)
+            return WebhookAnswer(401)
         try:
             payload = mapping(json.loads(body))
         except (ValueError, RecursionError):
-            return CallAnswer(400)
+            return WebhookAnswer(400)
         if payload.get("type") == _PING:
-            return CallAnswer(200, json.dumps({"type": _PING}), _JSON)
-        return come_again() if self._inside is None else await self._hear(payload, *self._inside)
+            return WebhookAnswer(200, json.dumps({"type": _PING}), _JSON)
+        return unavailable_answer() if self._inside is None else await self._hear(payload, *self._inside)
 
     async def _hear(
         self, payload: Raw, client: discord.Client, heard: Callable[[discord.Interaction], object]
-    ) -> CallAnswer:
+    ) -> WebhookAnswer:
         """What a hearer answers to it. Raises `TimeoutError` when nobody does."""
         try:
             told = whole("INTERACTION_CREATE", payload)
             interaction = discord.Interaction(data=cast(Any, told), state=client._connection)
         except Exception:  # named boundary, adapter callback: a payload of a shape that the SDK does not know
             log.exception("discord: an interaction cannot be understood")
-            return CallAnswer(400)
+            return WebhookAnswer(400)
         answer = _FirstAnswer()
         token = async_context.set(answer)
         try:
@@ -108,4 +156,320 @@ class Interactions:
             async_context.reset(token)
         async with asyncio.timeout(limits.CALL_ANSWERED_WITHIN_S):
             said = await answer.caught
-        return CallAnswer(200, json.dumps(said), _JSON, sent=answer.is_sent.set)
+        return WebhookAnswer(200, json.dumps(said), _JSON, sent=answer.is_sent.set)
+
+
+# The SDK's webhook for one interaction, which does not sleep through a long rate limit as the SDK's own would.
+#
+# For the bot's own requests discord.py has a limit to that (`max_ratelimit_timeout`), for webhooks it has none: a
+# call would be cut while it sleeps, and nobody could say whether it had arrived.
+
+ORIGINAL: Final = "@original"
+"""Takes the place of the id of the first message, wherever the API asks for one."""
+
+_TOO_MANY: Final = 429
+
+
+class _Impatient:
+    """What the SDK needs of a session. Raises `discord.RateLimited` where Discord wants us to wait for long."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    @contextlib.asynccontextmanager
+    async def request(self, method: str, url: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        async with self._session.request(method, url, **options) as response:
+            if response.status == _TOO_MANY and (wait_s := _asked_to_wait_s(response)) > limits.RATE_LIMIT_WAIT_MAX_S:
+                raise discord.RateLimited(wait_s)
+            yield response
+
+
+def hook_of(client: discord.Client, token: str) -> discord.Webhook:
+    """What the SDK makes of an interaction; its own maker of webhooks makes none that may whisper."""
+    payload: Any = {"id": client.application_id, "type": discord.WebhookType.application.value, "token": token}
+    made = discord.Webhook.from_state(payload, client._connection)
+    made.session = cast(aiohttp.ClientSession, _Impatient(made.session))
+    return made
+
+
+async def change(
+    hook: discord.Webhook,
+    message_id: str,
+    content: str,
+    view: View | None,
+    *,
+    files: Sequence[discord.File] = discord.utils.MISSING,
+) -> str:
+    """Put these words into a message of an interaction, with `files` in the place of what it has; its id. As the SDK's
+    `TelegramWebhook.edit_message`, which has no word for embeds. Raises what the SDK raises."""
+    with handle_message_parameters(
+        content=content,
+        attachments=files,
+        view=view,
+        flags=discord.MessageFlags(suppress_embeds=True),
+        allowed_mentions=discord.AllowedMentions.none(),
+    ) as made:
+        changed = await async_context.get().edit_webhook_message(
+            hook.id,
+            hook.token or "",
+            cast(int, message_id),
+            session=hook.session,
+            proxy=hook.proxy,
+            proxy_auth=hook.proxy_auth,
+            payload=made.payload,
+            multipart=made.multipart,
+            files=made.files,
+            with_components=bool(view),
+        )
+    return str(changed["id"])
+
+
+def _asked_to_wait_s(response: aiohttp.ClientResponse) -> float:
+    """0 where it does not say: the SDK reads the body."""
+    try:
+        return float(response.headers.get("Retry-After", "0"))
+    except ValueError:
+        return 0.0
+
+
+# The way back to one who chose a command: the token of his interaction, good for a quarter of an hour.
+#
+# Whoever has the token can speak in our name, so it lies on the bus for as long as it is good, and addresses only
+# name the interaction. It is kept before the command is on the bus, and is open once Discord was told that an answer
+# comes; an answer that is faster than that waits. The first reply that asks has the link for itself: what else is
+# said at the same address later, such as a reminder, must not take the place of the answer.
+
+_DUE, _OPEN = "due", "open"
+LOOK_EVERY_S: Final = 0.05
+
+
+class InteractionTokens:
+    """Tokens of one bot's interactions; `account` names the bot."""
+
+    def __init__(self, places: Places, leases: Deliveries, account: Callable[[], str]) -> None:
+        self._places = places
+        self._leases = leases
+        self._account = account
+
+    async def keep(self, link: str, token: str, *, is_open: bool) -> None:
+        """Raises `BusUnavailable`."""
+        state = _OPEN if is_open else _DUE
+        await self._places.keep_link(self._name(link), f"{state} {token}", ttl_s=limits.LINK_TTL_S)
+
+    async def token(self, link: str) -> str:
+        """Empty once it is good no more. Raises `SendFailed` without the bus."""
+        return (await self._found(link))[1]
+
+    async def token_for(self, reply_id: str, link: str) -> str:
+        """The token, if the link is this reply's; waits until it is open. One that never opens may be good all the
+        same: whoever opens links may have died in between. Raises `SendFailed` without the bus."""
+        state, token = await self._found(link)
+        if not token or not await self._is_of(reply_id, link):
+            return ""
+        until_s = asyncio.get_running_loop().time() + limits.LINK_OPENS_WITHIN_S
+        while state == _DUE and asyncio.get_running_loop().time() < until_s:
+            await asyncio.sleep(LOOK_EVERY_S)
+            state, token = await self._found(link)
+        return token
+
+    async def _is_of(self, reply_id: str, link: str) -> bool:
+        try:
+            return await self._leases.hold(f"link:{self._name(link)}", reply_id, ttl_s=limits.LINK_TTL_S)
+        except BusUnavailable as error:
+            raise SendFailed("the bus is away, and with it the way to the one who asked") from error
+
+    async def _found(self, link: str) -> tuple[str, str]:
+        try:
+            kept = await self._places.link(self._name(link))
+        except BusUnavailable as error:
+            raise SendFailed("the bus is away, and with it the way to the one who asked") from error
+        state, _, token = kept.partition(" ")
+        return state, token
+
+    def _name(self, link: str) -> str:
+        return f"{self._account()}:{link}"
+
+
+# Commands chosen from the menu, and what is suggested while they are typed.
+#
+# Discord gives three seconds. As soon as the bus has a command Discord is told that its answer comes, which shows
+# that we think; the answer finds its way by the link. What is turned away is told so at once, to the one who asked
+# alone.
+
+_ALREADY_ANSWERED: Final = 40060
+
+
+class DiscordCommands:
+    """Those that one session hears of."""
+
+    def __init__(
+        self,
+        me: DiscordIdentity,
+        handler: InboundHandler,
+        interaction_tokens: InteractionTokens,
+        background: BackgroundTasks,
+    ) -> None:
+        self._me = me
+        self._handler = handler
+        self._interaction_tokens = interaction_tokens
+        self._background = background
+
+    def heard(self, interaction: discord.Interaction) -> None:
+        """Any interaction; those that are no commands are not for us."""
+        match interaction.type:
+            case discord.InteractionType.application_command:
+                self._background.start(self._take(interaction))
+            case discord.InteractionType.autocomplete:
+                self._background.start(self._suggest(interaction))
+            case _:
+                pass
+
+    async def _take(self, interaction: discord.Interaction) -> None:
+        chosen = normalize_invocation(_lifted_invocation(interaction), self._me)
+        if isinstance(chosen, Ignored):
+            await _tell(interaction, words_for(interaction.locale.value).say(notices.NOT_FOR_ME))
+            return
+        link, is_aside = str(interaction.id), parse_target(chosen.address.target).is_aside
+        try:
+            async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
+                await self._interaction_tokens.keep(link, interaction.token, is_open=False)
+                word = await self._handler.invoke(chosen)
+        except (BusUnavailable, TimeoutError):
+            await _tell(interaction, words_for(chosen.language).say(notices.NOT_NOW))
+            return
+        if word is not None:
+            await _tell(interaction, word or words_for(chosen.language).say(notices.NOT_FOR_ME))
+            return
+        await _promise(interaction, is_aside=is_aside)
+        await self._interaction_tokens.keep(link, interaction.token, is_open=True)
+
+    async def _suggest(self, interaction: discord.Interaction) -> None:
+        typing = normalize_invocation(_lifted_invocation(interaction), self._me)
+        found = await self._handler.suggest(typing) if isinstance(typing, Incoming) else ()
+        choices = [app_commands.Choice[str | int | float](name=each.label, value=str(each.value)) for each in found]
+        await interaction.response.autocomplete(choices)
+
+
+async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
+    """An answer comes. Discord hands out a command again after a lost connection: then it knows by now."""
+    try:
+        await interaction.response.defer(ephemeral=is_aside, thinking=True)
+    except discord.HTTPException as error:
+        if error.code != _ALREADY_ANSWERED:
+            raise
+
+
+async def _tell(interaction: discord.Interaction, word: CleanText) -> None:
+    first, *_ = render(word)
+    await interaction.response.send_message(
+        first.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
+    )
+
+
+def _lifted_invocation(interaction: discord.Interaction) -> DiscordInvocation:
+    told = cast(Mapping[str, Any], interaction.data or {})
+    options = [option for option in told.get("options") or () if "value" in option]
+    thread = interaction.channel if isinstance(interaction.channel, discord.Thread) else None
+    return DiscordInvocation(
+        id=str(interaction.id),
+        channel_id=str(interaction.channel_id or ""),
+        user_id=str(interaction.user.id),
+        user_name=interaction.user.display_name,
+        name=str(told.get("name", "")),
+        argument=str(options[0]["value"]).strip() if options else "",
+        created_at_ms=int(interaction.created_at.timestamp() * 1000),
+        guild_id=str(interaction.guild_id or ""),
+        parent_id=str(thread.parent_id) if thread else "",
+        is_direct=interaction.guild_id is None and not interaction.context.private_channel,
+        is_bot=interaction.user.bot,
+        locale=interaction.locale.value,
+        roles=roles_of(interaction.user),
+    )
+
+
+# Buttons under messages, and the interactions that come back from them.
+#
+# An interaction wants an answer within three seconds, and lets us go on for fifteen minutes: as soon as the bus has
+# the press it is acknowledged, which shows nothing, and a word for the one who pressed follows, for him alone.
+
+
+def view_of(choices: Sequence[Choice]) -> View | None:
+    """Rows of five buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
+    if not choices:
+        return None
+    view = View(timeout=None)
+    for choice in choices[: limits.BUTTONS_MAX]:
+        view.add_item(Button(label=choice.label[: limits.BUTTON_LABEL_CHARS_MAX], custom_id=choice.command))
+    view.stop()
+    return view
+
+
+class DiscordPresses:
+    """The presses that one session hears of."""
+
+    def __init__(
+        self,
+        me: DiscordIdentity,
+        handler: InboundHandler,
+        interaction_tokens: InteractionTokens,
+        background: BackgroundTasks,
+    ) -> None:
+        self._me = me
+        self._handler = handler
+        self._interaction_tokens = interaction_tokens
+        self._background = background
+
+    def heard(self, interaction: discord.Interaction) -> None:
+        """Any interaction; those that are no presses are of no use to us."""
+        if interaction.type is discord.InteractionType.component:
+            self._background.start(self._take(interaction))
+
+    async def _take(self, interaction: discord.Interaction) -> None:
+        press = normalize_press(_lifted(interaction), self._me)
+        if isinstance(press, Ignored):
+            await interaction.response.defer()
+            return
+        try:
+            async with asyncio.timeout(limits.PRESS_TAKEN_WITHIN_S):
+                if press.is_aside:
+                    await self._interaction_tokens.keep(str(interaction.id), interaction.token, is_open=False)
+                word = await self._handler.press(press)
+        except (BusUnavailable, TimeoutError):
+            await interaction.response.send_message(
+                words_for(press.language).say(notices.NOT_NOW), ephemeral=True, suppress_embeds=True
+            )
+            return
+        if press.is_aside and word is None:
+            await self._await_answer(interaction, press)
+            return
+        await interaction.response.defer()
+        await _whisper(interaction, await self._handler.told(press) if word is None else word)
+
+    async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
+        """What comes of it fills a message that only he sees: the answer, by the link, or why there will be none."""
+        await interaction.response.defer(ephemeral=True, thinking=True)
+        await self._interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
+        if word := await self._handler.told(press):
+            first, *_ = render(word)
+            await change(hook_of(interaction.client, interaction.token), ORIGINAL, first.content, None)
+
+
+async def _whisper(interaction: discord.Interaction, word: CleanText) -> None:
+    for chunk in render(word):
+        await interaction.followup.send(
+            chunk.content, ephemeral=True, suppress_embeds=True, allowed_mentions=discord.AllowedMentions.none()
+        )
+
+
+def _lifted(interaction: discord.Interaction) -> DiscordPress:
+    told = cast(Mapping[str, Any], interaction.data or {})
+    return DiscordPress(
+        id=str(interaction.id),
+        channel_id=str(interaction.channel_id or ""),
+        user_id=str(interaction.user.id),
+        user_name=interaction.user.display_name,
+        custom_id=str(told.get("custom_id", "")),
+        is_bot=interaction.user.bot,
+        locale=interaction.locale.value,
+        is_aside=interaction.message is not None and interaction.message.flags.ephemeral,
+    )

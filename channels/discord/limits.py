@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.adapter import Cadence
+from channels.core.adapter import StreamCadence
 
 CHANNEL_PER_S: Final = 1.0  # commonly 5 messages per 5 seconds and channel; the headers have the last word
 CHANNEL_BURST: Final = 5
 BOT_PER_S: Final = 50.0  # requests per second for the whole bot
 BOT_BURST: Final = 500  # discord.py waits out what is too much; this only flattens what would come after
 
-CADENCE: Final = Cadence(first_after_s=1.0, every_s=1.2)
+CADENCE: Final = StreamCadence(first_after_s=1.0, every_s=1.2)
 """Edits share a bucket of about five in five seconds per channel, of which answers keep half."""
 
 TYPING_PERIOD_S: Final = 8.0  # the indicator lasts 10 seconds

@@ -1,18 +1,17 @@
-"""A Discord message becomes an `Incoming`, or the reason why it does not.
+"""Make an `Incoming` of a Discord message, press or command, or say why it is none. Pure.
 
-The adapter fills a `DiscordMessage` from discord.py's own object: ids as text, absent things as empty
-values. That keeps the SDK out of here and the rules testable without a gateway.
+The adapter fills a `DiscordMessage` from discord.py's own object: ids as text, absent things as empty values. That
+keeps the SDK out of here and the rules testable without a gateway.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
-from channels.discord.address import DiscordTarget, make_target
-from channels.normalized import (
+from channels.core.message import (
     OWN_QUOTE_CHARS_MAX,
     Addressing,
     FileReference,
@@ -22,12 +21,57 @@ from channels.normalized import (
     RawQuote,
     Retraction,
     apart,
+    canonical,
+    target_fields,
+    text,
     without,
 )
-from channels.raw import canonical
-from gateway.contracts.commands import find_command
+from gateway.contracts.commands import COMMANDS, find_command
+from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import AttachmentKind, QuoteKind
+from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
+
+# Where a Discord answer goes: the part of a `ReplyAddress` that only this channel reads.
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordTarget:
+    """`channel_id` is where to post (a thread is a channel); `reply_to_message_id` is the message to
+    reference, None in direct messages. A thread that is yet to be begun has the id of the message that it begins with,
+    which stands in the channel `begun_in`. `link` is the interaction of a command that was chosen from the menu, the
+    name under which the bus keeps its token; what `is_aside` is meant for the one who chose it alone."""
+
+    channel_id: str
+    reply_to_message_id: str | None = None
+    link: str | None = None
+    is_aside: bool = False
+    begun_in: str | None = None
+
+    @property
+    def lane(self) -> str:
+        """Order and pacing are by channel; a thread is one of its own."""
+        return self.channel_id
+
+
+def make_target(target: DiscordTarget) -> str:
+    """Canonical JSON."""
+    return canonical(asdict(target) | {"is_aside": target.is_aside or None})
+
+
+def parse_target(target: str) -> DiscordTarget:
+    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    fields = target_fields(target)
+    channel_id = text(fields.get("channel_id"))
+    if not channel_id.isdecimal():
+        raise BadEnvelope("a Discord target without channel_id")
+    return DiscordTarget(
+        channel_id,
+        text(fields.get("reply_to_message_id")) or None,
+        text(fields.get("link")) or None,
+        fields.get("is_aside") is True,
+        text(fields.get("begun_in")) or None,
+    )
+
 
 DEFAULT: Final = 0
 REPLY: Final = 19
@@ -51,7 +95,7 @@ class DiscordIdentity:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscordFile:
+class DiscordAttachment:
     """One attachment. Its address has a signature and its name in it: the ids lead to a new one."""
 
     id: str
@@ -71,7 +115,7 @@ class DiscordQuoted:
     content: str
     author_id: str = ""
     author_name: str = ""
-    files: tuple[DiscordFile, ...] = ()
+    files: tuple[DiscordAttachment, ...] = ()
     user_names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -106,7 +150,7 @@ class DiscordMessage:
     own_role_id: str | None = None
     answered: DiscordQuoted | None = None
     edited_at_ms: int | None = None
-    files: tuple[DiscordFile, ...] = ()
+    files: tuple[DiscordAttachment, ...] = ()
     forwarded: tuple[DiscordQuoted, ...] = ()
     guild_locale: str = ""
     author_roles: tuple[str, ...] = ()
@@ -251,15 +295,155 @@ def readable(content: str, message: DiscordMessage, users: Mapping[str, str] | N
     return _TOKEN.sub(name, content)
 
 
-def attachment_of(file: DiscordFile, channel_id: str, message_id: str) -> FileReference:
+def attachment_of(file: DiscordAttachment, channel_id: str, message_id: str) -> FileReference:
     ids = {"channel_id": channel_id, "message_id": message_id, "id": file.id}
     media_type = file.content_type.partition(";")[0].strip() or "application/octet-stream"
     name = file.filename.removeprefix(_SPOILER) or file.id
     return FileReference(_kind(file, media_type), canonical(ids), name, media_type, file.size_bytes)
 
 
-def _kind(file: DiscordFile, media_type: str) -> AttachmentKind:
+def _kind(file: DiscordAttachment, media_type: str) -> AttachmentKind:
     if file.is_voice:
         return AttachmentKind.VOICE
     kinds = {"image": AttachmentKind.IMAGE, "audio": AttachmentKind.AUDIO, "video": AttachmentKind.VIDEO}
     return kinds.get(media_type.partition("/")[0], AttachmentKind.DOCUMENT)
+
+
+# What was said in a thread, as context for who is called into it. Pure.
+
+THREAD_STARTER: Final = 21  # the first message of a thread: it is empty, and points at the one that was there before
+_SPOKEN: Final = PERSONS_TYPES | {20, 23}  # the answers of bots to commands, too
+
+
+def said(thread: Iterable[DiscordMessage]) -> Iterator[RawQuote]:
+    """What these messages say, whoever wrote them. What is of the system says nothing."""
+    for message in thread:
+        if message.type == THREAD_STARTER and message.answered is not None:
+            yield from quoted_as(QuoteKind.THREAD, message.answered, message)
+        elif message.type in _SPOKEN:
+            for quoted in (_whole(message), *message.forwarded):
+                yield from quoted_as(QuoteKind.THREAD, quoted, message, author=message.author_name)
+
+
+def _whole(message: DiscordMessage) -> DiscordQuoted:
+    return DiscordQuoted(
+        channel_id=message.channel_id,
+        message_id=message.id,
+        content=message.content,
+        author_id=message.author_id,
+        author_name=message.author_name,
+        files=message.files,
+        user_names=message.user_names,
+    )
+
+
+# The press of a button becomes an `Incoming`, or the reason why it does not.
+#
+# Who pressed is in the interaction, which Discord fills in; `custom_id` is only what the button says. A press belongs
+# to the person, not to the channel: its place is empty. What a command leads to that was pressed where only he reads
+# comes to him alone.
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordPress:
+    """What INTERACTION_CREATE says of a press, as far as we read it."""
+
+    id: str
+    channel_id: str
+    user_id: str
+    user_name: str
+    custom_id: str
+    is_bot: bool = False
+    locale: str = ""
+    is_aside: bool = False
+    """It stands under a message that nobody else sees."""
+
+
+def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Ignored:
+    """Read one press."""
+    if not all(map(_SNOWFLAKE.fullmatch, (press.id, press.channel_id, press.user_id))):
+        return Ignored(IgnoreReason.MALFORMED)
+    if press.is_bot:
+        return Ignored(IgnoreReason.BOT)
+    command = find_command(press.custom_id)
+    is_aside = press.is_aside and command is not None and command.name == ControlKind.PRESS
+    target = DiscordTarget(press.channel_id, link=press.id if is_aside else None, is_aside=is_aside)
+    return Incoming(
+        id=f"{me.channel}:{me.user_id}:press:{press.id}",
+        channel=me.channel,
+        account=me.user_id,
+        user_id=press.user_id,
+        author_name=press.user_name or press.user_id,
+        place=(),
+        is_private=True,
+        addressing=Addressing.COMMAND,
+        text=press.custom_id,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=command,
+        language=press.locale,
+        is_aside=is_aside,
+    )
+
+
+# A command chosen from Discord's own menu becomes an `Incoming`, or the reason why it does not: what a person would
+# have typed, said in that channel. A command that is still being typed reads the same.
+
+
+@dataclass(frozen=True, slots=True)
+class DiscordInvocation:
+    """What INTERACTION_CREATE says of a command, as far as we read it. In a thread, `parent_id` is that of its channel.
+    `is_direct`: a chat of one person with us."""
+
+    id: str
+    channel_id: str
+    user_id: str
+    user_name: str
+    name: str
+    argument: str = ""
+    created_at_ms: int = 0
+    guild_id: str = ""
+    parent_id: str = ""
+    is_direct: bool = False
+    is_bot: bool = False
+    locale: str = ""
+    roles: tuple[str, ...] = ()
+
+
+def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> Incoming | Ignored:
+    """Read one command. Where others read along, what it leads to is for the one who asked, unless its row in the
+    table says otherwise."""
+    if not all(map(_SNOWFLAKE.fullmatch, (invocation.id, invocation.channel_id, invocation.user_id))):
+        return Ignored(IgnoreReason.MALFORMED)
+    if invocation.is_bot:
+        return Ignored(IgnoreReason.BOT)
+    said = f"/{invocation.name} {invocation.argument}".strip()
+    command = find_command(said)
+    if command is None:
+        return Ignored(IgnoreReason.UNSUPPORTED)
+    is_aside = not invocation.is_direct and all(spec.name != command.name or not spec.is_aloud for spec in COMMANDS)
+    target = DiscordTarget(invocation.channel_id, link=invocation.id, is_aside=is_aside)
+    return Incoming(
+        id=f"{me.channel}:{me.user_id}:interaction:{invocation.id}",
+        channel=me.channel,
+        account=me.user_id,
+        user_id=invocation.user_id,
+        author_name=invocation.user_name or invocation.user_id,
+        place=_invocation_place(invocation),
+        is_private=invocation.is_direct,
+        addressing=Addressing.COMMAND,
+        text=said,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=invocation.created_at_ms,
+        command=command,
+        language=invocation.locale,
+        realm=invocation.guild_id,
+        roles=invocation.roles,
+        is_nameable=bool(invocation.parent_id),
+    )
+
+
+def _invocation_place(invocation: DiscordInvocation) -> tuple[str, ...]:
+    if invocation.is_direct:
+        return ()
+    return tuple(filter(None, (invocation.parent_id, invocation.channel_id)))

@@ -12,12 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from channels.text.chunking import split
-from channels.text.emphasis import ZERO_WIDTH_SPACE, Piece, weave
-from channels.text.layout import Line, Style, lay_out, linked_text, spans
-from channels.text.markdown import parse
-from channels.text.tables import fit_tables
-from channels.text.tree import Blocks, Fence, Mark, Run, plain_text
+from channels.markdown.chunk import split
+from channels.markdown.layout import (
+    ZERO_WIDTH_SPACE,
+    Piece,
+    Style,
+    TextLine,
+    fit_tables,
+    lay_out,
+    linked_text,
+    spans,
+    weave,
+)
+from channels.markdown.parse import parse
+from channels.markdown.tree import Blocks, Fence, Mark, TextRun, plain_text
 from gateway.contracts.messages import Choice, CleanText
 
 CONTENT_CHARS_MAX: Final = 1950  # of 2000 code points
@@ -94,11 +102,11 @@ def _chunk(blocks: Blocks) -> DiscordChunk:
     return DiscordChunk(_content(lines), _without_mentions(linked_text(lines)).strip())
 
 
-def _content(lines: Sequence[Line]) -> str:
+def _content(lines: Sequence[TextLine]) -> str:
     return "\n".join(text for line in lines for text in _written(line)).strip()
 
 
-def _written(line: Line) -> Iterator[str]:
+def _written(line: TextLine) -> Iterator[str]:
     prefix = "> " if line.is_quoted else ""
     if line.fence:
         for text in _fence_lines(line.fence):
@@ -114,7 +122,7 @@ def _fence_lines(fence: Fence) -> list[str]:
     return [f"```{fence.language}", *body.split("\n"), "```"]
 
 
-def _woven(line: Line, more: frozenset[Mark]) -> str:
+def _woven(line: TextLine, more: frozenset[Mark]) -> str:
     pieces = [piece for index, span in enumerate(spans(line.runs)) for piece in _pieces(span, more, is_first=not index)]
     return weave(pieces, _SIGNS, needs_border=_never)
 
@@ -123,7 +131,7 @@ def _never(_char: str) -> bool:
     return False
 
 
-def _pieces(span: Sequence[Run], more: frozenset[Mark], *, is_first: bool) -> Iterator[Piece]:
+def _pieces(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> Iterator[Piece]:
     run = span[0]
     if not run.url:
         if Mark.CODE in run.marks:
@@ -148,7 +156,7 @@ def _address(url: str) -> str:
     return _MENTION.sub("%40", url)
 
 
-def _label(span: Sequence[Run], outer: frozenset[Mark]) -> str:
+def _label(span: Sequence[TextRun], outer: frozenset[Mark]) -> str:
     inner = (
         Piece(_code(run.text), run.marks - outer, is_atom=True)
         if Mark.CODE in run.marks

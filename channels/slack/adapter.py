@@ -5,35 +5,170 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
+import aiohttp
 from pydantic import SecretStr
+from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
-from channels.calls import Call, CallAnswer
-from channels.raw import Raw
+from channels.core.adapter import (
+    AdapterDeps,
+    InboundHandler,
+    Nameable,
+    OutgoingFile,
+    SendBudget,
+    StreamCadence,
+    WebhookAnswer,
+    WebhookCall,
+)
+from channels.core.downloads import (
+    ELSEWHERE,
+    GONE,
+    NOT_FOR_US,
+    SOMETHING_ELSE,
+    Downloaded,
+    belongs_to,
+    download,
+    goes_direct,
+    is_on,
+)
+from channels.core.message import Raw, integer, mapping, target_fields, text
+from channels.markdown.chunk import clipped
 from channels.slack import limits
-from channels.slack.address import SlackTarget, parse_target, relocated
-from channels.slack.connection import Connection, Endpoint
-from channels.slack.downloads import fetch
-from channels.slack.errors import delivery_error, fetch_error, file_error, lookup_error
-from channels.slack.files import put_up, share
-from channels.slack.links import Links, answer, direct_channel
-from channels.slack.lookup import began, carries, find_post, is_whole, shows_file
-from channels.slack.posting import change, post
+from channels.slack.client import SOCKET_TIMEOUTS, SocketTimeouts
+from channels.slack.connection import SlackConnection, SlackEndpoint
+from channels.slack.errors import api_word, delivery_error, fetch_error, file_error, lookup_error
+from channels.slack.normalize import SlackTarget, parse_target, relocated
 from channels.slack.render import SlackChunk, SlackFile, SlackPart, file_part, render, under
-from channels.slack.socket import PATIENCE, Patience
-from channels.slack.streams import Streams
-from channels.text.graphemes import clipped
+from channels.slack.sending import (
+    ResponseUrls,
+    SlackStreams,
+    answer,
+    began,
+    carries,
+    change,
+    direct_channel,
+    find_post,
+    is_whole,
+    post,
+    shows_file,
+)
 from gateway.config import Settings, table_of
-from gateway.contracts.errors import ConfigError, SendFailed, Untraceable
+from gateway.contracts.errors import ConfigError, FileRefused, FormatRefused, SendFailed, Untraceable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import FetchedFile
+from gateway.i18n import sentence
+
+# A file for Slack, in three steps: ask for an address, put the bytes there, share what was put up.
+
+
+_OK: Final = 200
+_SERVER_FAULT: Final = 500
+
+
+async def put_up(client: AsyncWebClient, file: SlackFile, *, proxy: str = "") -> str:
+    """Put the bytes up; Slack's name for them. Raises what the SDK and aiohttp raise, `FormatRefused`, `SendFailed`."""
+    promised = await client.files_getUploadURLExternal(filename=file.name, length=len(file.content))
+    url = str(promised["upload_url"])
+    timeout = aiohttp.ClientTimeout(total=limits.UPLOAD_TIMEOUT_S, sock_connect=limits.CONNECT_TIMEOUT_S)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, trust_env=not proxy and not goes_direct(url)) as session,
+        session.post(
+            url, data=file.content, headers={"Content-Type": "application/octet-stream"}, proxy=proxy or None
+        ) as answer,
+    ):
+        if answer.status >= _SERVER_FAULT:
+            raise SendFailed(f"Slack answers {answer.status} to an upload")
+        if answer.status != _OK:
+            raise FormatRefused(f"Slack answers {answer.status} to an upload")
+    return str(promised["file_id"])
+
+
+async def share(client: AsyncWebClient, target: SlackTarget, file: SlackFile) -> tuple[str, ...]:
+    """Show what was put up. Slack does that a little later, so there is no message to name: the file's name stands
+    for it. Raises what the SDK raises."""
+    await client.files_completeUploadExternal(
+        files=[{"id": file.upload_id, "title": file.name}],
+        channel_id=target.channel,
+        thread_ts=target.thread_ts,
+        initial_comment=file.comment or None,
+    )
+    return (file.upload_id,)
+
+
+# Files that people sent on Slack: `files.info` says where one is, and the bot token opens it.
+
+
+NO_SCOPE: Final = sentence("the app lacks the scope files:read")
+
+_HOSTS: Final = ("slack.com", "slack-files.com", "slack-edge.com")
+_GONE_MODES: Final = frozenset({"tombstone", "hidden_by_limit"})
+_GONE_WORDS: Final = frozenset({"file_not_found", "file_deleted", "invalid_arguments"})
+_SCOPE_WORDS: Final = frozenset({"missing_scope", "not_allowed_token_type"})
+_FOREIGN_WORDS: Final = frozenset({"access_denied", "no_permission", "team_access_not_granted", "ekm_access_denied"})
+_PAGE: Final = "text/html"
+
+
+async def fetch(
+    client: AsyncWebClient, reference: str, *, api_base: str, bytes_max: int, proxy: str = ""
+) -> FetchedFile:
+    """The file of a reference (`channels.slack.normalize`). Raises `FileRefused`, `SendFailed`, and what the SDK
+    raises."""
+    file = await _told(client, text(target_fields(reference).get("id")))
+    if file.get("mode") in _GONE_MODES:
+        raise FileRefused(GONE)
+    if file.get("is_external") is True or file.get("mode") == "external":
+        raise FileRefused(ELSEWHERE)
+    url = text(file.get("url_private_download")) or text(file.get("url_private"))
+    if not url:
+        raise FileRefused(NOT_FOR_US)
+    if not (is_on(url, *_HOSTS) or belongs_to(url, api_base)):
+        raise FileRefused(ELSEWHERE)
+    token = {"Authorization": f"Bearer {client.token}"}
+    try:
+        found = await download(url, bytes_max=bytes_max, headers=token, proxy=proxy)
+    except FileRefused as refused:
+        raise (FileRefused(NO_SCOPE) if str(refused) == ELSEWHERE else refused) from None
+    _check(file, found)
+    return FetchedFile(text(file.get("name")) or text(file.get("title")), _media_type(file, found), found.content)
+
+
+async def _told(client: AsyncWebClient, file_id: str) -> Raw:
+    """What Slack says of a file now; a message may have named nothing but its id (Slack Connect)."""
+    try:
+        answer = await client.files_info(file=file_id)
+    except SlackApiError as error:
+        word = api_word(error)
+        if word in _GONE_WORDS:
+            raise FileRefused(GONE) from None
+        if word in _SCOPE_WORDS:
+            raise FileRefused(NO_SCOPE) from None
+        if word in _FOREIGN_WORDS:
+            raise FileRefused(NOT_FOR_US) from None
+        raise
+    data: Any = answer.data
+    return mapping(mapping(data).get("file"))
+
+
+def _check(file: Raw, found: Downloaded) -> None:
+    """A page in the place of anything else is the one to log in at; so is one in the place of a page of another
+    size, or of something of which nothing is known."""
+    said, size = text(file.get("mimetype")), integer(file.get("size"))
+    if found.media_type != _PAGE or said.startswith("application/vnd.slack"):
+        return
+    is_promised = size == len(found.content) if size else said == _PAGE
+    if said not in ("", _PAGE) or not is_promised:
+        raise FileRefused(SOMETHING_ELSE if said == _PAGE else NO_SCOPE)
+
+
+def _media_type(file: Raw, found: Downloaded) -> str:
+    return text(file.get("mimetype")) or found.media_type
 
 
 class SlackAdapter:
-    """One app in one workspace. `ChannelAdapter`, `SupportsCalls`, `SupportsStreaming`, `SupportsWithdrawal`,
+    """One app in one workspace. `ChannelAdapter`, `SupportsWebhooks`, `SupportsStreaming`, `SupportsRemoval`,
     `SupportsFiles`, `SupportsUploads`, `SupportsLookup`, `SupportsChoices`, `SupportsDownloads`, `SupportsNames`,
     `SupportsTyping`, `SupportsMoves`."""
 
@@ -42,19 +177,19 @@ class SlackAdapter:
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        parts: AdapterParts,
+        endpoint: SlackEndpoint,
+        parts: AdapterDeps,
         *,
         name: str = "slack",
-        patience: Patience = PATIENCE,
+        timeouts: SocketTimeouts = SOCKET_TIMEOUTS,
         stream_life_s: float = limits.STREAM_LIFE_S,
     ) -> None:
         self.name = name
         self._api_base = endpoint.api_base
         self._proxy = endpoint.proxy
-        self._links = Links(parts.places, lambda: self.account, proxy=endpoint.proxy)
-        self._connection = Connection(endpoint, parts, self._links, name=name, patience=patience)
-        self._streams = Streams(self._connected, parts.clock, life_s=stream_life_s)
+        self._response_urls = ResponseUrls(parts.places, lambda: self.account, proxy=endpoint.proxy)
+        self._connection = SlackConnection(endpoint, parts, self._response_urls, name=name, timeouts=timeouts)
+        self._streams = SlackStreams(self._connected, parts.clock, life_s=stream_life_s)
 
     @property
     def account(self) -> str:
@@ -64,15 +199,15 @@ class SlackAdapter:
     def state(self) -> str:
         return self._connection.state
 
-    async def run(self, door: Door) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
-        await self._connection.run(door)
+        await self._connection.run(handler)
 
     @property
     def is_called(self) -> bool:
         return self._connection.is_called
 
-    async def called(self, call: Call) -> CallAnswer:
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
         return await self._connection.called(call)
 
     async def until_ready(self) -> None:
@@ -93,10 +228,10 @@ class SlackAdapter:
     def offering(self, chunk: SlackChunk, choices: Sequence[Choice]) -> SlackChunk:
         return replace(chunk, choices=tuple(choices))
 
-    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
         return (
-            Budget(f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
-            Budget("workspace", limits.WORKSPACE_PER_S, limits.WORKSPACE_BURST),
+            SendBudget(f"channel:{parse_target(address.target).channel}", limits.CHANNEL_PER_S, limits.CHANNEL_BURST),
+            SendBudget("workspace", limits.WORKSPACE_PER_S, limits.WORKSPACE_BURST),
         )
 
     async def upload(self, address: ReplyAddress, chunk: SlackFile) -> str:
@@ -115,7 +250,7 @@ class SlackAdapter:
         if target.picks and send_id.endswith(":0"):
             chunk = replace(chunk, picks=target.picks)
         if target.link:
-            return await answer(client, self._links, target, chunk, send_id=send_id, plain=plain)
+            return await answer(client, self._response_urls, target, chunk, send_id=send_id, plain=plain)
         return (await post(client, target, chunk, send_id=send_id, plain=plain),)
 
     async def amend(self, address: ReplyAddress, chunk: SlackChunk, *, message_id: str, plain: bool) -> bool:
@@ -127,7 +262,7 @@ class SlackAdapter:
         if not target.is_nameable:
             return None
         return Nameable(
-            target.lane, is_first=True, budgets=(Budget("titles", limits.TITLES_PER_S, limits.TITLES_BURST),)
+            target.lane, is_first=True, budgets=(SendBudget("titles", limits.TITLES_PER_S, limits.TITLES_BURST),)
         )
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
@@ -143,7 +278,7 @@ class SlackAdapter:
         except Exception as error:
             raise delivery_error(error) from error
 
-    def cadence(self, address: ReplyAddress) -> Cadence | None:
+    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
         return self._streams.cadence(parse_target(address.target))
 
     def is_draft(self, address: ReplyAddress) -> bool:
@@ -228,13 +363,13 @@ class SlackAdapter:
         return client
 
 
-def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> SlackAdapter:
+def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> SlackAdapter:
     """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.slacks()[name]
     if chosen.bot_token is None or chosen.missing:
         keys = " and ".join(f"{table_of(name)}.{key}" for key in chosen.missing)
         raise ConfigError(f"{keys} is empty: set it, as the app's pages show it")
-    endpoint = Endpoint(
+    endpoint = SlackEndpoint(
         bot_token=chosen.bot_token.get_secret_value(),
         app_token=_value(chosen.app_token) if chosen.mode == "socket" else "",
         api_base=chosen.api_base,

@@ -1,7 +1,6 @@
-"""One app's presence in a workspace, under supervision: lease, sockets or requests, marks, what was missed.
+"""Listen to one app, under supervision: lease, sockets or requests, read cursors, missed messages.
 
-An event is acknowledged after the bus has it; whatever Slack does not send again is read back from its
-history.
+An event is acknowledged after the bus has it; whatever Slack does not send again is read back from its history.
 """
 
 from __future__ import annotations
@@ -9,47 +8,260 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import aiohttp
 from slack_bolt.app.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from channels.adapter import AdapterParts, Door
-from channels.backoff import Backoff
-from channels.calls import Call, CallAnswer, come_again
-from channels.errands import Errands
-from channels.inbound.briefing import Briefing
-from channels.inbound.listening import Listener
-from channels.inbound.marks import Marks
-from channels.inbound.threads import Threads
-from channels.leases import while_holding
-from channels.proxies import goes_direct
-from channels.raw import Raw
+from channels.core.adapter import AdapterDeps, InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.backfill import Listener, RawMessage, ReadCursors
+from channels.core.downloads import goes_direct
+from channels.core.lease import while_holding
+from channels.core.message import Ignored, Incoming, Raw, RawQuote, Retraction, mapping, text
+from channels.core.places import JoinedThreads, ThreadContextLoader
+from channels.core.tasks import BackgroundTasks, Backoff, first_to_end
 from channels.slack import limits
-from channels.slack.bolt import bolt_app
-from channels.slack.buttons import Presses
-from channels.slack.context import ThreadContext
+from channels.slack.client import EventsWebhook, Hear, SlackSockets, SocketTimeouts, bolt_app, sdk_log
+from channels.slack.content import mentioned, people_in, said_in
 from channels.slack.errors import asked_to_wait_s, or_rejected
-from channels.slack.events import Events
-from channels.slack.history import ORDER, History
-from channels.slack.links import Links
-from channels.slack.logs import sdk_log
-from channels.slack.moves import Moves
-from channels.slack.normalize import SlackIdentity
-from channels.slack.people import People
-from channels.slack.socket import Patience, Sockets
-from channels.slack.source import SlackSource
-from channels.together import first_to_end
+from channels.slack.history import ORDER, SlackHistory, SlackThreadContext, is_ts, place_of
+from channels.slack.normalize import (
+    SlackIdentity,
+    is_pick,
+    is_press,
+    is_question,
+    is_slash,
+    moved,
+    normalize,
+    normalize_pick,
+    normalize_press,
+    normalize_question,
+    normalize_slash,
+    parse_target,
+    relocated,
+    response_url_of,
+)
+from channels.slack.render import Block, option, render
+from channels.slack.sending import ResponseUrls, respond
+from channels.slack.workspace import ChannelMoves, SlackPeople
 from gateway.contracts.errors import CredentialsRejected
+from gateway.contracts.messages import CleanText
 
 log = logging.getLogger(__name__)
 
+# Slack's side of listening: which requests are messages, which of them are ours.
+
+_MESSAGES: Final = frozenset({"message", "app_mention"})
+_CHANGES: Final = frozenset({"message_changed", "message_deleted"})
+
+
+class SlackSource:
+    """`channels.core.backfill.Source` for one workspace. What it hears are payloads as Slack sends them."""
+
+    def __init__(
+        self,
+        me: SlackIdentity,
+        history: SlackHistory,
+        threads: JoinedThreads,
+        response_urls: ResponseUrls,
+        people: SlackPeople,
+        context: SlackThreadContext,
+        context_loader: ThreadContextLoader,
+        moves: ChannelMoves,
+    ) -> None:
+        self._me = me
+        self._history = history
+        self._threads = threads
+        self._response_urls = response_urls
+        self._people = people
+        self._context = context
+        self._context_loader = context_loader
+        self._moves = moves
+
+    def hearing(self, listener: Listener[Raw]) -> Hear:
+        """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
+
+        async def hear(body: Mapping[str, Any]) -> None:
+            move = moved(body)
+            if move is not None:
+                await self._moves.note(move)
+                return
+            heard = _heard(self._moves.as_known(body))
+            if heard is not None:
+                self._people.ask(self._concerned(body))
+                await listener.hear(heard)
+
+        return hear
+
+    def _concerned(self, body: Raw) -> Iterator[str]:
+        """Those whose names will be wanted: found out while what was said before is taken."""
+        message = spoken(mapping(body.get("event")))
+        is_direct = text(mapping(body.get("event")).get("channel")).startswith("D")
+        if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(said_in(message)):
+            yield from self._others_in(message)
+
+    def _others_in(self, message: Raw) -> Iterator[str]:
+        return (user_id for user_id in people_in(message) if user_id != self._me.user_id)
+
+    async def rooms(self) -> Sequence[str]:
+        return await self._history.rooms()
+
+    async def missed(self, room: str) -> AsyncIterator[RawMessage[Raw]]:
+        for heard in await self._history.missed(room):
+            yield heard
+
+    async def understand(self, heard: RawMessage[Raw]) -> Incoming | Retraction | None:
+        understood = await (self._given(heard.raw) if _is_given(heard.raw) else self._spoken(heard.raw))
+        if isinstance(understood, Ignored):
+            log.debug("slack: message %s ignored: %s", heard.message_id, understood.reason)
+            return None
+        return understood
+
+    async def taken(self, incoming: Incoming) -> None:
+        """From here on the thread in which we answer is one we take part in."""
+        await self._context_loader.taken(incoming)
+        if len(incoming.place) == 2 and not incoming.is_private:
+            await self._threads.join(*incoming.place)
+
+    async def _given(self, payload: Raw) -> Incoming | Ignored:
+        """A command that was given otherwise than by a message. Its link is on the bus before it is."""
+        understood = (normalize_slash if is_slash(payload) else normalize_pick)(payload, self._me)
+        if isinstance(understood, Ignored):
+            return understood
+        name = parse_target(understood.address.target).link or ""
+        await self._response_urls.keep(name, response_url_of(payload))
+        author = await self._people.one(understood.user_id)
+        return replace(understood, author_name=author.name, language=author.language) if author else understood
+
+    async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
+        """A message with the names of people and with what was said before, if it is for us. Its answer goes where the
+        channel is now."""
+        event = mapping(payload.get("event"))
+        message = spoken(event)
+        is_change = text(event.get("subtype")) in _CHANGES
+        thread_ts = text(message.get("thread_ts")) or (text(message.get("ts")) if is_change else "")
+        takes_part = bool(thread_ts) and await self._threads.has_joined(text(event.get("channel")), thread_ts)
+
+        def read(names: Mapping[str, str]) -> Incoming | Retraction | Ignored:
+            said = normalize(payload, self._me, takes_part=lambda channel, thread: takes_part, names=names)
+            if not isinstance(said, Incoming):
+                return said
+            return replace(said, address=relocated(said.address, self._moves.newest(text(event.get("channel")))))
+
+        understood = read({})
+        if not isinstance(understood, Incoming) or not (understood.is_addressed or understood.is_edit):
+            return understood
+        people, before = await asyncio.gather(
+            self._people.known(self._others_in(message)),
+            self._said_before(understood),
+        )
+        named = read({user_id: person.name for user_id, person in people.items()})
+        if not isinstance(named, Incoming):
+            return named
+        author = people.get(text(message.get("user")))
+        return replace(named, language=author.language if author else "", quotes=(*before, *named.quotes))
+
+    async def _said_before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
+        target = parse_target(incoming.address.target)
+        if target.thread_ts == target.message_ts:  # it begins the thread
+            self._context_loader.told(incoming)
+        return await self._context_loader.of(incoming, lambda: self._context.before(incoming))
+
+
+def _heard(body: Mapping[str, Any]) -> RawMessage[Raw] | None:
+    if _is_given(body):
+        channel_id = text(body.get("channel_id")) or text(mapping(body.get("container")).get("channel_id"))
+        return RawMessage(channel_id, "", body)
+    event = mapping(body.get("event"))
+    ts, channel_id = text(event.get("ts")), text(event.get("channel"))
+    if text(event.get("type")) not in _MESSAGES or not is_ts(ts) or not channel_id:
+        return None
+    if text(event.get("subtype")) in _CHANGES:  # they have a time of their own and stand in no history
+        return RawMessage(place_of(channel_id, spoken(event)), "", body)
+    return RawMessage(place_of(channel_id, event), ts, body)
+
+
+def _is_given(body: Raw) -> bool:
+    return is_slash(body) or is_pick(body)
+
+
+def spoken(event: Raw) -> Raw:
+    """The message that an event is about."""
+    return mapping(event.get("message")) or mapping(event.get("previous_message")) or event
+
+
+# Presses of buttons: acknowledged when the bus has them, answered in private. And what is in a list to pick from.
+
+
+class SlackPresses:
+    """The presses that come over one socket."""
+
+    def __init__(
+        self,
+        me: SlackIdentity,
+        handler: InboundHandler,
+        people: SlackPeople,
+        background: BackgroundTasks,
+        *,
+        proxy: str = "",
+    ) -> None:
+        self._me = me
+        self._handler = handler
+        self._people = people
+        self._background = background
+        self._proxy = proxy
+
+    def before(self, hear: Hear) -> Hear:
+        """Take the presses, and what Slack asks for while somebody picks; leave everything else to `hear`. Raises
+        `BusUnavailable`: then nothing is acknowledged."""
+
+        async def hear_all(body: Mapping[str, Any]) -> Sequence[Block] | None:
+            if is_question(body):
+                return await self._list(body)
+            if is_press(body) and not is_pick(body):
+                await self._take(body)
+                return None
+            return await hear(body)
+
+        return hear_all
+
+    async def _list(self, body: Mapping[str, Any]) -> Sequence[Block]:
+        typing = normalize_question(body, self._me)
+        suggestions = () if isinstance(typing, Ignored) else await self._handler.suggest(await self._known(typing))
+        return [option(each.label, each.value) for each in suggestions]
+
+    async def _take(self, body: Mapping[str, Any]) -> None:
+        press = normalize_press(body, self._me)
+        if isinstance(press, Ignored):
+            return
+        known = await self._known(press)
+        word = await self._handler.press(known)
+
+        async def pass_on() -> None:
+            told = await self._handler.told(known) if word is None else word
+            await _whisper(response_url_of(body), told, self._proxy)
+
+        self._background.start(pass_on())
+
+    async def _known(self, press: Incoming) -> Incoming:
+        """With the name and the language of the one who pressed; the press itself has but a handle."""
+        person = await self._people.one(press.user_id)
+        return replace(press, author_name=person.name, language=person.language) if person else press
+
+
+async def _whisper(url: str, word: CleanText, proxy: str) -> None:
+    """Shown to the one who pressed, and to nobody else."""
+    chunks = render(word)
+    if chunks and url:
+        await respond(url, chunks[0], plain=False, proxy=proxy)
+
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class SlackEndpoint:
     """Which app, at which Slack, by which way. `api_base` ends with a slash. With an `app_token` it is listened to,
     over so many `connections`; without one Slack calls us, and proves it by the `signing_secret`.
     `bots` are other bots that it hears; with `begins_threads` a mention in a channel is answered in its own thread."""
@@ -69,17 +281,17 @@ class Endpoint:
         return f"socket:slack:{hashlib.blake2s(self.app_token.encode(), digest_size=8).hexdigest()}"
 
 
-class Connection:
+class SlackConnection:
     """One app. `client` is there while it is connected."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        parts: AdapterParts,
-        links: Links,
+        endpoint: SlackEndpoint,
+        parts: AdapterDeps,
+        response_urls: ResponseUrls,
         *,
         name: str,
-        patience: Patience,
+        timeouts: SocketTimeouts,
     ) -> None:
         self._name = name
         self._endpoint = endpoint
@@ -87,11 +299,11 @@ class Connection:
         self._leases = parts.leases
         self._clock = parts.clock
         self._places = parts.places
-        self._links = links
+        self._response_urls = response_urls
         self._holder = parts.holder
-        self._patience = patience
-        self._errands = Errands(name)
-        self._events = None if endpoint.app_token else Events(endpoint.signing_secret, parts.clock)
+        self._timeouts = timeouts
+        self._background = BackgroundTasks(name)
+        self._events = None if endpoint.app_token else EventsWebhook(endpoint.signing_secret, parts.clock)
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None
         self.me: SlackIdentity | None = None
@@ -106,33 +318,33 @@ class Connection:
         """Wait until there is a client to send with."""
         await self._ready.wait()
 
-    async def run(self, door: Door) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         """Listen, whenever nobody else does, until cancelled; requests are taken by every process. Raises
         `CredentialsRejected`."""
         if self._events is not None:
-            await self._stay_connected(door)
+            await self._stay_connected(handler)
             return
         await while_holding(
             self._leases,
             self._endpoint.lease,
             self._holder,
-            lambda: self._stay_connected(door),
+            lambda: self._stay_connected(handler),
             waiting=self._tell,
-            ttl_s=self._patience.lease_ttl_s,
+            ttl_s=self._timeouts.lease_ttl_s,
         )
 
     @property
     def is_called(self) -> bool:
         return self._events is not None
 
-    async def called(self, call: Call) -> CallAnswer:
-        """As `SupportsCalls` has it."""
-        return come_again() if self._events is None else await self._events.called(call)
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """As `SupportsWebhooks` has it."""
+        return unavailable_answer() if self._events is None else await self._events.called(call)
 
     def _tell(self, state: str) -> None:
         self.state = state
 
-    async def _stay_connected(self, door: Door) -> None:
+    async def _stay_connected(self, handler: InboundHandler) -> None:
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=limits.CALL_TIMEOUT_S)) as session:
             client = self.client = self._web_client(session)
@@ -140,7 +352,7 @@ class Connection:
                 while True:
                     wait_s = 0.0
                     try:
-                        await self._listen(client, door, backoff)
+                        await self._listen(client, handler, backoff)
                         self.state = "not connected"
                     except CredentialsRejected:
                         raise
@@ -153,24 +365,26 @@ class Connection:
                 self._ready.clear()
                 self.client = None
 
-    async def _listen(self, client: AsyncWebClient, door: Door, backoff: Backoff) -> None:
+    async def _listen(self, client: AsyncWebClient, handler: InboundHandler, backoff: Backoff) -> None:
         """From the check of the credentials to the end of whatever it is that brings us events."""
         me = self.me = await self._identify(client)
         await self._places.introduce("slack", list(filter(None, (me.user_id, me.bot_id))))
-        marks = Marks(self._positions, f"{self._name}:{me.account}:marks", ORDER)
-        if not await marks.load():
-            await marks.begin(f"{self._clock.now_ms() / 1000:.6f}")
-        threads = Threads(self._positions, f"{self._name}:{me.account}")
-        people = People(client, self._clock)
-        context = ThreadContext(client, people)
-        read = Threads(self._positions, f"{self._name}:{me.account}:read")
-        briefing = Briefing(read, wait_s=limits.THREAD_WAIT_S)
-        moves = Moves(self._places, self._name)
+        cursors = ReadCursors(self._positions, f"{self._name}:{me.account}:marks", ORDER)
+        if not await cursors.load():
+            await cursors.begin(f"{self._clock.now_ms() / 1000:.6f}")
+        threads = JoinedThreads(self._positions, f"{self._name}:{me.account}")
+        people = SlackPeople(client, self._clock)
+        context = SlackThreadContext(client, people)
+        read = JoinedThreads(self._positions, f"{self._name}:{me.account}:read")
+        context_loader = ThreadContextLoader(read, wait_s=limits.THREAD_WAIT_S)
+        moves = ChannelMoves(self._places, self._name)
         await moves.load()
-        history = History(client, marks, self._clock, moves)
-        source = SlackSource(me, history, threads, self._links, people, context, briefing, moves)
-        listener: Listener[Raw] = Listener(self._name, door, marks, source)
-        hear = Presses(me, door, people, self._errands, proxy=self._endpoint.proxy).before(source.hearing(listener))
+        history = SlackHistory(client, cursors, self._clock, moves)
+        source = SlackSource(me, history, threads, self._response_urls, people, context, context_loader, moves)
+        listener: Listener[Raw] = Listener(self._name, handler, cursors, source)
+        hear = SlackPresses(me, handler, people, self._background, proxy=self._endpoint.proxy).before(
+            source.hearing(listener)
+        )
         app = bolt_app(client, me, hear)
         log.info("%s: workspace %s knows us as %s", self._name, me.team_id, me.user_id)
         backoff.reset()
@@ -178,7 +392,7 @@ class Connection:
         try:
             await first_to_end(listener.run(), self._be_brought(client, app, listener.lost_touch))
         finally:
-            await self._errands.end()
+            await self._background.end()
             await people.close()
 
     async def _be_brought(self, client: AsyncWebClient, app: AsyncApp, lost_touch: Callable[[], None]) -> None:
@@ -187,12 +401,12 @@ class Connection:
             with self._events.open(app, lost_touch):
                 await self._events.keep(client, self._tell)
             return
-        await Sockets(
+        await SlackSockets(
             client,
             app,
             app_token=self._endpoint.app_token,
             connections=self._endpoint.connections,
-            patience=self._patience,
+            timeouts=self._timeouts,
             lost_touch=lost_touch,
             tell=self._tell,
         ).run()

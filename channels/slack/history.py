@@ -1,7 +1,7 @@
-"""What was said while nobody listened: Slack's own history, from the marks on.
+"""Read back messages: those that nobody heard, and those of a thread before a message.
 
-Replies in threads are not part of a channel's history, so every thread that moved is read by itself:
-those whose root is on the newest page, and those we have listened in before.
+Replies in threads are not part of a channel's history, so every thread that moved is read by itself: those whose root
+is on the newest page, and those we have listened in before.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, Final
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from channels.inbound.listening import Heard, HistoryUnavailable
-from channels.inbound.marks import Marks, Order
-from channels.raw import Raw, mapping, mappings, text
+from channels.core.backfill import HistoryUnavailable, MessageOrder, RawMessage, ReadCursors
+from channels.core.message import Incoming, Raw, RawQuote, mapping, mappings, text
 from channels.slack import limits
+from channels.slack.content import people_in, said_before
 from channels.slack.errors import delivery_error
-from channels.slack.moves import Moves
+from channels.slack.normalize import parse_target
+from channels.slack.workspace import ChannelMoves, SlackPeople
 from gateway.contracts.errors import OutcomeUnknown, RateLimited, SendFailed
 from gateway.contracts.ports import Clock
 
@@ -47,7 +48,7 @@ def _just_before(ts: str) -> str:
     return _text((whole, fraction - 1) if fraction else (max(0, whole - 1), 999_999))
 
 
-ORDER: Final = Order(key=ts_order, before=_just_before)
+ORDER: Final = MessageOrder(key=ts_order, before=_just_before)
 
 
 def place_of(channel_id: str, event: Raw) -> str:
@@ -56,12 +57,12 @@ def place_of(channel_id: str, event: Raw) -> str:
     return f"{channel_id}/{thread_ts}" if is_ts(thread_ts) and thread_ts != event.get("ts") else channel_id
 
 
-class History:
+class SlackHistory:
     """Reads back one workspace."""
 
-    def __init__(self, client: AsyncWebClient, marks: Marks, clock: Clock, moves: Moves) -> None:
+    def __init__(self, client: AsyncWebClient, cursors: ReadCursors, clock: Clock, moves: ChannelMoves) -> None:
         self._client = client
-        self._marks = marks
+        self._cursors = cursors
         self._moves = moves
         self._clock = clock
         self._rooms: dict[str, Raw] = {}
@@ -73,19 +74,19 @@ class History:
         self._rooms = dict(await self._channels())
         return tuple(self._rooms)
 
-    async def missed(self, room: str) -> Sequence[Heard[Raw]]:
-        """Messages of a channel and its threads after the marks, oldest first. Raises `HistoryUnavailable`."""
+    async def missed(self, room: str) -> Sequence[RawMessage[Raw]]:
+        """Messages of a channel and its threads after the cursors, oldest first. Raises `HistoryUnavailable`."""
         events = sorted(await self._since(room), key=lambda event: ts_order(event["ts"]))
         named: Json = {"type": "message", "channel": room}
         channel = self._rooms.get(room)
         if channel is not None:
             named["channel_type"] = _type_of(channel)
         around = {"is_ext_shared_channel": channel is not None and channel.get("is_ext_shared") is True}
-        return [Heard(place_of(room, each), each["ts"], {**around, "event": {**each, **named}}) for each in events]
+        return [RawMessage(place_of(room, each), each["ts"], {**around, "event": {**each, **named}}) for each in events]
 
     async def _channels(self) -> list[tuple[str, Raw]]:
-        """Where we are a member, those with the most recent marks first."""
-        recent = [place.partition("/")[0] for place in reversed(self._marks.places)]
+        """Where we are a member, those with the most recent cursors first."""
+        recent = [place.partition("/")[0] for place in reversed(self._cursors.places)]
         rank = {channel_id: place for place, channel_id in reversed(list(enumerate(recent)))}
         found = await self._listed(",".join(_TYPES))
         if not found:  # one scope that is missing refuses all
@@ -158,9 +159,9 @@ class History:
         return fresh
 
     def _threads_heard(self, channel_id: str) -> Iterable[str]:
-        for place in self._marks.places:
+        for place in self._cursors.places:
             channel, slash, thread_ts = place.partition("/")
-            if slash and channel == channel_id and ts_order(self._marks.of(place)) >= self._oldest():
+            if slash and channel == channel_id and ts_order(self._cursors.of(place)) >= self._oldest():
                 yield thread_ts
 
     def _has_moved(self, channel_id: str, message: Raw) -> bool:
@@ -168,7 +169,7 @@ class History:
         return is_ts(latest_reply) and ts_order(latest_reply) > self._mark(f"{channel_id}/{message['ts']}")
 
     def _mark(self, place: str) -> tuple[int, int]:
-        return max(ts_order(self._marks.of(place) or "0"), self._oldest())
+        return max(ts_order(self._cursors.of(place) or "0"), self._oldest())
 
     def _oldest(self) -> tuple[int, int]:
         return self._clock.now_ms() // 1000 - limits.HISTORY_AGE_MAX_S, 0
@@ -214,3 +215,41 @@ def _unique(messages: list[Json]) -> list[Json]:
 
 def _text(order: tuple[int, int]) -> str:
     return f"{order[0]}.{order[1]:06d}"
+
+
+# What was said in a thread of Slack before a message, by people and by us.
+
+
+class SlackThreadContext:
+    """Reads threads back, for one workspace."""
+
+    def __init__(self, client: AsyncWebClient, people: SlackPeople) -> None:
+        self._client = client
+        self._people = people
+
+    async def before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
+        """What was said before a message in its thread, oldest first. Raises what the SDK raises."""
+        target = parse_target(incoming.address.target)
+        if target.thread_ts is None or target.message_ts is None:
+            return ()
+        thread = await self._replies(target.channel, target.thread_ts, before=target.message_ts)
+        names = {user_id: person.name for user_id, person in (await self._people.known(_authors(thread))).items()}
+        return said_before(thread, target.message_ts, names, quotes_max=limits.THREAD_QUOTES_MAX)
+
+    async def _replies(self, channel: str, thread_ts: str, *, before: str) -> list[Raw]:
+        found: list[Raw] = []
+        cursor: str | None = None
+        for _ in range(limits.THREAD_PAGES_MAX):
+            page: Any = await self._client.conversations_replies(
+                channel=channel, ts=thread_ts, latest=before, limit=limits.THREAD_PAGE, cursor=cursor
+            )
+            found += mappings(page.get("messages"))
+            cursor = text(mapping(page.get("response_metadata")).get("next_cursor")) or None
+            if cursor is None:
+                break
+        return found
+
+
+def _authors(thread: Sequence[Raw]) -> Sequence[str]:
+    """The newest first: names are asked for few at a time."""
+    return [user_id for message in reversed(thread) for user_id in people_in(message)]

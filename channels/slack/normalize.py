@@ -1,27 +1,153 @@
-"""A raw Events API payload becomes an `Incoming`, or the reason why it does not. Never raises on any JSON.
+"""Make an `Incoming` of a raw Slack payload, or say why it is none. Never raise on any JSON. Pure.
 
-A mention in a channel arrives twice, as `message` and as `app_mention`; both get the same id here. The
-account in that id is the installation, not the event's team: in a channel shared between workspaces the
-same message comes once per team.
+A mention in a channel arrives twice, as `message` and as `app_mention`; both get the same id here. The account in
+that id is the installation, not the event's team: in a channel shared between workspaces the same message comes once
+per team.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Final, TypeAlias
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Migrated, Retraction, without
-from channels.raw import Raw, mapping, mappings, text
-from channels.slack.address import SlackTarget, make_target
-from channels.slack.commands import picks_below, spelled_out
-from channels.slack.quotes import forwarded
-from channels.slack.references import references
-from channels.slack.rich_text import said_in
-from channels.slack.wording import TOKEN, readable
-from gateway.contracts.commands import find_command
+from channels.core.message import (
+    Addressing,
+    Ignored,
+    IgnoreReason,
+    Incoming,
+    Migrated,
+    Raw,
+    Retraction,
+    canonical,
+    mapping,
+    mappings,
+    target_fields,
+    text,
+    without,
+)
+from channels.slack.content import TOKEN, forwarded, readable, references, said_in
+from channels.slack.render import PICK
+from gateway.contracts.commands import COMMANDS, Command, Suggests, command_behind_name, find_command
+from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import ReplyAddress
+
+# Where a Slack answer goes: the part of a `ReplyAddress` that only this channel reads.
+
+
+@dataclass(frozen=True, slots=True)
+class SlackTarget:
+    """`thread_ts` is None at the top level of a channel or a direct message. `message_ts` is the message answered.
+    Timestamps stay text: as numbers they would lose digits.
+
+    `user_id` and `team_id` are the person who is answered, as Slack names him: a stream has to say for whom it is.
+    `link` is the name under which the bus keeps the `response_url` of a slash command, never the address itself;
+    `is_aside`: only the one who asked shall see the answer. `picks`: the command whose argument can be picked from a
+    list below the answer.
+    """
+
+    channel: str
+    thread_ts: str | None = None
+    message_ts: str | None = None
+    user_id: str | None = None
+    team_id: str | None = None
+    link: str | None = None
+    is_aside: bool = False
+    picks: str | None = None
+
+    @property
+    def lane(self) -> str:
+        """Order is kept within `<channel>` or `<channel>/<thread>`; Slack paces by what is before the slash."""
+        return f"{self.channel}/{self.thread_ts}" if self.thread_ts else self.channel
+
+    @property
+    def is_direct(self) -> bool:
+        """A direct message, of the person to us or to somebody else."""
+        return self.channel.startswith("D")
+
+    @property
+    def is_nameable(self) -> bool:
+        """The threads of an app's direct messages are listed by their titles; no other thread has a name."""
+        return self.is_direct and self.thread_ts is not None and not self.is_aside
+
+
+def make_target(target: SlackTarget) -> str:
+    """Canonical JSON, without what does not hold."""
+    return canonical({name: value or None for name, value in asdict(target).items()})
+
+
+def parse_target(target: str) -> SlackTarget:
+    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    fields = target_fields(target)
+    channel = text(fields.get("channel"))
+    if not channel:
+        raise BadEnvelope("a Slack target without channel")
+    return SlackTarget(
+        channel,
+        text(fields.get("thread_ts")) or None,
+        text(fields.get("message_ts")) or None,
+        text(fields.get("user_id")) or None,
+        text(fields.get("team_id")) or None,
+        text(fields.get("link")) or None,
+        is_aside=fields.get("is_aside") is True,
+        picks=text(fields.get("picks")) or None,
+    )
+
+
+def relocated(address: ReplyAddress, channel: str) -> ReplyAddress:
+    """The same place under the other id of its channel. Raises `BadEnvelope`."""
+    target = replace(parse_target(address.target), channel=channel)
+    return ReplyAddress(address.channel, target.lane, make_target(target))
+
+
+# What stands behind `/trivet`: a command of ours, or words that are said to us. Pure.
+
+SLASH: Final = "/trivet"
+
+_TYPED: Final = re.compile(rf"\s*{SLASH}(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
+_MARKED: Final = re.compile(r"\s*!([a-z].*)", re.DOTALL | re.IGNORECASE)
+_NAMES: Final = frozenset(spec.name for spec in COMMANDS)
+SUGGESTED: Final = frozenset(spec.name for spec in COMMANDS if spec.suggests is not Suggests.NOTHING)
+"""Commands whose argument we can suggest."""
+_LISTED_BY: Final[Mapping[str, str]] = {"sessions": "resume"} | {name: name for name in SUGGESTED}
+_SPOKEN_ARGUMENTS: Final = frozenset({"retry", "plan"})
+"""Commands that the model answers: what it says belongs to the conversation."""
+
+
+def picks_below(command: Command | None) -> str | None:
+    """The command whose argument can be picked below the answer to this one."""
+    return _LISTED_BY.get(command.name) if command is not None and not command.arguments else None
+
+
+def meant(words: str) -> str:
+    """The text of the message: `new` is `/new`, nothing is `/help`, and what is no command is a thing to say."""
+    said = words.strip()
+    command = None if said.startswith("/") else command_behind_name(said)
+    return command.text if command is not None else said
+
+
+def meant_by(slash: str, words: str) -> str:
+    """The same for any slash command of the app: one that is named after a command of ours is that command."""
+    name = slash.removeprefix("/").lower()
+    return f"/{name} {words.strip()}".strip() if name in _NAMES else meant(words)
+
+
+def spelled_out(text: str) -> str:
+    """A message in which somebody typed `/trivet …` means what the slash command would, and so does `!new` where Slack
+    takes no slash commands, in threads; any other is as it is."""
+    if match := _TYPED.fullmatch(text):
+        return meant(match[1] or "")
+    match = _MARKED.fullmatch(text)
+    command = command_behind_name(match[1]) if match else None
+    return command.text if command is not None else text
+
+
+def is_for_one(text: str) -> bool:
+    """The answer is of interest to the one who asked, and to nobody else."""
+    command = find_command(text)
+    return command is not None and command.name not in _SPOKEN_ARGUMENTS
+
 
 TakesPart: TypeAlias = Callable[[str, str], bool]
 """`takes_part(channel, thread_ts)`: the bot has spoken in that thread, or was called into it."""
@@ -282,3 +408,172 @@ def _own_mentions(content: str, me: SlackIdentity) -> Iterator[tuple[int, int]]:
     for match in TOKEN.finditer(content):
         if match[1] == f"@{me.user_id}":
             yield match.span()
+
+
+# A `block_actions` payload becomes the press of a button, or the reason why it does not. Never raises on any JSON.
+#
+# Who pressed stands in `user`, which Slack fills in; a button's `value` is only what it says. A press has no id of
+# its own: message, person and time of the action make one. It belongs to the person, not to the channel: its place is
+# empty.
+
+_MESSAGE_TS: Final = re.compile(r"\d{1,12}\.\d{1,6}")
+
+
+def is_press(body: Raw) -> bool:
+    """Whether somebody did something with a block of ours."""
+    return body.get("type") == "block_actions"
+
+
+def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
+    """Read one press."""
+    container, person = mapping(body.get("container")), mapping(body.get("user"))
+    action = next(iter(mappings(body.get("actions"))), {})
+    channel, user_id = text(container.get("channel_id")), text(person.get("id"))
+    message_ts, action_ts = text(container.get("message_ts")), text(action.get("action_ts"))
+    is_whole = all(map(_ID.fullmatch, (channel, user_id))) and all(map(_MESSAGE_TS.fullmatch, (message_ts, action_ts)))
+    if not is_whole:
+        return Ignored(IgnoreReason.MALFORMED)
+    if action.get("type") != "button":
+        return Ignored(IgnoreReason.UNSUPPORTED)
+    target, said = SlackTarget(channel), text(action.get("value"))
+    return Incoming(
+        id=f"{me.channel}:{me.account}:press:{channel}.{message_ts}.{user_id}.{action_ts}",
+        channel=me.channel,
+        account=me.account,
+        user_id=presser(person, me),
+        author_name=text(person.get("name")) or text(person.get("username")) or user_id,
+        place=(),
+        is_private=True,
+        addressing=Addressing.COMMAND,
+        text=said,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=find_command(said),
+    )
+
+
+# A slash command becomes an `Incoming`. Never raises on any JSON. Pure.
+#
+# It has no timestamp and does not exist in threads, and it may be given where we are no member. What Slack gives
+# along is an address that takes a few answers for half an hour; here it is only named, and kept elsewhere.
+
+_TRIGGER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+def is_slash(body: Raw) -> bool:
+    """Whether somebody gave a slash command."""
+    return "command" in body
+
+
+def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
+    """Read one slash command (`/trivet status`): the text becomes the command itself, `/status`.
+
+    `trigger_id` is unique for each. The answer to a command is for the one who gave it.
+    """
+    payload = mapping(raw)
+    channel, user = text(payload.get("channel_id")), text(payload.get("user_id"))
+    trigger, team = text(payload.get("trigger_id")), text(payload.get("team_id"))
+    if not (_ID.fullmatch(channel) and _ID.fullmatch(user) and _TRIGGER.fullmatch(trigger)):
+        return Ignored(IgnoreReason.MALFORMED)
+    words = meant_by(text(payload.get("command")), readable(text(payload.get("text")), {}))
+    command = find_command(words)
+    target = SlackTarget(
+        channel,
+        user_id=user,
+        team_id=team if _ID.fullmatch(team) else me.team_id,
+        link=trigger,
+        is_aside=is_for_one(words) and not channel.startswith("D"),  # a direct message is for one anyway
+        picks=picks_below(command),
+    )
+    return Incoming(
+        id=f"{me.channel}:{me.account}:{channel}:{trigger}",
+        channel=me.channel,
+        account=me.account,
+        user_id=user,
+        author_name=text(payload.get("user_name")) or user,
+        place=() if target.is_direct else (channel,),
+        is_private=target.is_direct,
+        addressing=Addressing.PRIVATE if target.is_direct else Addressing.COMMAND,
+        text=words,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=command,
+        realm=realm_of(payload, me),
+    )
+
+
+def response_url_of(body: Raw) -> str:
+    """Where the one who gave a command, or pressed a button, may be answered: five times, for half an hour."""
+    return text(body.get("response_url"))
+
+
+# Lists below an answer, from which the argument of a command is picked: what Slack asks us for, and what was picked.
+#
+# Never raises on any JSON. Pure. Whoever picks has given the command, as if he had typed it.
+
+
+def is_question(body: Raw) -> bool:
+    """Whether Slack asks what is in a list."""
+    return body.get("type") == "block_suggestion"
+
+
+def is_pick(body: Raw) -> bool:
+    """Whether somebody picked something from a list of ours."""
+    action = next(iter(mappings(body.get("actions"))), {})
+    return body.get("type") == "block_actions" and action.get("type") == "external_select"
+
+
+def normalize_question(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
+    """As far as somebody has come with his command while he picks."""
+    return _chosen(body, me, text(body.get("action_id")), text(body.get("value")), "")
+
+
+def normalize_pick(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
+    """The command with what was picked."""
+    action = next(iter(mappings(body.get("actions"))), {})
+    action_ts, trigger = text(action.get("action_ts")), text(body.get("trigger_id"))
+    if not (_MESSAGE_TS.fullmatch(action_ts) and _TRIGGER.fullmatch(trigger)):
+        return Ignored(IgnoreReason.MALFORMED)
+    picked = text(mapping(action.get("selected_option")).get("value"))
+    return _chosen(body, me, text(action.get("action_id")), picked, trigger, action_ts)
+
+
+def _chosen(
+    body: Raw, me: SlackIdentity, action_id: str, argument: str, link: str, at: str = "0"
+) -> Incoming | Ignored:
+    container, user = mapping(body.get("container")), mapping(body.get("user"))
+    channel, user_id = text(container.get("channel_id")), text(user.get("id"))
+    message_ts, thread_ts = text(container.get("message_ts")), text(container.get("thread_ts"))
+    name = action_id.removeprefix(PICK)
+    if not (_ID.fullmatch(channel) and _ID.fullmatch(user_id) and _MESSAGE_TS.fullmatch(message_ts)):
+        return Ignored(IgnoreReason.MALFORMED)
+    if name not in SUGGESTED:
+        return Ignored(IgnoreReason.UNSUPPORTED)
+    is_direct, is_reply = channel.startswith("D"), bool(_MESSAGE_TS.fullmatch(thread_ts)) and thread_ts != message_ts
+    team_id = text(user.get("team_id"))
+    target = SlackTarget(
+        channel,
+        thread_ts if is_reply else None,
+        user_id=user_id,
+        team_id=team_id if _ID.fullmatch(team_id) else me.team_id,
+        link=link or None,
+        is_aside=bool(link) and not is_direct,
+    )
+    words = f"/{name} {argument}".strip()
+    place = (channel, thread_ts) if is_reply else () if is_direct else (channel,)
+    return Incoming(
+        id=f"{me.channel}:{me.account}:pick:{channel}.{message_ts}.{user_id}.{at}",
+        channel=me.channel,
+        account=me.account,
+        user_id=presser(user, me),
+        author_name=text(user.get("name")) or text(user.get("username")) or user_id,
+        place=place,
+        is_private=is_direct,
+        addressing=Addressing.PRIVATE if is_direct else Addressing.COMMAND,
+        text=words,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=find_command(words),
+        realm=realm_of(body, me),
+        is_nameable=target.is_nameable,
+    )

@@ -1,11 +1,11 @@
-"""CommonMark for Slack, as mrkdwn in `text`.
+"""Render CommonMark for Slack: mrkdwn in `text`, blocks, and what of it can be appended to a stream. Pure.
 
-Slack also takes real Markdown (`markdown_text`, the `markdown` block). We do not use it: what it renders
-differs between workspaces, it cannot be combined with `text`, and a finished message is edited under the
-4000-character limit of `chat.update` anyway. mrkdwn in `text` works in every workspace.
+Slack also takes real Markdown (`markdown_text`, the `markdown` block). We do not use it: what it renders differs
+between workspaces, it cannot be combined with `text`, and a finished message is edited under the 4000-character limit
+of `chat.update` anyway. mrkdwn in `text` works in every workspace.
 
-Facts: `& < >` are escaped everywhere, in code too, which also takes the power from `<!channel>` and `<@U…>`;
-nothing else can be escaped; signs work only at word borders and within a line; a link's label is plain.
+Facts: `& < >` are escaped everywhere, in code too, which also takes the power from `<!channel>` and `<@U…>`; nothing
+else can be escaped; signs work only at word borders and within a line; a link's label is plain.
 """
 
 from __future__ import annotations
@@ -14,18 +14,60 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape
-from typing import Final, TypeAlias
+from html import escape, unescape
+from itertools import chain, count
+from typing import Any, Final, TypeAlias
 
-from channels.slack.growing import streamable
-from channels.text.chunking import split
-from channels.text.emphasis import ZERO_WIDTH_SPACE, Piece, weave
-from channels.text.inlines import URL_CHARS_MAX
-from channels.text.layout import Line, Style, lay_out, linked_text, spans
-from channels.text.markdown import parse
-from channels.text.tables import fit_tables
-from channels.text.tree import Blocks, Fence, Mark, Run, plain_text
+from channels.markdown.chunk import split
+from channels.markdown.layout import (
+    ZERO_WIDTH_SPACE,
+    Piece,
+    Style,
+    TextLine,
+    fit_tables,
+    lay_out,
+    linked_text,
+    spans,
+    weave,
+)
+from channels.markdown.parse import URL_CHARS_MAX, parse
+from channels.markdown.tree import Blocks, Fence, Mark, TextRun, plain_text
+from channels.slack import limits
 from gateway.contracts.messages import Choice, CleanText
+
+# What of a growing answer can be appended to a stream of Slack. Pure.
+#
+# A stream only grows, and takes Markdown, not mrkdwn. So what is shown is the model's own text, without the power to
+# call anybody, and without its end as long as that may still become something else: a sign that opens or closes.
+
+_CALL: Final = re.compile(r"<(?=[!@#])")
+_LINK: Final = re.compile(r"://|\w\.[^\W\d_]{2}")
+"""A whole address, or what may be the name of a host: Slack's clients make links of both."""
+_UNSETTLED: Final = " \t\n*_~`|<&[]!\\#>-+="
+
+
+def streamable(text: str) -> str:
+    """Markdown in which `<!channel>`, `<@U…>` and `<#C…>` are mere words."""
+    return _CALL.sub("&lt;", text)
+
+
+def leads_away(markdown: str) -> bool:
+    """Whether Slack may take anything in it for a link, whatever the signs are written as."""
+    return _LINK.search(unescape(markdown).replace("\\", "")) is not None
+
+
+def settled(markdown: str) -> str:
+    """The part of an unfinished text that what follows leaves as it is."""
+    return markdown.rstrip(_UNSETTLED)
+
+
+def continuation(shown: str, markdown: str) -> str | None:
+    """What to append to `shown`, perhaps nothing; None for a text that does not continue it."""
+    whole = settled(markdown)
+    if whole.startswith(shown):
+        return whole[len(shown) :]
+    return "" if shown.startswith(whole) else None
+
 
 TEXT_CHARS_MAX: Final = 3900  # escaped; Slack splits silently a little above 4000
 TABLE_WIDTH_MAX: Final = 80
@@ -94,18 +136,18 @@ def _escaped(text: str) -> str:
     return escape(text, quote=False)
 
 
-def _text(lines: Sequence[Line]) -> str:
+def _text(lines: Sequence[TextLine]) -> str:
     return "\n".join(text for line in _unquoted_gaps(lines) for text in _written(line)).strip()
 
 
-def _unquoted_gaps(lines: Sequence[Line]) -> Iterator[Line]:
+def _unquoted_gaps(lines: Sequence[TextLine]) -> Iterator[TextLine]:
     """Slack cannot quote a fence: it stands between the quoted lines, and so do the gaps beside it."""
     for before, line, after in zip((None, *lines), lines, (*lines[1:], None), strict=False):
         is_gap = line.is_blank and any(beside and beside.fence for beside in (before, after))
-        yield Line() if is_gap else line
+        yield TextLine() if is_gap else line
 
 
-def _written(line: Line) -> Iterator[str]:
+def _written(line: TextLine) -> Iterator[str]:
     if line.fence:
         yield from _fence_lines(line.fence)
         return
@@ -125,7 +167,7 @@ def _is_word(char: str) -> bool:
     return char.isalnum() or unicodedata.category(char).startswith("M")
 
 
-def _piece(span: Sequence[Run], more: frozenset[Mark], *, is_first: bool) -> Piece:
+def _piece(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -> Piece:
     run = span[0]
     marks = frozenset.intersection(*(part.marks for part in span)) | more
     label = plain_text(span)
@@ -149,3 +191,76 @@ def _literal(text: str, *, is_line_start: bool) -> str:
     """Text that Slack shows as it is: a sign that could open something is held off its word."""
     escaped = _escaped(_OPENING_SIGN.sub(rf"\1{ZERO_WIDTH_SPACE}", text))
     return ZERO_WIDTH_SPACE + escaped if is_line_start and _QUOTE_SIGN.match(text) else escaped
+
+
+# Block Kit, as far as our messages need it. Pure.
+
+Block = dict[str, Any]
+
+_FENCE: Final = "```"
+_FENCE_LINE: Final = len(_FENCE) + 1
+_ATOM: Final = re.compile(r"<[^<>]*>|&[a-z]+;|[^<&\s]{1,200}|[<&\s]")
+
+PICK: Final = "pick-"
+"""In front of the command that a list is for."""
+
+
+def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
+    """The chunk's text with a row of buttons and lists below it; nothing for a chunk without any, and nothing that
+    could be refused once more for one that goes out `plain`: what the buttons say may be typed."""
+    if plain or not (chunk.choices or chunk.picks):
+        return []
+    buttons = [
+        {
+            "type": "button",
+            "action_id": f"choice-{number}",
+            "text": {"type": "plain_text", "text": choice.label[: limits.BUTTON_LABEL_CHARS_MAX]},
+            "value": choice.command,
+        }
+        for number, choice in zip(count(1), chunk.choices, strict=False)
+    ]
+    lists = [_list(chunk.picks)] if chunk.picks else []
+    elements = [*buttons[: limits.ACTIONS_MAX - len(lists)], *lists]
+    sections: list[Block] = [
+        {"type": "section", "text": {"type": "mrkdwn", "text": part}} for part in _parts(chunk.text)
+    ]
+    return [*sections, {"type": "actions", "elements": elements}]
+
+
+def _parts(words: str) -> Iterator[str]:
+    """As many as sections take, cut between lines where that is possible; a fence is closed and opened anew."""
+    part, is_fenced = "", False
+    for line in chain.from_iterable(map(_pieces, words.split("\n"))):
+        is_end = is_fenced and line == _FENCE
+        if part and not is_end and len(part) + 1 + len(line) + _FENCE_LINE > limits.SECTION_CHARS_MAX:
+            yield f"{part}\n{_FENCE}" if is_fenced else part
+            part = _FENCE if is_fenced else ""
+        part = f"{part}\n{line}" if part else line
+        is_fenced ^= line == _FENCE
+    yield part
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """A line that is too long in several, none of which ends within a word, a link or an entity."""
+    piece = ""
+    for atom in _ATOM.findall(line):
+        if piece and len(piece) + len(atom) + 2 * _FENCE_LINE > limits.SECTION_CHARS_MAX:
+            yield piece
+            piece = ""
+        piece += atom
+    yield piece
+
+
+def _list(command: str) -> Block:
+    """Slack asks us what is in it, whenever somebody opens it or types. It speaks no language but that of commands."""
+    return {
+        "type": "external_select",
+        "action_id": f"{PICK}{command}",
+        "placeholder": {"type": "plain_text", "text": f"/{command} …"},
+        "min_query_length": 0,
+    }
+
+
+def option(label: str, value: str) -> Block:
+    """One line of a list."""
+    return {"text": {"type": "plain_text", "text": label[: limits.OPTION_CHARS_MAX]}, "value": value}

@@ -5,38 +5,149 @@ How we listen stands in `connection`, how we speak in `sending` and `drafts`, ho
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
-from telegram.error import TelegramError
+from telegram import Bot, BotCommandScope, BotCommandScopeAllGroupChats, BotCommandScopeChat, BotCommandScopeDefault
+from telegram.error import BadRequest, Forbidden, TelegramError
 
-from channels.adapter import AdapterParts, Budget, Cadence, Door, Nameable, OutgoingFile
-from channels.calls import Call, CallAnswer
+from channels.core.adapter import (
+    AdapterDeps,
+    InboundHandler,
+    Nameable,
+    OutgoingFile,
+    SendBudget,
+    StreamCadence,
+    WebhookAnswer,
+    WebhookCall,
+)
+from channels.core.downloads import ELSEWHERE, GONE, NOT_FOR_US, download, too_large
+from channels.core.menus import offered
 from channels.telegram import limits
-from channels.telegram.address import parse_target, relocated
-from channels.telegram.client import Client, Endpoint
-from channels.telegram.connection import Connection
-from channels.telegram.drafts import TelegramDrafts
+from channels.telegram.client import TelegramClient, TelegramEndpoint
+from channels.telegram.connection import POLL_TIMEOUTS, PollTimeouts, TelegramConnection
 from channels.telegram.errors import delivery_error, fetch_error
-from channels.telegram.files import TelegramFiles
-from channels.telegram.menus import menus_for, publish
-from channels.telegram.naming import name_topic
-from channels.telegram.polling import PATIENCE, Patience
+from channels.telegram.normalize import parse_target, relocated
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart, render, under
-from channels.telegram.sending import TelegramSender
+from channels.telegram.sending import TelegramDrafts, TelegramSender, name_topic
 from gateway.config import Settings, hook_url, table_of
 from gateway.config.channels import SOCKS_SCHEMES
-from gateway.contracts.errors import ConfigError
+from gateway.contracts.commands import CommandSpec
+from gateway.contracts.errors import ConfigError, FileRefused, SendFailed
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import FetchedFile
+from gateway.i18n import Language, about_in
+
+# The menus of commands at Telegram: which of them a client shows is decided by the chat first, then by the language
+# of the person. What is set for a narrower scope hides all of the wider ones.
+
+_Rows = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramMenu:
+    """What the clients show in `scope` to people of a language; with an empty one, to those of all others."""
+
+    scope: BotCommandScope
+    language_code: str
+    rows: _Rows
+
+
+def menus_for(admins: Iterable[int]) -> Iterator[TelegramMenu]:
+    """Those of one bot. `admins` are users with commands of their own in their direct chats."""
+    yield from _in_all_languages(BotCommandScopeDefault(), offered())
+    yield from _in_all_languages(BotCommandScopeAllGroupChats(), offered(is_private=False))
+    admins_commands = offered(is_admin=True)
+    if admins_commands != offered():
+        for user_id in admins:
+            yield from _in_all_languages(BotCommandScopeChat(user_id), admins_commands)
+
+
+async def publish(bot: Bot, menus: Iterable[TelegramMenu]) -> None:
+    """Set those that differ from what is there. A chat that the bot does not know yet has none. Raises the SDK's
+    `TelegramError`."""
+    for menu in menus:
+        try:
+            known = await bot.get_my_commands(scope=menu.scope, language_code=menu.language_code or None)
+            if tuple((command.command, command.description) for command in known) != menu.rows:
+                await bot.set_my_commands(menu.rows, scope=menu.scope, language_code=menu.language_code or None)
+        except BadRequest:
+            if menu.scope.type != BotCommandScope.CHAT:
+                raise
+
+
+def _in_all_languages(scope: BotCommandScope, specs: Sequence[CommandSpec]) -> Iterator[TelegramMenu]:
+    for language in Language:
+        code = "" if language is Language.EN else language.value
+        yield TelegramMenu(scope, code, tuple((spec.name, about_in(spec, language)) for spec in specs))
+
+
+# Files that people sent, from the Bot API: `getFile` names a path, valid for an hour, at which the bytes are.
+
+_TOO_BIG: Final = "file is too big"
+_NOT_YET: Final = "temporarily unavailable"
+
+
+class TelegramFiles:
+    """The files of one bot. Of those that a server of our own, running with `--local`, keeps beside us, none outside of
+    the endpoint's folder is read."""
+
+    def __init__(self, bot: Bot, endpoint: TelegramEndpoint) -> None:
+        self._bot = bot
+        self._files_base = endpoint.files_base
+        self._folder = endpoint.local_files
+        self._proxy = endpoint.proxy
+
+    async def fetch(self, file_id: str, *, bytes_max: int) -> FetchedFile:
+        """Raises `FileRefused`, `SendFailed`, and the SDK's `TelegramError`."""
+        path = await self._path(file_id)
+        name = path.rpartition("/")[2]
+        if path.startswith("/"):
+            return FetchedFile(name, "", await asyncio.to_thread(self._read, Path(path), bytes_max))
+        found = await download(f"{self._files_base}/{quote(path)}", bytes_max=bytes_max, proxy=self._proxy)
+        return FetchedFile(name, found.media_type, found.content)
+
+    async def _path(self, file_id: str) -> str:
+        try:
+            found = await self._bot.get_file(file_id, read_timeout=limits.FILE_READ_TIMEOUT_S)
+        except Forbidden:
+            raise FileRefused(NOT_FOR_US) from None
+        except BadRequest as error:
+            said = error.message.lower()
+            if _TOO_BIG in said:
+                raise FileRefused(too_large(limits.DOWNLOAD_BYTES_MAX)) from None
+            if _NOT_YET in said:
+                raise SendFailed("the file is not there yet") from None
+            raise FileRefused(GONE) from None
+        if not found.file_path:
+            raise FileRefused(GONE)
+        return found.file_path.removeprefix(f"{self._files_base}/")
+
+    def _read(self, path: Path, bytes_max: int) -> bytes:
+        """A file of the server beside us. Links and steps upwards are followed first and judged then."""
+        try:
+            real = path.resolve(strict=True)
+            if self._folder is None or not real.is_relative_to(self._folder.resolve()):
+                raise FileRefused(ELSEWHERE)
+            with real.open("rb") as file:
+                content = file.read(bytes_max + 1)
+        except OSError:
+            raise FileRefused(GONE) from None
+        if len(content) > bytes_max:
+            raise FileRefused(too_large(bytes_max))
+        return content
 
 
 class TelegramAdapter:
-    """One bot. `ChannelAdapter`, `SupportsCalls`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`,
-    `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsWithdrawal`, `SupportsDownloads`, `SupportsMenus`,
+    """One bot. `ChannelAdapter`, `SupportsWebhooks`, `SupportsFiles`, `SupportsPlaceholders`, `SupportsChoices`,
+    `SupportsSilence`, `SupportsMoves`, `SupportsDeletion`, `SupportsRemoval`, `SupportsDownloads`, `SupportsMenus`,
     `SupportsStreaming`, `SupportsTyping`."""
 
     typing_period_s = limits.TYPING_PERIOD_S
@@ -44,32 +155,32 @@ class TelegramAdapter:
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        parts: AdapterParts,
+        endpoint: TelegramEndpoint,
+        parts: AdapterDeps,
         *,
         name: str = "telegram",
-        patience: Patience = PATIENCE,
+        timeouts: PollTimeouts = POLL_TIMEOUTS,
         admins: Sequence[int] = (),
     ) -> None:
         """`admins` are users with commands of their own."""
         self.name = name
         self.account = endpoint.account
-        self._client = Client(endpoint)
+        self._client = TelegramClient(endpoint)
         self._bot = self._client.bot
         self._sender = TelegramSender(self._bot)
         self._drafts = TelegramDrafts(self._bot)
         self._files = TelegramFiles(self._bot, endpoint)
         self._admins = tuple(admins)
-        self._connection = Connection(endpoint, parts, self._bot, name=name, patience=patience)
+        self._connection = TelegramConnection(endpoint, parts, self._bot, name=name, timeouts=timeouts)
 
     @property
     def state(self) -> str:
         return self._connection.state
 
-    async def run(self, door: Door) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         """Listen until cancelled. Raises `CredentialsRejected`."""
         async with self._client.open():
-            await self._connection.run(door)
+            await self._connection.run(handler)
 
     async def until_ready(self) -> None:
         await self._connection.until_ready()
@@ -78,7 +189,7 @@ class TelegramAdapter:
     def is_called(self) -> bool:
         return self._connection.is_called
 
-    async def called(self, call: Call) -> CallAnswer:
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
         return await self._connection.called(call)
 
     def chunks(self, text: CleanText) -> Sequence[TelegramChunk]:
@@ -96,11 +207,11 @@ class TelegramAdapter:
     def silent(self, chunk: TelegramChunk) -> TelegramChunk:
         return replace(chunk, is_silent=True)
 
-    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
         chat_id = parse_target(address.target).chat_id
-        chat = Budget(f"chat:{chat_id}", limits.CHAT_PER_S, limits.CHAT_BURST)
-        group = Budget(f"group:{chat_id}", limits.GROUP_PER_S, limits.GROUP_BURST)
-        bot = Budget("bot", limits.BOT_PER_S, limits.BOT_BURST)
+        chat = SendBudget(f"chat:{chat_id}", limits.CHAT_PER_S, limits.CHAT_BURST)
+        group = SendBudget(f"group:{chat_id}", limits.GROUP_PER_S, limits.GROUP_BURST)
+        bot = SendBudget("bot", limits.BOT_PER_S, limits.BOT_BURST)
         return (chat, group, bot) if chat_id < 0 else (chat, bot)
 
     async def send(self, address: ReplyAddress, chunk: TelegramPart, *, send_id: str, plain: bool) -> tuple[str, ...]:
@@ -114,7 +225,7 @@ class TelegramAdapter:
         target = parse_target(address.target)
         if not target.is_nameable:
             return None
-        names = Budget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
+        names = SendBudget(f"names:{target.lane}", limits.TOPIC_NAMES_PER_S, limits.TOPIC_NAMES_BURST)
         return Nameable(target.lane, is_first=target.is_unnamed, budgets=(names,))
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
@@ -148,7 +259,7 @@ class TelegramAdapter:
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         return await self.delete_inbound(address, message_id=message_id)
 
-    def cadence(self, address: ReplyAddress) -> Cadence:
+    def cadence(self, address: ReplyAddress) -> StreamCadence:
         if self.is_draft(address):
             return limits.DRAFT_CADENCE
         return limits.GROUP_CADENCE if parse_target(address.target).chat_id < 0 else limits.EDIT_CADENCE
@@ -219,7 +330,7 @@ class TelegramAdapter:
             raise delivery_error(error, lambda chat_id: relocated(address, chat_id)) from error
 
 
-def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> TelegramAdapter:
+def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> TelegramAdapter:
     """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.telegrams()[name]
     if chosen.token is None:
@@ -229,7 +340,7 @@ def open_adapter(name: str, settings: Settings, parts: AdapterParts) -> Telegram
             f"{table_of(name)}.proxy is a SOCKS proxy, which needs the package socksio: install it beside Trivet, or "
             "name an HTTP proxy"
         )
-    endpoint = Endpoint(
+    endpoint = TelegramEndpoint(
         chosen.token.get_secret_value(),
         chosen.api_base,
         hook_url=hook_url(settings, name) if chosen.mode == "webhook" else "",

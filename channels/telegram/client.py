@@ -6,6 +6,7 @@ The token never appears in a message of ours; the HTTP client, which would log i
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import warnings
 from collections.abc import AsyncIterator
@@ -20,13 +21,27 @@ from telegram.error import NetworkError
 from telegram.request import HTTPXRequest
 from telegram.warnings import PTBUserWarning
 
-from channels.proxies import goes_direct
+from channels.core.downloads import goes_direct
+from channels.core.message import integer, mapping
 from channels.telegram import limits
-from channels.telegram.responses import status_in
+
+# The object around every answer of a Bot API server. Pure.
+
+
+def status_in(body: bytes) -> int | None:
+    """What an answer says of itself as a status of HTTP: 200, or its `error_code`. None for what is no such object."""
+    try:
+        response = mapping(json.loads(body))
+    except (ValueError, RecursionError):
+        return None
+    if response.get("ok") is True:
+        return HTTPStatus.OK if "result" in response else None
+    code = integer(response.get("error_code")) or 0
+    return (code if code >= HTTPStatus.BAD_REQUEST else HTTPStatus.INTERNAL_SERVER_ERROR) if "ok" in response else None
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class TelegramEndpoint:
     """Which bot, at which Bot API, by which way. `api_base` is its address without `/bot`. With a `hook_url` Telegram
     calls us there, else we poll. `local_files` is where a Bot API server of ours keeps what people sent; `bots` are
     other bots that are heard."""
@@ -54,10 +69,10 @@ class Endpoint:
         return f"{self.api_base}/file/bot{self.token}"
 
 
-class Client:
+class TelegramClient:
     """`bot` makes calls while the client is open."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: TelegramEndpoint) -> None:
         _silence_the_sdk()
         self._calls = _http(limits.CONNECTIONS_MAX, endpoint)
         self._polls = _http(1, endpoint)
@@ -100,7 +115,7 @@ def _phrase(status: int) -> str:
         return "Unknown"
 
 
-def _http(connections_max: int, endpoint: Endpoint) -> _Http:
+def _http(connections_max: int, endpoint: TelegramEndpoint) -> _Http:
     return _Http(
         connection_pool_size=connections_max,
         read_timeout=limits.CALL_TIMEOUT_S,

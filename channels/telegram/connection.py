@@ -1,4 +1,4 @@
-"""One bot's presence at Telegram, under supervision: who we are, and our own long poll, or the webhook.
+"""Listen to one bot, under supervision, by long poll or webhook.
 
 One process polls for one bot, or keeps its webhook set, by a lease on the bus; calls are taken by every process.
 """
@@ -6,46 +6,440 @@ One process polls for one bot, or keeps its webhook set, by a lease on the bus; 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
-from telegram import Bot
-from telegram.error import Conflict, InvalidToken, TelegramError
+from telegram import Bot, WebhookInfo
+from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
-from channels.adapter import CONNECTED, AdapterParts, Door, QueueFull
-from channels.backoff import Backoff
-from channels.calls import Call, CallAnswer, come_again
-from channels.errands import Errands
-from channels.leases import while_holding
+from channels.core.adapter import (
+    CONNECTED,
+    AdapterDeps,
+    InboundHandler,
+    QueueFull,
+    WebhookAnswer,
+    WebhookCall,
+    unavailable_answer,
+)
+from channels.core.lease import while_holding
+from channels.core.message import Ignored, Incoming, Migrated
+from channels.core.tasks import BackgroundTasks, Backoff
 from channels.telegram import limits
-from channels.telegram.answering import Presses
-from channels.telegram.client import Endpoint
-from channels.telegram.errors import REJECTED, wait_s
-from channels.telegram.normalize import TelegramIdentity
-from channels.telegram.polling import Patience, Poller
-from channels.telegram.updates import Updates
-from channels.telegram.webhook import Webhook
+from channels.telegram.client import TelegramEndpoint
+from channels.telegram.errors import REJECTED, seconds, wait_s
+from channels.telegram.normalize import TelegramIdentity, normalize, normalize_press, normalize_stop, query_id_of
+from channels.telegram.render import render
+from gateway.bus.inbound import Inbound
+from gateway.bus.places import Places
 from gateway.config import table_of
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.messages import CleanText, literal_text
+from gateway.contracts.ports import Clock
+from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
+
+# Presses of buttons: on the bus before the update is confirmed, answered as soon as there is a word for them.
+#
+# Telegram's client shows that it waits until the query is answered, and shows the text of that one answer to whoever
+# pressed, and to nobody else. A query that is too old to be answered harms nobody.
+
+
+class TelegramPresses:
+    """The callback queries of one bot."""
+
+    def __init__(self, bot: Bot, me: TelegramIdentity, background: BackgroundTasks) -> None:
+        self._bot = bot
+        self._me = me
+        self._background = background
+
+    async def hand_in(self, update: Any, handler: InboundHandler) -> None:
+        """Return when the bus has it; every query is answered, whatever it says. Raises `BusUnavailable`."""
+        query_id, press = query_id_of(update), normalize_press(update, self._me)
+        if isinstance(press, Ignored):
+            self._background.start(self._answer(query_id, literal_text("")))
+            return
+        word = await handler.press(press)
+        self._background.start(
+            self._pass_on(query_id, press, handler) if word is None else self._answer(query_id, word)
+        )
+
+    async def _pass_on(self, query_id: str, press: Incoming, handler: InboundHandler) -> None:
+        await self._answer(query_id, await handler.told(press))
+
+    async def _answer(self, query_id: str, word: CleanText) -> None:
+        shown = " ".join(chunk.text for chunk in render(word))[: limits.TOAST_CHARS_MAX]
+        try:
+            await self._bot.answer_callback_query(query_id, shown or None)
+        except RetryAfter as error:
+            if (wait_s := seconds(error.retry_after)) > limits.TOAST_LATE_S:
+                raise
+            await asyncio.sleep(wait_s)
+            await self._bot.answer_callback_query(query_id, shown or None)
+
+
+# What is in an update, however it came: presses and moves are dealt with here, messages go on to intake.
+#
+# The raw JSON is read: an update that nobody can parse must not stop the others.
+
+
+class UpdateRouter:
+    """The updates of one bot."""
+
+    def __init__(self, me: TelegramIdentity, presses: TelegramPresses, places: Places) -> None:
+        self._me = me
+        self._presses = presses
+        self._places = places
+
+    async def message_in(self, update: Any, handler: InboundHandler) -> Incoming | None:
+        """The message that is left to hand in, None when nothing is. Raises `BusUnavailable`."""
+        if query_id_of(update):
+            await self._presses.hand_in(update, handler)
+            return None
+        try:
+            incoming = normalize_stop(update, self._me) or normalize(update, self._me)
+        except Exception:  # named boundary, adapter callback: one poisonous update must not hold up the others
+            log.exception("%s: update %s is skipped: it cannot be understood", self._me.channel, id_of(update))
+            return None
+        if isinstance(incoming, Ignored):
+            log.debug("%s: update %s ignored: %s", self._me.channel, id_of(update), incoming.reason)
+            return None
+        if isinstance(incoming, Migrated):
+            log.info("%s: chat %s is %s now", self._me.channel, incoming.old, incoming.new)
+            await self._places.note_move(self._me.channel, incoming.old, incoming.new)
+            return None
+        return incoming
+
+
+def id_of(update: Any) -> int | None:
+    """The number of an update, None if it has none."""
+    value = update.get("update_id") if isinstance(update, dict) else None
+    return value if isinstance(value, int) else None
+
+
+# How far the updates of a bot are taken: the id to ask for next, and when that was known. Pure.
+#
+# "If there are no new updates for at least a week, then identifier of the next update will be chosen randomly instead
+# of sequentially" (Bot API, Update). An id from before such a pause says nothing about the ids after it, so it must
+# not be asked for; and no id may be ignored because it is a lower one.
+
+GOOD_FOR_MS: Final = 6 * 24 * 3600 * 1000
+"""Less than the week, and more than the day for which Telegram keeps an update: what was confirmed last
+is gone by itself, so asking from the beginning repeats nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """`update_id` is the lowest that is still wanted; 0 wants everything."""
+
+    update_id: int = 0
+    known_at_ms: int = 0
+
+    @classmethod
+    def parse(cls, record: str | None) -> Offset:
+        """The inverse of `as_text`; the beginning for a record that is none."""
+        update_id, _, known_at_ms = (record or "").partition("@")
+        return cls(int(update_id), int(known_at_ms)) if update_id.isdecimal() and known_at_ms.isdecimal() else cls()
+
+    def as_text(self) -> str:
+        return f"{self.update_id}@{self.known_at_ms}"
+
+    def valid_at(self, now_ms: int) -> int:
+        """What to ask for."""
+        return self.update_id if now_ms - self.known_at_ms < GOOD_FOR_MS else 0
+
+
+# Updates by long poll, confirmed only after the bus has every message of the batch.
+#
+# Telegram forgets an update when the next `getUpdates` asks for a higher offset, so the offset moves after the last
+# message of a batch is on the bus and never before; a batch that was interrupted comes again, and the bus knows what
+# it has.
+
+
+@dataclass(frozen=True, slots=True)
+class PollTimeouts:
+    """How long a poll waits for an update, when a poll that does not return counts as dead (`silence_s` after
+    that), and how long after our death somebody else polls."""
+
+    poll_s: int = limits.POLL_TIMEOUT_S
+    silence_s: float = limits.POLL_READ_MARGIN_S
+    lease_ttl_s: float = POLLER_LEASE_TTL_S
+
+
+POLL_TIMEOUTS: Final = PollTimeouts()
+
+
+class Poller:
+    """The update stream of one bot."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        updates: UpdateRouter,
+        positions: Inbound,
+        position: str,
+        clock: Clock,
+        *,
+        silence_s: float,
+    ) -> None:
+        self._bot = bot
+        self._updates = updates
+        self._positions = positions
+        self._position = position
+        self._clock = clock
+        self._silence_s = silence_s
+        self._offset: Offset | None = None
+        self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
+
+    async def next_batch(self, handler: InboundHandler, *, wait_s: int) -> int:
+        """One poll; everything in it goes to intake, then the offset moves. Returns its size.
+
+        Raises `BusUnavailable`, `TimeoutError` or the SDK's `TelegramError`; the offset then stays.
+        """
+        if self._offset is None:
+            self._offset = Offset.parse(await self._positions.position(self._position))
+        asked, asked_s = self._offset.update_id, _now_s()
+        updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
+        refusals = _Refusals()
+        for update in updates:
+            update_id = id_of(update)
+            if (
+                update_id not in self._taken
+                and await self._hand_in(update, handler, refusals)
+                and update_id is not None
+            ):
+                self._taken.add(update_id)
+        known = [update_id for update in updates if (update_id := id_of(update)) is not None]
+        if refusals.first_id is not None:
+            await self._move_to(refusals.first_id)
+        elif known and refusals.first is None:
+            await self._move_to(known[-1] + 1)
+        if refusals.first is not None:
+            raise refusals.first
+        if self._offset.update_id == asked:
+            await self._rest(asked_s, wait_s)
+        return len(updates)
+
+    async def _rest(self, asked_s: float, wait_s: int) -> None:
+        """A server that brings nothing new and does not wait for it either must not be asked without a break."""
+        if _now_s() - asked_s < min(wait_s, limits.EMPTY_POLL_PAUSE_S):
+            await asyncio.sleep(limits.EMPTY_POLL_PAUSE_S)
+
+    async def _move_to(self, update_id: int) -> None:
+        """On record before it is used: the next poll makes Telegram forget what is below."""
+        offset = Offset(update_id, self._clock.now_ms())
+        await self._positions.set_position(self._position, offset.as_text())
+        self._offset = offset
+        self._taken = {taken for taken in self._taken if taken >= update_id}
+
+    async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
+        async with asyncio.timeout(wait_s + 2 * self._silence_s):  # a read timeout begins anew with each byte
+            answer = await self._bot.do_api_request(
+                "getUpdates",
+                api_kwargs={
+                    "offset": offset,
+                    "timeout": wait_s,
+                    "limit": limits.POLL_BATCH_MAX,
+                    "allowed_updates": list(limits.ALLOWED_UPDATES),
+                },
+                read_timeout=wait_s + self._silence_s,
+            )
+        return answer if isinstance(answer, list) else []
+
+    async def _hand_in(self, update: Any, handler: InboundHandler, refusals: _Refusals) -> bool:
+        """Bring it to the bus; False where there was no room for it."""
+        incoming = await self._updates.message_in(update, handler)
+        if incoming is None:
+            return True
+        if refusals.holds_back(incoming):
+            return False
+        try:
+            await handler.accept(incoming)
+        except QueueFull as error:
+            refusals.add(incoming, id_of(update), error)
+            return False
+        return True
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class _Refusals:
+    """Those for whom the queue had no room: what follows in the same place waits behind them, others go on."""
+
+    def __init__(self) -> None:
+        self._places: set[tuple[str, str]] = set()
+        self.first: QueueFull | None = None
+        self.first_id: int | None = None
+
+    def holds_back(self, incoming: Incoming) -> bool:
+        return self._lane(incoming) in self._places and not incoming.is_control
+
+    def add(self, incoming: Incoming, update_id: int | None, error: QueueFull) -> None:
+        self._places.add(self._lane(incoming))
+        if self.first is None:
+            self.first, self.first_id = error, update_id
+
+    @staticmethod
+    def _lane(incoming: Incoming) -> tuple[str, str]:
+        return incoming.user_id, incoming.address.lane
+
+
+# Updates that Telegram brings, acknowledged only after the bus has every message of them.
+#
+# Telegram brings the updates of one chat one after the other, and again until they are answered with 2xx, for a day.
+# Which process is called does not matter; the one that holds the lease sees to it that the webhook is set.
+
+SECRET_HEADER: Final = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
+_SECRET_LABEL: Final = b"trivet: secret_token of the webhook"
+
+
+def secret_of(token: str) -> str:
+    """What proves that a call comes from Telegram. Every process of ours makes the same one, without a word; whoever
+    sees it learns nothing of the token."""
+    return hmac.new(token.encode(), _SECRET_LABEL, hashlib.sha256).hexdigest()
+
+
+class TelegramWebhook:
+    """The webhook of one bot."""
+
+    def __init__(self, bot: Bot, endpoint: TelegramEndpoint, positions: Inbound, clock: Clock) -> None:
+        self._bot = bot
+        self._url = endpoint.hook_url
+        self._secret = secret_of(endpoint.token)
+        self._positions = positions
+        self._position = endpoint.account
+        self._clock = clock
+        self._inside: tuple[UpdateRouter, InboundHandler] | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._doubted = asyncio.Event()
+        self._has_set = False
+        self._well_since_ms = 0
+
+    # --- calls
+
+    @contextlib.contextmanager
+    def open(self, updates: UpdateRouter, handler: InboundHandler) -> Iterator[None]:
+        """Calls are taken inside the context; outside of it Telegram is asked to come again."""
+        self._inside = updates, handler
+        self._well_since_ms = self._clock.now_ms()  # what failed before was somebody else's, or nobody's
+        try:
+            yield
+        finally:
+            self._inside = None
+
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """As `SupportsWebhooks` has it."""
+        given = call.headers.get(SECRET_HEADER, "").encode(errors="replace")
+        if not hmac.compare_digest(given, self._secret.encode()):
+            self._doubted.set()
+            return WebhookAnswer(403)
+        if self._inside is None:
+            return unavailable_answer()
+        try:
+            update = json.loads(await call.body())
+        except (ValueError, RecursionError):
+            return WebhookAnswer(400)
+        await self._take(update, *self._inside)
+        self._well_since_ms = self._clock.now_ms()
+        return WebhookAnswer()
+
+    async def _take(self, update: Any, updates: UpdateRouter, handler: InboundHandler) -> None:
+        """Bring one message of a chat at a time to the bus, in the order in which they came, should calls overlap."""
+        incoming = await updates.message_in(update, handler)
+        if incoming is not None:
+            async with self._turns.setdefault(incoming.address.lane, asyncio.Lock()):
+                await handler.accept(incoming)
+
+    # --- the webhook itself
+
+    async def keep(self, tell: Callable[[str], None]) -> None:
+        """See to it that Telegram calls us, until cancelled; `tell` gets the state. Raises `InvalidToken`."""
+        backoff = Backoff(limits.POLL_RETRY_FIRST_S, limits.POLL_RETRY_CAP_S)
+        while True:
+            try:
+                tell(state := await self._look())
+                backoff.reset()
+                await self._rest(limits.WEBHOOK_LOOK_EVERY_S if state == CONNECTED else limits.WEBHOOK_DOUBT_EVERY_S)
+            except InvalidToken:
+                raise
+            except (TelegramError, BusUnavailable) as error:
+                state = f"Telegram does not answer ({type(error).__name__})"
+                if isinstance(error, BadRequest):
+                    state = f"Telegram refuses the webhook: {error.message}"
+                if isinstance(error, BusUnavailable):
+                    state = "waiting for the bus"
+                tell(state)
+                log.warning("telegram: %s", state)
+                await asyncio.sleep(wait_s(error, backoff))
+
+    async def _look(self) -> str:
+        """Set the webhook if it is not as it should be; how it is."""
+        info = await self._bot.get_webhook_info()
+        if not self._is_ours(info) or self._doubted.is_set():
+            await self._set()
+            return CONNECTED
+        if self._is_unreachable(info):
+            return f"Telegram cannot reach the webhook: {info.last_error_message}"
+        return CONNECTED
+
+    async def _set(self) -> None:
+        """What waits at Telegram stays there, whichever way it was asked for before."""
+        await self._bot.set_webhook(
+            self._url,
+            secret_token=self._secret,
+            allowed_updates=list(limits.ALLOWED_UPDATES),
+            max_connections=limits.WEBHOOK_CONNECTIONS_MAX,
+            drop_pending_updates=False,
+        )
+        self._doubted.clear()
+        self._has_set = True
+        await self._positions.set_position(self._position, "")  # it says nothing of what was taken since
+        log.info("telegram: the webhook is set")
+
+    def _is_ours(self, info: WebhookInfo) -> bool:
+        """Its secret does not show; that it is another one shows when Telegram calls. A server that does not tell the
+        kinds has either its usual ones or, once they were set, ours."""
+        kinds = set(info.allowed_updates) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
+        return info.url == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
+
+    def _is_unreachable(self, info: WebhookInfo) -> bool:
+        failed_at_ms = info.last_error_date.timestamp() * 1000 if info.last_error_date else 0
+        is_recent = failed_at_ms > self._clock.now_ms() - 2 * limits.WEBHOOK_LOOK_EVERY_S * 1000
+        return bool(info.pending_update_count) and is_recent and failed_at_ms > self._well_since_ms
+
+    async def _rest(self, longest_s: float) -> None:
+        """Until the next look, which comes sooner after a call with a wrong secret: that may be Telegram's. Since
+        anybody may send one, it does not come at once."""
+        await asyncio.sleep(limits.WEBHOOK_DOUBT_EVERY_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(longest_s - limits.WEBHOOK_DOUBT_EVERY_S):
+                await self._doubted.wait()
+
 
 _WEBHOOK: Final = "webhook"
 """In a 409 that says why a poll is refused: else somebody else polls."""
 
 
-class Connection:
+class TelegramConnection:
     """One bot. It listens while `run` runs."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        parts: AdapterParts,
+        endpoint: TelegramEndpoint,
+        parts: AdapterDeps,
         bot: Bot,
         *,
         name: str,
-        patience: Patience,
+        timeouts: PollTimeouts,
     ) -> None:
         self._name = name
         self._endpoint = endpoint
@@ -55,23 +449,23 @@ class Connection:
         self._places = parts.places
         self._clock = parts.clock
         self._holder = parts.holder
-        self._patience = patience
-        self._errands = Errands(name)
+        self._timeouts = timeouts
+        self._background = BackgroundTasks(name)
         self._ready = asyncio.Event()
         self._is_called_elsewhere = False
-        self._webhook = Webhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
+        self._webhook = TelegramWebhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None
         self.state = "connecting"
 
-    async def run(self, door: Door) -> None:
+    async def run(self, handler: InboundHandler) -> None:
         """Poll, or be called, until cancelled. Raises `CredentialsRejected`."""
         try:
             if self._webhook is None:
-                await self._while_holding(lambda: self._keep_polling(door))
+                await self._while_holding(lambda: self._keep_polling(handler))
             else:
-                await self._be_called(self._webhook, door)
+                await self._be_called(self._webhook, handler)
         finally:
             self._ready.clear()
-            await self._errands.end()
+            await self._background.end()
 
     async def until_ready(self) -> None:
         """Return when Telegram has said who we are."""
@@ -81,9 +475,9 @@ class Connection:
     def is_called(self) -> bool:
         return self._webhook is not None
 
-    async def called(self, call: Call) -> CallAnswer:
-        """As `SupportsCalls` has it."""
-        return come_again() if self._webhook is None else await self._webhook.called(call)
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """As `SupportsWebhooks` has it."""
+        return unavailable_answer() if self._webhook is None else await self._webhook.called(call)
 
     def _tell(self, state: str) -> None:
         self.state = state
@@ -96,17 +490,17 @@ class Connection:
             self._holder,
             work,
             waiting=self._tell,
-            ttl_s=self._patience.lease_ttl_s,
+            ttl_s=self._timeouts.lease_ttl_s,
         )
 
-    async def _be_called(self, webhook: Webhook, door: Door) -> None:
+    async def _be_called(self, webhook: TelegramWebhook, handler: InboundHandler) -> None:
         """Whoever has the lease: every process takes calls."""
         updates = await self._get_to_know()
-        with webhook.open(updates, door):
+        with webhook.open(updates, handler):
             self._ready.set()
             await self._while_holding(lambda: self._keep_webhook(webhook))
 
-    async def _get_to_know(self) -> Updates:
+    async def _get_to_know(self) -> UpdateRouter:
         backoff = Backoff(limits.POLL_RETRY_FIRST_S, limits.POLL_RETRY_CAP_S)
         while True:
             try:
@@ -120,20 +514,20 @@ class Connection:
                 log.warning("%s: nobody knows yet that this bot is ours: %s", self._name, error)
                 await asyncio.sleep(backoff.next_s())
 
-    async def _keep_webhook(self, webhook: Webhook) -> None:
+    async def _keep_webhook(self, webhook: TelegramWebhook) -> None:
         while True:
             try:
                 await webhook.keep(self._tell)
             except InvalidToken:
                 await self._get_to_know()  # a proxy's 404 looks like this too; getMe decides
 
-    async def _keep_polling(self, door: Door) -> None:
+    async def _keep_polling(self, handler: InboundHandler) -> None:
         try:
-            await self._poll_on(door)
+            await self._poll_on(handler)
         finally:
             self._ready.clear()
 
-    async def _poll_on(self, door: Door) -> None:
+    async def _poll_on(self, handler: InboundHandler) -> None:
         backoff = Backoff(limits.POLL_RETRY_FIRST_S, limits.POLL_RETRY_CAP_S)
         quarrel = Backoff(limits.CONFLICT_FIRST_S, limits.CONFLICT_CAP_S)
         poller: Poller | None = None
@@ -141,7 +535,7 @@ class Connection:
             try:
                 poller = poller or await self._connect()
                 # After any trouble a poll that does not wait shows at once that all is well again.
-                await poller.next_batch(door, wait_s=self._patience.poll_s if self.state == CONNECTED else 0)
+                await poller.next_batch(handler, wait_s=self._timeouts.poll_s if self.state == CONNECTED else 0)
                 self.state = CONNECTED
                 backoff.reset()
                 quarrel.reset()
@@ -167,10 +561,10 @@ class Connection:
             await self._remove_webhook()
         self._ready.set()
         return Poller(
-            self._bot, updates, self._positions, self._endpoint.account, self._clock, silence_s=self._patience.silence_s
+            self._bot, updates, self._positions, self._endpoint.account, self._clock, silence_s=self._timeouts.silence_s
         )
 
-    async def _identify(self) -> Updates:
+    async def _identify(self) -> UpdateRouter:
         try:
             user = await self._bot.get_me()
         except InvalidToken:
@@ -184,7 +578,7 @@ class Connection:
         log.info("%s: connected as @%s", self._name, user.username)
         await self._places.introduce("telegram", [str(user.id)])
         me = TelegramIdentity(user.id, user.username or "", channel=self._name, bots=self._endpoint.bots)
-        return Updates(me, Presses(self._bot, me, self._errands), self._places)
+        return UpdateRouter(me, TelegramPresses(self._bot, me, self._background), self._places)
 
     async def _remove_webhook(self) -> None:
         """One that somebody once set ends every poll. What waits at Telegram stays there."""

@@ -21,7 +21,7 @@ from telegram.error import (
     TimedOut,
 )
 
-from channels.backoff import Backoff
+from channels.core.tasks import Backoff
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,

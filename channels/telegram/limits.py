@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.adapter import Cadence
+from channels.core.adapter import StreamCadence
 
 CHAT_PER_S: Final = 1.0  # "avoid sending more than one message per second" in one chat; short bursts pass
 CHAT_BURST: Final = 6
@@ -13,11 +13,11 @@ GROUP_BURST: Final = 10
 BOT_PER_S: Final = 30.0  # "about 30 messages per second" over all chats
 BOT_BURST: Final = 500  # the server tolerates peaks, and its 429 has the last word
 
-DRAFT_CADENCE: Final = Cadence(first_after_s=0.4, every_s=0.9, fades_after_s=20.0)
+DRAFT_CADENCE: Final = StreamCadence(first_after_s=0.4, every_s=0.9, fades_after_s=20.0)
 """Nothing is published about drafts but that they fade after about 30 seconds; they count as requests."""
-EDIT_CADENCE: Final = Cadence(first_after_s=1.0, every_s=1.5)
+EDIT_CADENCE: Final = StreamCadence(first_after_s=1.0, every_s=1.5)
 """In private chats without drafts; edits every half second have led to a flood wait of two minutes (by others)."""
-GROUP_CADENCE: Final = Cadence(first_after_s=2.0, every_s=3.5)
+GROUP_CADENCE: Final = StreamCadence(first_after_s=2.0, every_s=3.5)
 """20 messages a minute, edits included, which a group shares among all that go on in it."""
 
 TOPIC_NAME_UNITS_MAX: Final = 128  # characters

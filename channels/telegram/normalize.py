@@ -1,19 +1,300 @@
-"""A raw Bot API update becomes an `Incoming`, or the reason why it does not. Never raises on any JSON."""
+"""Make an `Incoming` of a raw Bot API update, or say why it is none. Never raise on any JSON. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Migrated, without
-from channels.raw import Raw, integer, mapping, mappings, text
-from channels.telegram.address import TelegramTarget, make_target
-from channels.telegram.attached import attachments
-from channels.telegram.quotes import forwarded, quotes, user_name, words
-from channels.text.graphemes import utf16_units
+from channels.core.message import (
+    OWN_QUOTE_CHARS_MAX,
+    Addressing,
+    FileReference,
+    Ignored,
+    IgnoreReason,
+    Incoming,
+    Migrated,
+    Raw,
+    RawQuote,
+    canonical,
+    integer,
+    mapping,
+    mappings,
+    target_fields,
+    text,
+    without,
+)
+from channels.markdown.chunk import utf16_units
 from gateway.contracts.commands import find_command
+from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
+
+# Where a Telegram answer goes: the part of a `ReplyAddress` that only this channel reads.
+
+
+@dataclass(frozen=True, slots=True)
+class TelegramTarget:
+    """Arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
+    `reply_to_message_id` is the message to quote, `answered_message_id` the one that is answered, quoted or not:
+    what we send gets a higher id. Of a topic that `is_unnamed` nobody chose the name: it is the bot's to give."""
+
+    chat_id: int
+    message_thread_id: int | None = None
+    direct_messages_topic_id: int | None = None
+    reply_to_message_id: int | None = None
+    answered_message_id: int | None = None
+    is_unnamed: bool = False
+
+    @property
+    def lane(self) -> str:
+        """Order is kept within `<chat>` or `<chat>/<topic>`; Telegram paces by what is before the slash."""
+        topic = self.message_thread_id or self.direct_messages_topic_id
+        return f"{self.chat_id}/{topic}" if topic else str(self.chat_id)
+
+    @property
+    def is_nameable(self) -> bool:
+        """Topics have names, chats have theirs from people."""
+        return self.message_thread_id is not None
+
+
+def make_target(target: TelegramTarget) -> str:
+    """Canonical JSON."""
+    return canonical(asdict(target) | {"is_unnamed": target.is_unnamed or None})
+
+
+def parse_target(target: str) -> TelegramTarget:
+    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    fields = target_fields(target)
+    chat_id = integer(fields.get("chat_id"))
+    if chat_id is None:
+        raise BadEnvelope("a Telegram target without chat_id")
+    return TelegramTarget(
+        chat_id=chat_id,
+        message_thread_id=integer(fields.get("message_thread_id")),
+        direct_messages_topic_id=integer(fields.get("direct_messages_topic_id")),
+        reply_to_message_id=integer(fields.get("reply_to_message_id")),
+        answered_message_id=integer(fields.get("answered_message_id")),
+        is_unnamed=fields.get("is_unnamed") is True,
+    )
+
+
+def relocated(address: ReplyAddress, chat_id: int) -> ReplyAddress:
+    """The same place under the chat's other id, where its messages have other numbers."""
+    target = replace(parse_target(address.target), chat_id=chat_id, reply_to_message_id=None, answered_message_id=None)
+    return replace(address, lane=target.lane, target=make_target(target))
+
+
+# The files of a message of the Bot API, by their ids. Never raises on any JSON. Pure.
+
+_FILES: Final = {
+    "voice": (AttachmentKind.VOICE, "audio/ogg", "voice.ogg"),
+    "audio": (AttachmentKind.AUDIO, "audio/mpeg", "audio.mp3"),
+    "video": (AttachmentKind.VIDEO, "video/mp4", "video.mp4"),
+    "video_note": (AttachmentKind.VIDEO, "video/mp4", "video-note.mp4"),
+    "animation": (AttachmentKind.VIDEO, "video/mp4", "animation.mp4"),
+    "document": (AttachmentKind.DOCUMENT, "application/octet-stream", "document"),
+}
+
+
+def attachments(message: Raw) -> Iterator[FileReference]:
+    """Of a message, or of what an external reply tells of one. A moving sticker is only what its emoji says."""
+    photos = mappings(message.get("photo"))
+    if photos:  # the same picture in several sizes, the largest last
+        yield from _file(photos[-1], AttachmentKind.IMAGE, "image/jpeg", "photo.jpg")
+    sticker = mapping(message.get("sticker"))
+    if sticker and not sticker.get("is_animated") and not sticker.get("is_video"):
+        yield from _file(sticker, AttachmentKind.IMAGE, "image/webp", "sticker.webp")
+    for field, (kind, media_type, name) in _FILES.items():
+        if field == "document" and "animation" in message:
+            continue  # an animation fills both
+        yield from _file(mapping(message.get(field)), kind, media_type, name)
+
+
+def _file(raw: Raw, kind: AttachmentKind, media_type: str, name: str) -> Iterator[FileReference]:
+    file_id = text(raw.get("file_id"))
+    if not file_id:
+        return
+    said = text(raw.get("mime_type")) or media_type
+    is_picture = kind is AttachmentKind.DOCUMENT and said.startswith("image/")
+    yield FileReference(
+        kind=AttachmentKind.IMAGE if is_picture else kind,
+        reference=file_id,
+        name=text(raw.get("file_name")) or name,
+        media_type=said,
+        size_bytes=integer(raw.get("file_size")),
+    )
+
+
+# What a message without text says: a place, a contact, a poll, a rich text. In words, for whoever answers it.
+#
+# Service messages say nothing of the kind, and neither does a file, which comes along as one. Never raises on any
+# JSON. Pure.
+
+DEGREES_MAX: Final = 180
+RICH_NESTING_MAX: Final = 32  # twice what Telegram allows; deeper is nothing that it made
+
+
+def spoken(message: Raw) -> str:
+    """Empty for a message that shows nothing of these kinds. Works on an external reply as well."""
+    for field, telling in _TELLING.items():
+        shown = mapping(message.get(field))
+        if shown:
+            return telling(shown)
+    return ""
+
+
+def _location(location: Raw) -> str:
+    return f"[A location: {_coordinates(location)}]"
+
+
+def _venue(venue: Raw) -> str:
+    where = (text(venue.get("title")), text(venue.get("address")), _coordinates(mapping(venue.get("location"))))
+    return f"[A place: {', '.join(filter(None, where))}]"
+
+
+def _coordinates(location: Raw) -> str:
+    angles = [location.get("latitude"), location.get("longitude")]
+    known = [angle for angle in angles if isinstance(angle, int | float) and abs(angle) <= DEGREES_MAX]
+    return ", ".join(f"{angle:.6f}" for angle in known) if len(known) == len(angles) else "somewhere"
+
+
+def _contact(contact: Raw) -> str:
+    name = " ".join(filter(None, (text(contact.get("first_name")), text(contact.get("last_name")))))
+    return f"[A contact: {', '.join(filter(None, (name, text(contact.get('phone_number')))))}]"
+
+
+def _poll(poll: Raw) -> str:
+    options = (
+        f"- {text(option.get('text'))} ({integer(option.get('voter_count')) or 0})"
+        for option in mappings(poll.get("options"))
+    )
+    return "\n".join([f"[A poll, with the votes so far: {text(poll.get('question'))}]", *options])
+
+
+def _checklist(checklist: Raw) -> str:
+    tasks = (
+        f"- [{'x' if task.get('completion_date') else ' '}] {text(task.get('text'))}"
+        for task in mappings(checklist.get("tasks"))
+    )
+    return "\n".join([f"[A checklist: {text(checklist.get('title'))}]", *tasks])
+
+
+def _dice(dice: Raw) -> str:
+    return f"[{text(dice.get('emoji')) or 'A die'} shows {integer(dice.get('value')) or 0}]"
+
+
+def _game(game: Raw) -> str:
+    return f"[A game: {text(game.get('title'))}]"
+
+
+def _rich(rich: Raw) -> str:
+    """One line for each block of it."""
+    return "\n".join(filter(None, ("".join(_strings(block, 0)) for block in mappings(rich.get("blocks")))))
+
+
+def _strings(value: object, depth: int) -> Iterator[str]:
+    """A rich text is a string, an array of them, or an object around them, of which there are many kinds."""
+    if depth > RICH_NESTING_MAX:
+        return
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each, depth + 1)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            if name == "text" or isinstance(each, list | Mapping):
+                yield from _strings(each, depth + 1)
+
+
+_TELLING: Final[Mapping[str, Callable[[Raw], str]]] = {
+    "rich_message": _rich,
+    "venue": _venue,  # fills `location` as well
+    "location": _location,
+    "contact": _contact,
+    "poll": _poll,
+    "checklist": _checklist,
+    "dice": _dice,
+    "game": _game,
+    "story": lambda story: "[A story, which cannot be opened here]",
+    "paid_media": lambda media: "[Media behind a payment, which cannot be opened here]",
+}
+
+
+# What comes along with a message of the Bot API: what it answers, the part its author marked, what he passes on.
+#
+# Never raises on any JSON. Pure.
+
+
+def quotes(message: Raw, *, own_id: int) -> Iterator[RawQuote]:
+    """Of a message that is no forward. What we said ourselves right before it is what it answers anyway."""
+    answered, external = mapping(message.get("reply_to_message")), mapping(message.get("external_reply"))
+    marked = text(mapping(message.get("quote")).get("text"))
+    if answered and not _is_known(message, answered, own_id):
+        is_ours = integer(mapping(answered.get("from")).get("id")) == own_id
+        said = words(answered)[:OWN_QUOTE_CHARS_MAX] if is_ours else words(answered)
+        yield from _quote(QuoteKind.REPLY, sender_name(answered), said, answered)
+    if external:
+        kind = QuoteKind.EXCERPT if marked else QuoteKind.REPLY
+        said = marked or spoken(external)
+        yield from _quote(kind, origin_name(mapping(external.get("origin"))), said, external)
+    elif marked and marked != words(answered):
+        yield RawQuote(QuoteKind.EXCERPT, sender_name(answered), marked)
+
+
+def forwarded(message: Raw, *, author_id: int) -> RawQuote | None:
+    """The whole message, if it is somebody else's that its author passes on. His own words he says once more."""
+    origin = mapping(message.get("forward_origin"))
+    if not origin or integer(mapping(origin.get("sender_user")).get("id")) == author_id:
+        return None
+    return next(_quote(QuoteKind.FORWARD, origin_name(origin), words(message), message), None)
+
+
+def words(message: Raw) -> str:
+    """Text or caption; a sticker says its emoji, and what has no words is told in some of ours."""
+    said = text(message.get("text")) or text(message.get("caption"))
+    return said or text(mapping(message.get("sticker")).get("emoji")) or spoken(message)
+
+
+def user_name(user: Raw) -> str:
+    """What a person is called."""
+    names = (text(user.get("first_name")), text(user.get("last_name")))
+    return " ".join(filter(None, names)) or text(user.get("username"))
+
+
+def sender_name(message: Raw) -> str:
+    """Whoever wrote a message: a person, or the chat that somebody speaks for."""
+    chat = mapping(message.get("sender_chat"))
+    return text(message.get("author_signature")) or text(chat.get("title")) or user_name(mapping(message.get("from")))
+
+
+def origin_name(origin: Raw) -> str:
+    """Of a MessageOrigin: a user, one who hides, a chat or a channel."""
+    chat = mapping(origin.get("sender_chat")) or mapping(origin.get("chat"))
+    return (
+        user_name(mapping(origin.get("sender_user")))
+        or text(origin.get("sender_user_name"))
+        or text(chat.get("title"))
+        or text(origin.get("author_signature"))
+    )
+
+
+def _is_known(message: Raw, answered: Raw, own_id: int) -> bool:
+    """The client fills in a topic's creation when its user replied to nothing."""
+    if "forum_topic_created" in answered:
+        return True
+    is_ours = integer(mapping(answered.get("from")).get("id")) == own_id
+    number, before = integer(message.get("message_id")), integer(answered.get("message_id"))
+    return is_ours and number is not None and before == number - 1
+
+
+def _quote(kind: QuoteKind, author_name: str, said: str, holder: Raw) -> Iterator[RawQuote]:
+    files = tuple(attachments(holder))
+    if said.strip() or files:
+        yield RawQuote(kind, author_name, said, files)
+
 
 TEXT_UNITS_SPLIT: Final = 4096  # where a sender's client cuts a long text in two
 GENERAL_TOPIC: Final = 1  # has an id that sendMessage refuses: it is the chat itself
@@ -221,3 +502,75 @@ def place_of(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
     if topic is not None:
         return str(target.chat_id), str(topic)
     return () if is_private else (str(target.chat_id),)
+
+
+# A callback query becomes the press of a button, or the reason why it does not. Never raises on any JSON.
+#
+# Who pressed stands in `from`, which Telegram fills in; the data behind a button is only what it says. A press
+# belongs to the person, not to the chat: its place is empty. The button under a draft has no data: it says /stop, to
+# the conversation in which the draft grows.
+
+STOPPED: Final = "stopped_message_generation"
+_STOP: Final = f"/{ControlKind.STOP.value}"
+_QUERY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def query_id_of(update: object) -> str:
+    """The id under which a press has to be answered; empty for an update that is no press."""
+    found = text(mapping(mapping(update).get("callback_query")).get("id"))
+    return found if _QUERY.fullmatch(found) else ""
+
+
+def normalize_press(update: object, me: TelegramIdentity) -> Incoming | Ignored:
+    """Read one callback query. Its message may be one that the bot cannot see any more; that changes nothing."""
+    query = mapping(mapping(update).get("callback_query"))
+    query_id, person = query_id_of(update), mapping(query.get("from"))
+    user_id = integer(person.get("id"))
+    if not query_id or user_id is None:
+        return Ignored(IgnoreReason.MALFORMED)
+    if person.get("is_bot") is True:
+        return Ignored(IgnoreReason.BOT)
+    message = mapping(query.get("message"))
+    chat_id = integer(mapping(message.get("chat")).get("id"))
+    target = TelegramTarget(user_id if chat_id is None else chat_id)
+    data = text(query.get("data"))
+    return Incoming(
+        id=f"{me.channel}:{me.bot_id}:press:{query_id}",
+        channel=me.channel,
+        account=str(me.bot_id),
+        user_id=str(user_id),
+        author_name=user_name(person) or str(user_id),
+        place=(),
+        is_private=True,
+        addressing=Addressing.COMMAND,
+        text=data,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=find_command(data),
+        language=text(person.get("language_code")),
+    )
+
+
+def normalize_stop(update: object, me: TelegramIdentity) -> Incoming | None:
+    """Somebody stopped the draft that he sees; None for any other update. Drafts are shown in private chats only, which
+    have the id of the person."""
+    stopped = mapping(mapping(update).get(STOPPED))
+    chat = mapping(stopped.get("chat"))
+    user_id, update_id = integer(chat.get("id")), integer(mapping(update).get("update_id"))
+    if user_id is None or update_id is None or user_id <= 0:
+        return None
+    target = TelegramTarget(user_id, message_thread_id=integer(stopped.get("message_thread_id")))
+    return Incoming(
+        id=f"{me.channel}:{me.bot_id}:stop:{user_id}:{update_id}",
+        channel=me.channel,
+        account=str(me.bot_id),
+        user_id=str(user_id),
+        author_name=user_name(chat) or str(user_id),
+        place=place_of(target, is_private=True),
+        is_private=True,
+        addressing=Addressing.COMMAND,
+        text=_STOP,
+        address=ReplyAddress(me.channel, target.lane, make_target(target)),
+        sent_at_ms=0,
+        command=find_command(_STOP),
+    )

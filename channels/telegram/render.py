@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from channels.text.chunking import split
-from channels.text.graphemes import utf16_units
-from channels.text.layout import Line, Style, lay_out, linked_text
-from channels.text.markdown import parse
-from channels.text.tables import fit_tables
-from channels.text.tree import Blocks, Fence, Mark, Run, is_visible
+from channels.markdown.chunk import split, utf16_units
+from channels.markdown.layout import Style, TextLine, fit_tables, lay_out, linked_text
+from channels.markdown.parse import parse
+from channels.markdown.tree import Blocks, Fence, Mark, TextRun, is_visible
 from gateway.contracts.messages import Choice, CleanText
 
 TEXT_UNITS_MAX: Final = 4000  # of 4096: TDLib counts code points here and UTF-16 units there
@@ -102,7 +100,7 @@ def _chunk(blocks: Blocks) -> TelegramChunk:
     return replace(chunk, plain=with_addresses) if utf16_units(with_addresses) <= TEXT_UNITS_MAX else chunk
 
 
-def _written(lines: Sequence[Line]) -> TelegramChunk:
+def _written(lines: Sequence[TextLine]) -> TelegramChunk:
     writer = _Writer()
     for line in lines:
         writer.write(line)
@@ -119,7 +117,7 @@ class _Writer:
         self._open: list[tuple[str, str, int]] = []
         self._quote: tuple[int, int, int] | None = None  # start, end of the last visible line, lines
 
-    def write(self, line: Line) -> None:
+    def write(self, line: TextLine) -> None:
         if self._parts:
             self._put("\n")
         if line.fence:
@@ -152,7 +150,7 @@ class _Writer:
         self._parts.append(text)
         self._at += utf16_units(text)
 
-    def _put_run(self, run: Run, line: Line) -> None:
+    def _put_run(self, run: TextRun, line: TextLine) -> None:
         wanted = _wanted(run, line)
         kept = 0
         while kept < min(len(wanted), len(self._open)) and self._open[kept][:2] == wanted[kept]:
@@ -184,7 +182,7 @@ class _Writer:
             self._entities.append(TelegramEntity(kind, start, length, url, language))
 
 
-def _wanted(run: Run, line: Line) -> list[tuple[str, str]]:
+def _wanted(run: TextRun, line: TextLine) -> list[tuple[str, str]]:
     """The entities around a run, outermost first. Code stands alone: a link or a quote around it wins."""
     marks = run.marks | {Mark.BOLD} if line.level else run.marks
     if Mark.CODE in marks:

@@ -1,13 +1,15 @@
-"""What goes out to Telegram: messages, placeholders and the edits that complete them, chat actions.
+"""Send to Telegram: messages, placeholders and their edits, drafts, names of topics.
 
-Telegram has no key to recognise a repeated send by, and no history to look in. Two things help. An edit may
-be repeated: "message is not modified" says that it is done. And whether a message of ours lies behind the one
-we answered can be found out without changing anything, see `find_lost`.
+Telegram has no key to recognise a repeated send by, and no history to look in. Two things help. An edit may be
+repeated: "message is not modified" says that it is done. And whether a message of ours lies behind the one we
+answered can be found out without changing anything, see `find_lost`.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
+import zlib
 from collections.abc import Awaitable, Callable
 from itertools import count, islice
 from typing import Final
@@ -24,11 +26,16 @@ from telegram import (
 )
 from telegram.error import BadRequest, EndPointNotFound, InvalidToken, TelegramError
 
-from channels.raw import mapping
+from channels.core.message import mapping
+from channels.markdown.chunk import clipped
 from channels.telegram import limits
-from channels.telegram.address import TelegramTarget
+from channels.telegram.normalize import TelegramTarget
 from channels.telegram.render import TelegramChunk, TelegramFile, TelegramPart
+from gateway.contracts.errors import SendFailed
+from gateway.contracts.messages import CleanText
 from gateway.limits import SENT_IDS_MAX
+
+log = logging.getLogger(__name__)
 
 PLACEHOLDER: Final = "…"
 _NO_PREVIEW: Final = LinkPreviewOptions(is_disabled=True)
@@ -254,3 +261,70 @@ async def _answering(message_id: int | None, send: Callable[[ReplyParameters | N
 
 def _id_of(sent: Message) -> str:
     return str(sent.message_id)
+
+
+# The name of a topic: the title of the conversation in it.
+
+_NAME_NOT_MODIFIED: Final = "topic_not_modified"
+
+
+async def name_topic(bot: Bot, target: TelegramTarget, title: CleanText) -> None:
+    """Rename the topic, however often this is asked. Raises the SDK's `TelegramError`."""
+    name = clipped(title, limits.TOPIC_NAME_UNITS_MAX)
+    try:
+        await bot.edit_forum_topic(target.chat_id, target.message_thread_id or 0, name=name)
+    except BadRequest as error:
+        if _NAME_NOT_MODIFIED not in error.message.lower():
+            raise
+
+
+# Drafts of private chats (Bot API 9.3): a preview that grows, fades half a minute after the last call, and is no
+# message: nothing of it has to be remembered, and the answer is sent as if nothing had been shown.
+#
+# A server that does not know the method answers 404; one that has it for some bots only refuses the first call.
+# Either way there are none for the rest of this process, and answers grow in messages that are edited.
+
+_WITH_A_STOP_BUTTON: Final = {"can_stop": True}
+"""Since Bot API 10.3; the press is read in `presses`. Older servers pass over it."""
+
+_OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
+"""What a refusal says that concerns one chat or one text, and not drafts."""
+
+
+class TelegramDrafts:
+    """Those of one bot."""
+
+    def __init__(self, bot: Bot) -> None:
+        self._bot = bot
+        self._are_known = False
+        self._are_absent = False
+
+    def are_for(self, target: TelegramTarget) -> bool:
+        """Whether what grows in this chat is a draft: private chats of the bot's own have them."""
+        return target.chat_id > 0 and not self._are_absent
+
+    async def show(self, target: TelegramTarget, chunk: TelegramChunk, *, send_id: str) -> None:
+        """Show the draft, or let it grow. Raises the SDK's errors, `SendFailed` where there are no drafts."""
+        try:
+            await self._bot.send_message_draft(
+                target.chat_id,
+                draft_id_of(send_id),
+                chunk.text,
+                message_thread_id=target.message_thread_id,
+                entities=entities_of(chunk),
+                read_timeout=limits.CALL_TIMEOUT_S,
+                api_kwargs=_WITH_A_STOP_BUTTON,
+            )
+        except (InvalidToken, BadRequest) as error:  # a 404 is an invalid token to the SDK; polling knows better
+            is_refused = not self._are_known and not any(sign in error.message.lower() for sign in _OF_THIS_ONE)
+            if not isinstance(error, InvalidToken) and not is_refused:
+                raise
+            self._are_absent = True
+            log.info("telegram: this server shows no drafts, so answers grow in messages")
+            raise SendFailed("no drafts here") from None
+        self._are_known = True
+
+
+def draft_id_of(send_id: str) -> int:
+    """The same for all that is shown of one message: 31 bits, and never 0, which is no id."""
+    return zlib.crc32(send_id.encode()) >> 1 or 1

@@ -13,22 +13,21 @@ from typing import Any, Final
 
 from gateway.bus.scripts import Command
 from gateway.bus.shards import Shard, Shards, bounded
-from gateway.contracts.access import AccessView, Asked, Audience, Pairing, PlaceRule, Projection, Taken
-from gateway.contracts.entries import Grant
+from gateway.contracts.access import AccessView, Audience, Pairing, PairingOffer, PairingResult, PlaceRule, Projection
+from gateway.contracts.budgets import LIMITED_ROLES, Limited, LimitRule
+from gateway.contracts.commands import (
+    Suggestion,
+    SuggestionRequest,
+    decode_suggestion_request,
+    decode_suggestions,
+    encode_suggestion_request,
+    encode_suggestions,
+)
 from gateway.contracts.envelope import decode, decode_reply
 from gateway.contracts.errors import BadEnvelope, BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import LIMITED_ROLES, Limited, LimitRule
-from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, Reply
-from gateway.contracts.questions import PutQuestion, Standing
-from gateway.contracts.suggestions import (
-    Suggestion,
-    Wanted,
-    decode_suggestions,
-    decode_wanted,
-    encode_suggestions,
-    encode_wanted,
-)
+from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, PutQuestion, QuestionState, Reply
+from gateway.contracts.sessions import Grant
 from gateway.limits import BUS_WAIT_MAX_S, PROJECTION_STAGED_S, SUGGESTIONS_TTL_S
 
 _CHUNK: Final = 1000  # fields per command of a projection
@@ -83,7 +82,7 @@ class Access:
         revision = found.pop() if len(found) == 1 else None
         return None if revision is None else int(revision)
 
-    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> Asked:
+    async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
         """Return the pending code of a stranger, which is that of `pairing` if he has none yet."""
         first, owner = self._shards.first, pairing.owner
         answer = await first.run(
@@ -94,9 +93,9 @@ class Access:
                 *(pairing.asked_at_ms, ttl_s * 1000, pending_max),
             ),
         )
-        return Asked() if answer is None else Asked(answer.decode(), is_denied=not answer)
+        return PairingOffer() if answer is None else PairingOffer(answer.decode(), is_denied=not answer)
 
-    async def take_pairing(self, code: str, *, by: str, taker: str) -> Taken:
+    async def take_pairing(self, code: str, *, by: str, taker: str) -> PairingResult:
         """Take a code, once: the same `taker` may ask again and is told the same. `by` is who enters it: who errs
         `PAIRING_TRIES_MAX` times is not listened to for `PAIRING_LOCKED_S`."""
         first = self._shards.first
@@ -107,11 +106,11 @@ class Access:
         )
         match verdict:
             case 1:
-                return Taken(_pairing(code, found))
+                return PairingResult(_pairing(code, found))
             case 0:
-                return Taken(tries_left=found)
+                return PairingResult(tries_left=found)
             case _:
-                return Taken(is_locked=True, wait_s=found / 1000)
+                return PairingResult(is_locked=True, wait_s=found / 1000)
 
     async def deny_pairing(self, code: str) -> SessionKey | None:
         """Turn a stranger down and return who it is: the code is worth nothing, and there is no other for as long as it
@@ -174,13 +173,13 @@ class Questions:
             ),
         )
 
-    async def standing(self, code: str) -> Standing | None:
+    async def standing(self, code: str) -> QuestionState | None:
         """Return how a question stands; None for a code that nobody knows (any more)."""
         shard = self._shards.named(code)
         found = await shard.line.call("HGETALL", shard.keys.question(code))
         return _standing(code, found) if found else None
 
-    async def settle(self, code: str, answer: ControlRequest | None) -> Standing | None:
+    async def settle(self, code: str, answer: ControlRequest | None) -> QuestionState | None:
         """Settle an open question, or close it without an answer (None). The first one counts.
         Return how the question stands now."""
         shard, envelope = self._shards.named(code), b"" if answer is None else bounded(answer)
@@ -201,10 +200,10 @@ class Suggestions:
     def __init__(self, shards: Shards) -> None:
         self._first = shards.first
 
-    async def ask(self, wanted: Wanted, *, wait_s: float) -> Sequence[Suggestion]:
+    async def ask(self, wanted: SuggestionRequest, *, wait_s: float) -> Sequence[Suggestion]:
         """Return what an agent process suggests; nothing if none of them says anything within `wait_s`, and at once
         nothing to one who asks too often."""
-        entry = encode_wanted(wanted)
+        entry = encode_suggestion_request(wanted)
         keys = (self._first.keys.asked, self._first.keys.asking(str(wanted.owner)))
         if not await self._first.run("ask_suggestions", keys, (entry,)):
             return ()
@@ -214,18 +213,18 @@ class Suggestions:
         except BadEnvelope:
             return ()
 
-    async def wanted(self, *, wait_s: float) -> Wanted | None:
+    async def wanted(self, *, wait_s: float) -> SuggestionRequest | None:
         """Return a question that waits for an answer, each to one caller; None when nobody asked any within
         `wait_s`."""
         asked = await self._first.pop(self._first.keys.asked, wait_s=wait_s)
         try:
-            return None if asked is None else decode_wanted(asked)
+            return None if asked is None else decode_suggestion_request(asked)
         except BadEnvelope:
             return None
 
-    async def suggest(self, wanted: Wanted, suggestions: Sequence[Suggestion]) -> None:
+    async def suggest(self, wanted: SuggestionRequest, suggestions: Sequence[Suggestion]) -> None:
         """Answer whoever asked. One who asks the very same again may be given what an earlier one did not wait for."""
-        suggested = self._first.keys.suggested(_name_of(encode_wanted(wanted)))
+        suggested = self._first.keys.suggested(_name_of(encode_suggestion_request(wanted)))
         await self._first.pool.transaction(
             [
                 ("RPUSH", suggested, encode_suggestions(suggestions)),
@@ -279,7 +278,7 @@ def _pairing(code: str, words: Sequence[bytes]) -> Pairing:
     )
 
 
-def _standing(code: str, found: Mapping[bytes, Any]) -> Standing:
+def _standing(code: str, found: Mapping[bytes, Any]) -> QuestionState:
     asked_by = found[b"asked_by"].decode()
     envelopes = takewhile(bool, (found.get(b"reply%d" % number) for number in count(1)))
     question = PutQuestion(
@@ -291,7 +290,7 @@ def _standing(code: str, found: Mapping[bytes, Any]) -> Standing:
         digest=found[b"digest"].decode(),
         task_id=found[b"task_id"].decode(),
     )
-    return Standing(question, found[b"state"] == _OPEN, _answer(found.get(b"answer", b"")))
+    return QuestionState(question, found[b"state"] == _OPEN, _answer(found.get(b"answer", b"")))
 
 
 def _answer(envelope: bytes) -> ControlRequest | None:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from gateway.config.kept import redis_password, redis_password_if_made
+from gateway.config.secrets import redis_password, redis_password_if_made
 from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError
 from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S, REDIS_MEMORY_MB
 

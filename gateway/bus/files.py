@@ -22,8 +22,8 @@ from gateway.bus.scripts import Command, Word
 from gateway.bus.shards import Shard, Shards
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import SealedSecret, SecretName
 from gateway.contracts.ports import FetchedFile, WantedAttachment, WantedFile
-from gateway.contracts.vault import SealedSecret, SecretName
 from gateway.limits import (
     ATTACHMENT_PIECE_BYTES,
     ATTACHMENT_PIECES_AHEAD,

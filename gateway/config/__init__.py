@@ -1,7 +1,6 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
 from gateway.config.channels import DiscordAccount, SlackAccount, TelegramAccount, table_of
-from gateway.config.credentials import masked_url, settings_secrets
 from gateway.config.derived import (
     auto_consolidate,
     called,
@@ -13,14 +12,9 @@ from gateway.config.derived import (
     utility_model,
     webhook_host,
 )
-from gateway.config.kept import admin_token, placeholder_key, vault_key
-from gateway.config.loading import Loaded, load, load_settings, process_environment
-from gateway.config.settings import (
-    SCRIPTED_MODEL,
-    LogLevel,
-    QueueMode,
-    Settings,
-)
+from gateway.config.loader import Loaded, load, load_settings, process_environment
+from gateway.config.secrets import admin_token, masked_url, placeholder_key, settings_secrets, vault_key
+from gateway.config.settings import SCRIPTED_MODEL, LogLevel, QueueMode, Settings
 
 __all__ = [
     "SCRIPTED_MODEL",

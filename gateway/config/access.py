@@ -147,7 +147,7 @@ class PlaceSetting(Section):
         return PlaceRule(self.audience, self.guests, self.tools, self.profile, self.roles)
 
 
-class Access(Section):
+class AccessSettings(Section):
     """Who may talk to the agent."""
 
     admins: tuple[Key, ...] = Field(

@@ -55,7 +55,7 @@ TelegramProxyUrl = Annotated[str, url_with(*PROXY_SCHEMES, *SOCKS_SCHEMES)]
 PublicKey = Annotated[str, StringConstraints(pattern=r"^([0-9a-fA-F]{64})?$")]
 
 
-class Channel(Section):
+class ChannelAccount(Section):
     """What all accounts of all platforms have in common."""
 
     enabled: bool | None = Field(
@@ -99,7 +99,7 @@ class Channel(Section):
         return ("token",)
 
 
-class TelegramAccount(Channel):
+class TelegramAccount(ChannelAccount):
     """One bot of Telegram, by its Bot API."""
 
     token: Secret = Field(default=None, description="The token that @BotFather gave.")
@@ -133,7 +133,7 @@ class TelegramAccount(Channel):
         return "mode" if self.mode == "webhook" else ""
 
 
-class DiscordAccount(Channel):
+class DiscordAccount(ChannelAccount):
     """One bot of Discord, by its gateway and REST API."""
 
     token: Secret = Field(default=None, description="The bot token of the application.")
@@ -183,7 +183,7 @@ class DiscordAccount(Channel):
         return ("token", "public_key") if self.interactions == "http" else ("token",)
 
 
-class SlackAccount(Channel):
+class SlackAccount(ChannelAccount):
     """One app in one workspace of Slack, by Socket Mode or the Events API."""
 
     bot_token: Secret = Field(default=None, description="Bot token (xoxb-…).")
@@ -221,7 +221,7 @@ class SlackAccount(Channel):
         return "bot_token", "app_token" if self.mode == "socket" else "signing_secret"
 
 
-AccountT = TypeVar("AccountT", bound=Channel)
+AccountT = TypeVar("AccountT", bound=ChannelAccount)
 
 
 class Telegram(TelegramAccount):
@@ -255,7 +255,7 @@ class Slack(SlackAccount):
     )
 
 
-class Channels(Section):
+class ChannelSettings(Section):
     """Our connections to the platforms."""
 
     telegram: Telegram = Telegram()

@@ -8,9 +8,8 @@ from pydantic import Field
 
 from gateway.config.section import Section, expecting
 from gateway.contracts.access import Rate
-from gateway.contracts.entries import GrantRole
-from gateway.contracts.limit_rules import COUNT_MAX, PER_MINUTE_MAX, USD_MAX
-from gateway.contracts.spending import Caps, nano_of
+from gateway.contracts.budgets import COUNT_MAX, PER_MINUTE_MAX, USD_MAX, Caps, nano_of
+from gateway.contracts.sessions import GrantRole
 
 PerMinute = Annotated[int, Field(ge=0, le=PER_MINUTE_MAX)]
 Count = Annotated[int, Field(ge=0, le=COUNT_MAX)]
@@ -109,7 +108,7 @@ class GuestAllowance(RoleAllowance):
         )
 
 
-class PotAllowance(Allowance):
+class GlobalAllowance(Allowance):
     """Of all together: limited by default, so that nothing that goes wrong costs more than a day."""
 
     tokens: Count = Field(
@@ -124,7 +123,7 @@ class PotAllowance(Allowance):
     )
 
 
-class Disk(Section):
+class DiskSettings(Section):
     """What files of conversations may take: what people send, what tools, programs and sub-agents write."""
 
     owner_mb: int = Field(
@@ -145,7 +144,7 @@ class Disk(Section):
     )
 
 
-class Limits(Section):
+class LimitSettings(Section):
     """What a day may cost, how fast people may write, what files may take. By default a day of guests and of all
     together is limited."""
 
@@ -176,8 +175,8 @@ class Limits(Section):
     guest: GuestAllowance = GuestAllowance()
     member: RoleAllowance = RoleAllowance()
     admin: RoleAllowance = RoleAllowance()
-    pot: PotAllowance = PotAllowance()
-    disk: Disk = Disk()
+    pot: GlobalAllowance = GlobalAllowance()
+    disk: DiskSettings = DiskSettings()
 
     def caps_of(self, role: GrantRole) -> Caps:
         """For each user of `role`; whoever is blocked gets no more than a guest."""

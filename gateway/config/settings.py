@@ -14,20 +14,24 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from gateway.config.access import Access
-from gateway.config.attachments import Attachments
-from gateway.config.cache import Cache
-from gateway.config.channels import Channels
-from gateway.config.limits import Limits
-from gateway.config.memory import Memory
-from gateway.config.models import ENTRIES, EntryName, ModelEntry
-from gateway.config.routing import Routing
-from gateway.config.schedules import Schedules
-from gateway.config.scrub import Scrub
+from gateway.config.access import AccessSettings
+from gateway.config.channels import ChannelSettings
+from gateway.config.features import (
+    ENTRIES,
+    AttachmentSettings,
+    CacheSettings,
+    EntryName,
+    MemorySettings,
+    ModelEntry,
+    RoutingSettings,
+    ScheduleSettings,
+    ScrubSettings,
+    TelemetrySettings,
+)
+from gateway.config.limits import LimitSettings
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, resolved, url_with
-from gateway.config.subagents import Subagents
-from gateway.config.telemetry import Telemetry
-from gateway.config.tools import Tools
+from gateway.config.subagents import SubagentSettings
+from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import SessionScope
 from gateway.limits import (
     ADMIN_TOKEN_CHARS_MIN,
@@ -88,7 +92,7 @@ Port = Annotated[int, Field(ge=1, le=65_535)]
 HostName = Annotated[str, AfterValidator(_host_name)]
 
 
-class Redis(Section):
+class RedisSettings(Section):
     """The bus."""
 
     url: Annotated[str, url_with(*REDIS_SCHEMES)] = Field(
@@ -110,7 +114,7 @@ class Redis(Section):
     )
 
 
-class Database(Section):
+class DatabaseSettings(Section):
     """The truth: sessions, transcripts, replies not yet sent."""
 
     url: Annotated[str, url_with(*DATABASE_SCHEMES)] = Field(
@@ -120,7 +124,7 @@ class Database(Section):
     )
 
 
-class Http(Section):
+class HttpSettings(Section):
     """The operator's side."""
 
     host: str = Field(
@@ -151,7 +155,7 @@ class Http(Section):
     )
 
 
-class Agent(Section):
+class AgentSettings(Section):
     """What thinks."""
 
     model: str = Field(
@@ -233,7 +237,7 @@ class Agent(Section):
     )
 
 
-class Session(Section):
+class SessionSettings(Section):
     """What belongs to one conversation."""
 
     scope: SessionScope = Field(
@@ -243,7 +247,7 @@ class Session(Section):
     )
 
 
-class Queue(Section):
+class QueueSettings(Section):
     """The lanes."""
 
     mode: QueueMode = Field(
@@ -267,7 +271,7 @@ class Queue(Section):
     )
 
 
-class Words(Section):
+class WordSettings(Section):
     """What we say by ourselves: answers to commands, errors, notices."""
 
     language: Literal["auto", "en", "ru", "zh", "es", "de"] = Field(
@@ -277,7 +281,7 @@ class Words(Section):
     )
 
 
-class Log(Section):
+class LogSettings(Section):
     """What the operator reads."""
 
     level: LogLevel = Field(default=LogLevel.INFO, description="The least important lines that are written.")
@@ -291,10 +295,10 @@ class Settings(Section):
         default=Path("~/.local/share/trivet"),
         description="SQLite file, embedded Valkey's data, workspaces. A local disk, never a network file system.",
     )
-    redis: Redis = Redis()
-    database: Database = Database()
-    http: Http = Http()
-    agent: Agent = Agent()
+    redis: RedisSettings = RedisSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    http: HttpSettings = HttpSettings()
+    agent: AgentSettings = AgentSettings()
     models: Mapping[EntryName, ModelEntry] = Field(
         default={},
         description="Models with an address, a key or parameters of their own: tables such as [models.fast] with "
@@ -302,19 +306,19 @@ class Settings(Section):
         "a setting names a model, the name of a table will do.",
         json_schema_extra=expecting(ENTRIES),
     )
-    routing: Routing = Routing()
-    channels: Channels = Channels()
-    access: Access = Access()
-    session: Session = Session()
-    queue: Queue = Queue()
-    tools: Tools = Tools()
-    subagents: Subagents = Subagents()
-    attachments: Attachments = Attachments()
-    limits: Limits = Limits()
-    cache: Cache = Cache()
-    memory: Memory = Memory()
-    schedules: Schedules = Schedules()
-    scrub: Scrub = Scrub()
-    words: Words = Words()
-    log: Log = Log()
-    telemetry: Telemetry = Telemetry()
+    routing: RoutingSettings = RoutingSettings()
+    channels: ChannelSettings = ChannelSettings()
+    access: AccessSettings = AccessSettings()
+    session: SessionSettings = SessionSettings()
+    queue: QueueSettings = QueueSettings()
+    tools: ToolSettings = ToolSettings()
+    subagents: SubagentSettings = SubagentSettings()
+    attachments: AttachmentSettings = AttachmentSettings()
+    limits: LimitSettings = LimitSettings()
+    cache: CacheSettings = CacheSettings()
+    memory: MemorySettings = MemorySettings()
+    schedules: ScheduleSettings = ScheduleSettings()
+    scrub: ScrubSettings = ScrubSettings()
+    words: WordSettings = WordSettings()
+    log: LogSettings = LogSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from gateway.config.catalog import catalog, to_toml, value_of
-from gateway.config.credentials import masked_url
 from gateway.config.derived import database_url, utility_model
-from gateway.config.loading import Loaded
+from gateway.config.loader import Loaded
+from gateway.config.secrets import masked_url
 from gateway.config.settings import Settings
 from gateway.config.tools import McpSetting
 

@@ -10,9 +10,16 @@ from pydantic import AfterValidator, Field, StrictInt
 
 from gateway.config.section import Section, expecting
 from gateway.contracts.messages import CleanText
-from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows, changed_rows
+from gateway.contracts.profiles import (
+    BUILT_IN,
+    EVERY_TOOL,
+    MCP_PREFIX,
+    SUB_TYPE_ROWS,
+    SubTypeRows,
+    changed_rows,
+    is_tool,
+)
 from gateway.contracts.subagents import SubTypeChange
-from gateway.contracts.toolsets import BUILT_IN, EVERY_TOOL, MCP_PREFIX, is_tool
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
@@ -118,7 +125,7 @@ class SubTypeSetting(Section):
         return SubTypeChange(label, description, self.tools, self.rounds_max, prompt)
 
 
-class Subagents(Section):
+class SubagentSettings(Section):
     """Sub-agents: child processes without keys, database or network."""
 
     enabled: bool = Field(

@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field, SecretStr
 
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, expecting, url_with
-from gateway.contracts.entries import GrantRole
+from gateway.contracts.sessions import GrantRole
 
 _NAME: Final = r"[a-z][a-z0-9-]{0,19}"
 _ROLES: Final = "|".join(role.value for role in GrantRole)
@@ -93,7 +93,7 @@ GivenText = Annotated[SecretStr, AfterValidator(_checked_secret(_GIVEN))]
 DatabaseText = Annotated[SecretStr, AfterValidator(_checked_secret(_NAMED))]
 
 
-class Web(Section):
+class WebSettings(Section):
     """The web tools."""
 
     engine: Literal["", "searxng", "brave", "tavily"] = Field(
@@ -116,7 +116,7 @@ class Web(Section):
         return "tools.web.key" if self.engine in ("brave", "tavily") and self.key is None else ""
 
 
-class Browser(Section):
+class BrowserSettings(Section):
     """The browser tool."""
 
     mode: Literal["auto", "unsandboxed", "off"] = Field(
@@ -127,7 +127,7 @@ class Browser(Section):
     )
 
 
-class Tools(Section):
+class ToolSettings(Section):
     """What the agent may do besides talking."""
 
     policy: tuple[PolicyText, ...] = Field(
@@ -144,8 +144,8 @@ class Tools(Section):
         description="How long a question to a person (a policy of ask or ask-self) waits for its answer, in seconds; "
         "then it is taken for a no.",
     )
-    web: Web = Web()
-    browser: Browser = Browser()
+    web: WebSettings = WebSettings()
+    browser: BrowserSettings = BrowserSettings()
     mcp: Annotated[tuple[ServerText, ...], AfterValidator(_without_twins)] = Field(
         default=(),
         description="MCP servers: a name, =, and the command that starts one or the address of one.",

@@ -1,11 +1,12 @@
 """What people can say with a slash, once: /help, the native menus and their translations are made of this table; and
 which texts say it, the same for channels and agents.
 
-What a command does stands in `agent.commands` and `agent.services.control`; a test pins that both know the same names.
+What a command does stands in `agent.features` and `agent.runtime.control`; a test pins that both know the same names.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from enum import StrEnum
 from typing import Final, LiteralString
 
 from gateway.contracts.access import RANKS
-from gateway.contracts.entries import GrantRole
-from gateway.contracts.messages import ControlKind
+from gateway.contracts.errors import BadEnvelope, BadSessionKey
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, ControlKind
+from gateway.contracts.sessions import GrantRole
 
 
 class Suggests(StrEnum):
@@ -153,3 +156,59 @@ def command_behind_name(words: str) -> Command | None:
 def _plain(text: str) -> Command | None:
     match = _COMMAND.fullmatch(text)
     return Command(match[1].lower().replace("-", "_"), (match[2] or "").strip()) if match else None
+
+
+# What could stand behind a command, asked by a channel while a person types, said by an agent process.
+#
+# A question and its answer are worth nothing a moment later: they are no envelopes, and no release has to understand
+# those of another. What cannot be read counts as not said.
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestionRequest:
+    """`owner` (a user's key) types on the lane `key`, and has come as far as `typed`. `language` is what the platform
+    says of him (an IETF tag), empty for nothing."""
+
+    key: SessionKey
+    owner: SessionKey
+    kind: Suggests
+    typed: CleanText
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """What is shown, and what is said when it is chosen: both at most SUGGESTION_CHARS_MAX characters."""
+
+    label: CleanText
+    value: CleanText
+
+
+def encode_suggestion_request(wanted: SuggestionRequest) -> bytes:
+    """Equal for equal questions."""
+    fields = [str(wanted.key), str(wanted.owner), wanted.kind, wanted.typed, wanted.language]
+    return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+
+
+def decode_suggestion_request(entry: bytes) -> SuggestionRequest:
+    """The inverse. Raises `BadEnvelope`."""
+    try:
+        key, owner, kind, typed, language = json.loads(entry)
+        return SuggestionRequest(
+            SessionKey.parse(key), SessionKey.parse(owner), Suggests(kind), CleanText(typed), language
+        )
+    except (ValueError, TypeError, AttributeError, BadSessionKey) as error:
+        raise BadEnvelope(f"not a question for suggestions: {type(error).__name__}") from error
+
+
+def encode_suggestions(suggestions: Sequence[Suggestion]) -> bytes:
+    fields = [[suggestion.label, suggestion.value] for suggestion in suggestions]
+    return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+
+
+def decode_suggestions(entry: bytes) -> tuple[Suggestion, ...]:
+    """The inverse. Raises `BadEnvelope`."""
+    try:
+        return tuple(Suggestion(CleanText(label), CleanText(value)) for label, value in json.loads(entry))
+    except (ValueError, TypeError) as error:
+        raise BadEnvelope(f"not suggestions: {type(error).__name__}") from error

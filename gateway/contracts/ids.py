@@ -1,7 +1,8 @@
-"""Who is speaking (`SessionKey`), where the answer goes (`ReplyAddress`), and what a turn is called."""
+"""Who is speaking (`SessionKey`), where the answer goes (`ReplyAddress`), a turn, and a conversation's folder."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -122,3 +123,20 @@ def turn_id_of(message_id: str) -> str:
     """The turn that a message begins, the same for every attempt. Once the message is taken back there is no such
     turn: what is said besides it begins another."""
     return "t_" + blake2b(message_id.encode(), digest_size=10).hexdigest()
+
+
+# Where the files of a conversation lie: one folder for each session key, below `data_dir`. The agent works in them,
+# the operator's side erases them.
+
+
+WORKSPACES: Final = "workspaces"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9]+")
+_READABLE_CHARS: Final = 60
+_DIGEST_CHARS: Final = 20
+
+
+def folder_name(key: SessionKey) -> str:
+    """A name that people can read and that no two keys share, on a disk that knows no capitals, too."""
+    text = str(key)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{_UNSAFE.sub('-', text)[:_READABLE_CHARS].strip('-').lower()}-{digest}"

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import LiteralString, NewType
+from hashlib import blake2b
+from typing import Any, LiteralString, NewType
 
+from gateway.contracts.errors import Code, Reason
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.reasons import Code, Reason
 
 CleanText = NewType("CleanText", str)
 """Text that has been through the scrubber. Only `gateway.scrub` makes it from raw text; the
 envelope and the store, which hold nothing else, restore it. A test pins who may call this name."""
 
 
-def own_words(text: LiteralString) -> CleanText:
+def literal_text(text: LiteralString) -> CleanText:
     """A sentence of our own, a literal in the source: it holds no secret. A test pins that it is a literal."""
     return CleanText(text)
 
 
-def own_code(code: Reason | Code) -> CleanText:
+def literal_code(code: Reason | Code) -> CleanText:
     """A code of ours, whose figures we have counted ourselves: it holds no secret."""
     return CleanText(str(code))
 
@@ -214,7 +216,7 @@ class Reply:
     `id` is the outbox id: the same for every repetition of the same answer. `choices` become buttons under its
     last message, where the platform has them. With `amends`, the id of an earlier reply to the same address, it is
     no new message: it takes the place of that reply's last one. `files` go out behind the text, in their order.
-    `language` is what its reader is spoken to in (a `gateway.words.Language`), for what a channel adds to it.
+    `language` is what its reader is spoken to in (a `gateway.i18n.Language`), for what a channel adds to it.
     One of kind TITLE says nothing but `title`; no other has one.
     """
 
@@ -336,7 +338,7 @@ class ControlKind(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
     PRESS = "press"
-    """A button says it, with a token behind it: what it does is known to us alone (`gateway.contracts.buttons`)."""
+    """A button says it, with a token behind it: what it does is known to us alone (`gateway.contracts.messages`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,3 +395,141 @@ class Preview:
     messages: tuple[str, ...] = ()
     opening: CleanText = CleanText("")
     begun_at_ms: int = 0
+
+
+# What stands behind a button under a reply: a command, for one person, once. The platform holds nothing but a
+# token.
+#
+# Buttons of one group exclude each other: a press of one uses all of them up, under whichever reply they hang. The
+# answers to questions (`gateway.contracts.messages`) have codes of their own, which people may also write.
+
+
+_DIGEST_BYTES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """Made with the reply it hangs under, in the same commit. A press by `meant_for` (an owner key) says `command` on
+    the lane of `key`, at `address` (or aside, at that of the press), until `expires_at_ms`. `place` and `realm` are
+    those of an `InboundMessage`."""
+
+    token: str
+    group: str
+    reply_id: str
+    label: CleanText
+    command: CleanText
+    meant_for: SessionKey
+    key: SessionKey
+    address: ReplyAddress
+    is_private: bool
+    place: tuple[str, ...]
+    realm: str
+    expires_at_ms: int
+
+    def said_by(self, press: InboundMessage) -> InboundMessage:
+        """What the one who pressed says with it. Its id is the same whoever makes it how often, and tells no token."""
+        digest = blake2b(self.token.encode(), digest_size=_DIGEST_BYTES).hexdigest()
+        return replace(
+            press,
+            id=f"{self.key.channel}:button:{digest}",
+            key=self.key,
+            address=press.address if press.is_aside else self.address,
+            text=self.command,
+            is_private=self.is_private,
+            place=self.place,
+            realm=self.realm,
+            is_nameable=True,
+        )
+
+
+class PressState(StrEnum):
+    """What a press came to."""
+
+    TAKEN = "taken"
+    """It counts; also when the same press is looked at once more."""
+    USED = "used"
+    EXPIRED = "expired"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class RedeemedButton:
+    """What became of a press. `reply_ids` are all replies under which the buttons of its group hang."""
+
+    standing: PressState
+    reply_ids: tuple[str, ...] = ()
+
+
+# A question to a person, as the bus keeps it while somebody waits for the answer.
+
+
+@dataclass(frozen=True, slots=True)
+class PutQuestion:
+    """`code` is what stands on its buttons; `replies` are what people read of it, the first where the turn was asked
+    for. `asked_by` (an owner key) may answer, or any admin; None: an admin alone. `key` is the lane and `fence` that of
+    the turn that waits: the answer is worth nothing to any other run. Where a sub-agent waits that outlives its turn,
+    `task_id` says which; else it is "". `digest` is that of what the answer is about."""
+
+    code: str
+    key: SessionKey
+    replies: tuple[Reply, ...]
+    asked_by: SessionKey | None
+    fence: int
+    digest: str
+    task_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionState:
+    """How a question stands: open, settled by the command of a person (`answer`), or closed by whoever asked."""
+
+    question: PutQuestion
+    is_open: bool
+    answer: ControlRequest | None = None
+
+
+# A secret that a person sent, as it is kept for tools: sealed, named by its placeholder, for a while.
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    """Which secret is meant: the one that `sent_by` sent on the lane `key`, and that `placeholder` stands for."""
+
+    key: SessionKey
+    sent_by: SessionKey
+    placeholder: str
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSecret:
+    """A secret that only the holder of the vault's key can read, and only under this name and this time."""
+
+    name: SecretName
+    expires_at_ms: int
+    sealed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """A tool was given a secret: when, whose, which tool, in which turn. What the secret was nobody can tell."""
+
+    name: SecretName
+    tool: str
+    turn_id: str
+    at_ms: int
+
+
+# Clean text inside of structures: every text in a document of lists and objects. Pure.
+
+
+def each_text(value: Any, clean: Callable[[str], CleanText]) -> Any:
+    """`value` with every text in it cleaned, each by itself; the names of an object's fields are left as they are."""
+    match value:
+        case str():
+            return clean(value)
+        case Mapping():
+            return {name: each_text(inner, clean) for name, inner in value.items()}
+        case list() | tuple():
+            return [each_text(inner, clean) for inner in value]
+        case _:
+            return value

@@ -7,11 +7,11 @@ from enum import StrEnum
 from typing import Final
 
 from gateway.contracts.ids import ReplyAddress, SessionKey, first_id_of
-from gateway.contracts.messages import CleanText, InboundMessage, own_words
+from gateway.contracts.messages import CleanText, InboundMessage, literal_text
 
 _WAKE: Final = "subagent:"
 """In front of the ids of the messages that wake a session. No channel can be called so."""
-_NOTHING: Final = own_words("")
+_NOTHING: Final = literal_text("")
 
 
 class TaskState(StrEnum):
@@ -64,7 +64,7 @@ class SubTask:
     `session_id` is its own session, `parent_session_id` the one it works for (a user's conversation, or another
     sub-agent's session), `turn_id` the turn it was asked for in. `sub_type` is a row of the catalog; `label` a few
     words for the board and the chat, `prompt` the whole task. `depth` counts from 1. `reason` is the code of why it did
-    not complete (`gateway.contracts.reasons`), such as `killed_by_signal_9`; "" if it did. `result` is its answer, or
+    not complete (`gateway.contracts.errors`), such as `killed_by_signal_9`; "" if it did. `result` is its answer, or
     what is left of it. `confinement` names what held its process. `doing`: what it does while it runs, as far as that
     is known; None before and after. Times are Unix milliseconds, 0: not yet.
     """

@@ -8,25 +8,127 @@ The walk goes from left to right over closed units and never looks back, so it c
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
-from gateway.scrub import signs
 from gateway.scrub.judge import Bond, is_pass_phrase, is_secret, is_unspoken
 from gateway.scrub.placeholder import PLACEHOLDER
-from gateway.scrub.rules import Span
-from gateway.scrub.states import Step
-from gateway.scrub.units import is_cjk, unit_end
-from gateway.scrub.values import (
-    KEPT_ELSEWHERE,
-    QUOTED_CHARS_MAX,
-    VALUE_CHARS_MAX,
-    bare_end,
-    closing_of,
-    ends_its_line,
-    overlong_end,
-    without_followers,
+from gateway.scrub.rules import SecretSpan
+from gateway.scrub.states import StepResult
+from gateway.scrub.view import is_cjk, unit_end
+from gateway.scrub.words import Announcement, KeywordFamily, is_announcing, vocabulary
+
+# What may stand between an announcing word and its value, and around the value. Patterns only.
+#
+# Each is matched within one unit, whose end is its `\Z`; so none depends on how the text arrived.
+
+
+IDENTIFIER_REST: Final = re.compile(r"[A-Za-z0-9_-]{0,40}", re.ASCII)
+FENCE: Final = re.compile(r"`{3,}[a-z]{0,12}\Z|\\n")
+BULLET: Final = re.compile(r"[-*•|]\Z|>")
+BLOCK_SCALAR: Final = re.compile(r"[|>][+-]?\d?\Z")
+"""`password: |`, the value is below."""
+
+CLOSING: Final = re.compile(r"(?:\\{0,3}[\"']|[`*_\])}]){1,6}")
+TAG: Final = re.compile(r"<(?P<is_closing>/?)(?:br/?|[A-Za-z][\w:.-]{0,30}(?P<encloses>))>|&nbsp;", re.ASCII)
+SECTION: Final = re.compile(r"<!\[CDATA\[")
+ATTRIBUTE: Final = re.compile(r"(?P<name>[A-Za-z][\w:.-]{0,20})=\\?([\"'])[^\"'<>\s]{0,24}\\?\2", re.ASCII)
+ASSIGNS: Final = re.compile(r";s:\d{1,4}:(?=\\{0,3}\")|[?+.|&:!~]{0,3}={1,3}>?|->|<-|:(?!//|:\w)|>(?=[^=>]|\Z)")
+FALLS_BACK: Final = re.compile(r"(?:\|\||\?\?)\Z")
+"""`env.TOKEN || '…'`"""
+
+SAYS: Final = re.compile(r"[-~/]\Z|\|{1,2}|>{2,3}\Z")
+TRAILS_OFF: Final = re.compile(r"\.{2,3}")
+MARK: Final = re.compile(
+    r"[\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u27f0-\u27ff\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]+"
 )
-from gateway.scrub.words import Announcement, Family, is_announcing, vocabulary
+"""Arrows and emoji."""
+
+OPENING: Final = re.compile(
+    r"[bBrRfFuU@$]{0,2}(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'])|`)|\*{1,2}|~~|\|{1,2}|[(\[⟦]|\{(?=[\"'])"
+    r"|<(?=[^<>\s/]{6,64}>)"
+)
+NOTE: Final = re.compile(r"[(\[][^\W\d_]{2,20}[)\]](?=[:=]?\Z)")
+"""`password (temporary): …`"""
+
+TYPE_SIGN: Final = re.compile(r"&str\b|!!\w{1,12}\Z|&[a-z_]{1,12}\Z|\[\d{0,4}\](?=={0,1}\Z)")
+WORD: Final = re.compile(
+    r"(?!(?:[^\W\d_]+-){3})[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_])){0,23}(?=[:=,.;?!]?\Z|(?:\*\*|:\*\*|\")\Z)"
+)
+PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,}\b")
+THING: Final = re.compile(r"\d[A-Z]{1,3}(?=:?\Z)")
+"""`2FA`, which no word is."""
+
+GLUED: Final = re.compile(r"[^\W\d_]{1,12}(?=[:=])")
+ADDRESS: Final = re.compile(
+    r"(?:[\w.+-]{1,40}@[\w-]{1,30}|[A-Za-z][\w-]{0,30})(?:\.[A-Za-z][\w-]{0,30}){1,4}\Z", re.ASCII
+)
+"""A host or a mail address: what a secret may be for."""
+
+STOP: Final = re.compile(r"[.;?!]\Z")
+NEXT_NAME: Final = re.compile(r"[^\W\d_]{2,24}(?=[=:])")
+SCHEME_AND_VALUE: Final = re.compile(r"[A-Za-z-]{3,16} (?:token=)?(?=\S+\Z)")
+NAME_AND_VALUE: Final = re.compile(r"[^/:|]{1,64}[/:|](?!/)")
+
+DASHES: Final = "—–"
+OPENING_MARKS: Final = "“”«»„‘’「『《【（）】…"
+
+
+# The value itself: how far it goes, bare or in quotes.
+
+
+VALUE_CHARS_MAX: Final = 512
+QUOTED_CHARS_MAX: Final = 160
+
+KEPT_ELSEWHERE: Final = ("arn:", "op://", "vault:")
+"""A value that begins so says where a secret is kept; it may itself speak of secrets."""
+
+_BARE: Final = r"(?:[^\"'`<>\\%]|\\(?![nrtu\"'\\])|%(?!0[aAdD9]|20|%)|[<>](?![/a-zA-Z]))"
+_BARE_VALUE: Final = re.compile(f"{_BARE}{{1,{VALUE_CHARS_MAX}}}")
+_BARE_REST: Final = re.compile(f"{_BARE}+")
+_TRAILING: Final = re.compile(r"[.,;:)\]}>*|?~]+\Z|(?<=[A-Za-z0-9])_{1,2}\Z")
+_NEXT_PAIR: Final = re.compile(r"[;,&](?=[A-Za-z_][\w. -]{0,30}[=:])|\\u0026|&amp;", re.ASCII)
+_NEXT_THING: Final = re.compile(r"[;,|&]|\\u0026")
+_LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，")
+
+
+def bare_end(text: str, at: int, end: int) -> int:
+    """The end of the value without quotes that begins at `at`, with whatever is glued to it; `at` if there is none."""
+    value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + VALUE_CHARS_MAX)))
+    return value.end() if value else at
+
+
+def overlong_end(text: str, stop: int, end: int) -> int:
+    """The end of a value that did not fit in `VALUE_CHARS_MAX`."""
+    rest = _BARE_REST.match(text, stop, unit_end(text, stop, end))
+    return rest.end() if rest else stop
+
+
+def ends_its_line(text: str, stop: int) -> bool:
+    """Does nothing but markup follow on the line?"""
+    return text[stop : stop + 1] in _LINE_ENDS
+
+
+def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_assigned: bool) -> int:
+    """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
+    following = _NEXT_PAIR if is_personal else _NEXT_THING
+    if (is_assigned or not is_personal) and (cut := following.search(text, at + 1, stop)):
+        stop = cut.start()
+    while trailing := _TRAILING.search(text, at, stop):
+        if text[trailing.start()] == ")" and "(" in text[at : trailing.start()]:
+            break
+        stop = trailing.start()
+    if not is_personal and stop > at and text[stop - 1] == "!":
+        stop -= 1
+    return stop
+
+
+@cache
+def closing_of(quote: str) -> re.Pattern[str]:
+    """The quote that ends what `quote` began: one with as many backslashes, full pairs of them not counted."""
+    backslashes = len(quote) - len(quote.lstrip("\\"))
+    return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
+
 
 _FILLERS_MAX: Final = 6
 _NEWLINES_MAX: Final = 3
@@ -90,35 +192,35 @@ class AnnouncedValue:
         """The text lost `by` characters at its front."""
         self._begun_at -= by
 
-    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """See `State.step`."""
         if self._is_fresh:
             self._is_fresh = False
-            rest = signs.IDENTIFIER_REST.match(text, at, end)
+            rest = IDENTIFIER_REST.match(text, at, end)
             self._rest_read = (
-                rest.group() if rest and self._word.is_spaced and self._family is not Family.SCHEME else ""
+                rest.group() if rest and self._word.is_spaced and self._family is not KeywordFamily.SCHEME else ""
             )
             if vocabulary().denies_after.match(self._rest_read) or self._is_said_better():
-                return Step(at, is_over=True)
+                return StepResult(at, is_over=True)
             at += len(self._rest_read)
         while at < end:
             if at - self._begun_at > REACH_CHARS:
-                return Step(at, is_over=True)
+                return StepResult(at, is_over=True)
             moved = self._connect(text, at, end)
             if moved is None:
-                return Step(at, is_over=True)
+                return StepResult(at, is_over=True)
             if moved == at:
                 outcome = self._value(text, at, end, is_last=is_last)
-                if isinstance(outcome, Step):
+                if isinstance(outcome, StepResult):
                     return outcome
                 moved = outcome
             at = moved
-        return Step(at)
+        return StepResult(at)
 
     def _is_said_better(self) -> bool:
         """Does another announcing word end the identifier (`key_passphrase`)? Then that one counts."""
         tail = self._rest_read.rpartition("_")[2]
-        return self._family is not Family.PERSONAL and self._rest_read[:1] == "_" and is_announcing(tail.lower())
+        return self._family is not KeywordFamily.PERSONAL and self._rest_read[:1] == "_" and is_announcing(tail.lower())
 
     # --- from the word to the value
 
@@ -127,9 +229,9 @@ class AnnouncedValue:
         char = text[at]
         if char == "\n":
             return self._pass_newline(at)
-        if char.isspace() or char in signs.OPENING_MARKS:
+        if char.isspace() or char in OPENING_MARKS:
             return at + 1
-        if char in signs.DASHES:
+        if char in DASHES:
             self._say()
             return at + 1
         if is_cjk(char):
@@ -140,7 +242,7 @@ class AnnouncedValue:
         if named := vocabulary().value_name.match(text, at, unit):
             self._must_be_quoted = False
             return named.end()
-        if self._bond_of_complement is not None and (thing := signs.THING.match(text, at, unit)):
+        if self._bond_of_complement is not None and (thing := THING.match(text, at, unit)):
             return self._pass_complement(thing.end())
         return self._pass_word(text, at, unit) if char.isalpha() else self._pass_sign(text, at, unit)
 
@@ -156,26 +258,26 @@ class AnnouncedValue:
         return at + 1 if self._newlines <= _NEWLINES_MAX else None
 
     def _pass_sign(self, text: str, at: int, unit: int) -> int | None:
-        if signs.STOP.match(text, at, unit) or PLACEHOLDER.match(text, at, unit):
+        if STOP.match(text, at, unit) or PLACEHOLDER.match(text, at, unit):
             return None
-        if self._is_below and text[at - 1].isspace() and (bullet := signs.BULLET.match(text, at, unit)):
+        if self._is_below and text[at - 1].isspace() and (bullet := BULLET.match(text, at, unit)):
             return bullet.end()
-        if self._bond >= Bond.SAID and (fence := signs.FENCE.match(text, at, unit)):
+        if self._bond >= Bond.SAID and (fence := FENCE.match(text, at, unit)):
             self._is_below = True
             return fence.end()
-        if self._bond == Bond.ASSIGNED and (block := signs.BLOCK_SCALAR.match(text, at, unit)):
+        if self._bond == Bond.ASSIGNED and (block := BLOCK_SCALAR.match(text, at, unit)):
             return block.end()
-        if markup := signs.TAG.match(text, at, unit) or signs.SECTION.match(text, at, unit):
+        if markup := TAG.match(text, at, unit) or SECTION.match(text, at, unit):
             return self._pass_markup(markup)
         if text[at] == ",":
             return self._pass_comma(at)
-        if assigns := signs.ASSIGNS.match(text, at, unit):
+        if assigns := ASSIGNS.match(text, at, unit):
             self._bond = Bond.ASSIGNED
             self._needs_end_tag = assigns.group() == ">"
             return assigns.end()
-        if type_sign := signs.TYPE_SIGN.match(text, at, unit):
+        if type_sign := TYPE_SIGN.match(text, at, unit):
             return type_sign.end()
-        if mark := signs.MARK.match(text, at, unit):
+        if mark := MARK.match(text, at, unit):
             self._say()
             return mark.end()
         if self._bond < Bond.ASSIGNED and (loose := self._pass_loose_sign(text, at, unit)):
@@ -184,20 +286,20 @@ class AnnouncedValue:
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
         """Past a sign that stands between a word and its value but assigns nothing."""
-        if falls_back := signs.FALLS_BACK.match(text, at, unit):
+        if falls_back := FALLS_BACK.match(text, at, unit):
             self._bond = Bond.ASSIGNED
             self._must_be_quoted = True
             return falls_back.end()
-        if says := signs.SAYS.match(text, at, unit):
+        if says := SAYS.match(text, at, unit):
             self._say()
             return says.end()
-        if beside := signs.NOTE.match(text, at, unit) or signs.TRAILS_OFF.match(text, at, unit):
+        if beside := NOTE.match(text, at, unit) or TRAILS_OFF.match(text, at, unit):
             return beside.end()
-        closing = signs.CLOSING.match(text, at, unit)
+        closing = CLOSING.match(text, at, unit)
         return closing.end() if closing and self._fillers == 0 and at - self._begun_at <= len(self._rest_read) else None
 
     def _pass_markup(self, tag: re.Match[str]) -> int:
-        if tag.re is signs.TAG and tag["encloses"] is not None and not tag["is_closing"]:
+        if tag.re is TAG and tag["encloses"] is not None and not tag["is_closing"]:
             self._say()
             self._needs_end_tag = True
         return tag.end()
@@ -212,7 +314,7 @@ class AnnouncedValue:
 
     def _open(self, text: str, at: int, unit: int) -> int:
         """Past the quote or bracket a value stands in, if there is one."""
-        opening = signs.OPENING.match(text, at, unit)
+        opening = OPENING.match(text, at, unit)
         if opening is None:
             return at
         if opening["quote"] and (self._bond == Bond.ASSIGNED or self._must_be_quoted):
@@ -237,19 +339,19 @@ class AnnouncedValue:
         return unit if self._fillers <= _FILLERS_MAX else None
 
     def _pass_word(self, text: str, at: int, unit: int) -> int | None:
-        if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := signs.ATTRIBUTE.match(text, at, unit)):
+        if self._fillers == 0 and self._bond < Bond.ASSIGNED and (attribute := ATTRIBUTE.match(text, at, unit)):
             return None if is_announcing(attribute["name"].lower()) else attribute.end()
-        word = signs.WORD.match(text, at, unit)
+        word = WORD.match(text, at, unit)
         if word is None:
-            if (glued := signs.GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
+            if (glued := GLUED.match(text, at, unit)) and glued.group().lower() in vocabulary().says:
                 return glued.end()
-            if self._bond_of_complement is not None and (address := signs.ADDRESS.match(text, at, unit)):
+            if self._bond_of_complement is not None and (address := ADDRESS.match(text, at, unit)):
                 return self._pass_complement(address.end())
             return self._open(text, at, unit)
         if word.group().lower() in vocabulary().types:
             self._bond = Bond.LOOSE
             return word.end()
-        is_phrase = signs.PHRASE.match(text, at, unit) is not None
+        is_phrase = PHRASE.match(text, at, unit) is not None
         if self._is_below or (self._bond == Bond.ASSIGNED and (is_phrase or self._rest_read or self._word.is_constant)):
             return at
         return self._pass_filler(word.group(), word.end(), at)
@@ -260,14 +362,16 @@ class AnnouncedValue:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
             self._is_named = True
-            self._needs_sign = self._needs_sign and self._family is Family.PERSONAL
+            self._needs_sign = self._needs_sign and self._family is KeywordFamily.PERSONAL
         return end
 
     def _pass_filler(self, word: str, end: int, at: int) -> int | None:
         words = vocabulary()
         lowered = word.lower()
         if is_announcing(lowered):
-            return end if lowered == "key" and self._family is Family.KEY and self._bond == Bond.ASSIGNED else None
+            return (
+                end if lowered == "key" and self._family is KeywordFamily.KEY and self._bond == Bond.ASSIGNED else None
+            )
         if lowered in words.says and self._bond < Bond.SAID:
             self._must_be_quoted = False
             self._bond_of_complement = self._bond if lowered in words.complements else None
@@ -285,8 +389,8 @@ class AnnouncedValue:
         if not is_plain and is_secret(word, self._family, self._bond, is_quoted=False):
             return at
         self._fillers += 1
-        if self._family is Family.VAGUE and lowered.rpartition("'")[2] in words.certain_after:
-            self._family = Family.KEY
+        if self._family is KeywordFamily.VAGUE and lowered.rpartition("'")[2] in words.certain_after:
+            self._family = KeywordFamily.KEY
             self._needs_sign = False
         elif lowered in words.complements and self._bond < Bond.SAID:
             self._bond_of_complement = self._bond
@@ -299,15 +403,15 @@ class AnnouncedValue:
 
     # --- the value
 
-    def _value(self, text: str, at: int, end: int, *, is_last: bool) -> Step | int:
+    def _value(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int:
         """The verdict on what stands at `at`; or where to read on, if it was only the name of a pair."""
         if self._word.is_spaced and at == self._begun_at + len(self._rest_read):
-            return Step(at, is_over=True)
+            return StepResult(at, is_over=True)
         if self._must_be_quoted and not self._quote:
-            return Step(at, is_over=True)
+            return StepResult(at, is_over=True)
         if self._needs_sign and self._bond < Bond.SAID:
-            if self._family is not Family.PERSONAL:
-                return Step(at, is_over=True)
+            if self._family is not KeywordFamily.PERSONAL:
+                return StepResult(at, is_over=True)
             self._bond = Bond.LOOSE
         if not self._word.is_spaced and at == self._begun_at:
             self._say()
@@ -315,63 +419,63 @@ class AnnouncedValue:
             quoted = self._quoted(text, at, end, is_last=is_last)
             if quoted is not None:
                 return quoted
-        if (name := signs.NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
-            return Step(at, is_over=True)
+        if (name := NEXT_NAME.match(text, at, end)) and is_announcing(name.group().lower()):
+            return StepResult(at, is_over=True)
         whole = bare_end(text, at, end)
         if placeholder := PLACEHOLDER.search(text, at, whole):
-            return Step(placeholder.end(), is_over=True)
+            return StepResult(placeholder.end(), is_over=True)
         if text.startswith(KEPT_ELSEWHERE, at):
-            return Step(whole, is_over=True)
+            return StepResult(whole, is_over=True)
         if self._is_below and not ends_its_line(text, whole):
             self._bond = Bond.LOOSE
         return self._bare(text, at, whole, end)
 
-    def _bare(self, text: str, at: int, whole: int, end: int) -> Step:
+    def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
         """A value without quotes."""
         is_assigned = self._bond == Bond.ASSIGNED
-        is_personal = self._family is Family.PERSONAL
+        is_personal = self._family is KeywordFamily.PERSONAL
         stop = without_followers(text, at, whole, is_personal=is_personal, is_assigned=is_assigned)
-        if self._word.is_pair and (name := signs.NAME_AND_VALUE.match(text, at, stop)):
+        if self._word.is_pair and (name := NAME_AND_VALUE.match(text, at, stop)):
             at = name.end()
         if self._needs_end_tag and not self._is_below and not text.startswith(("</", "]]"), stop):
-            return Step(at, is_over=True)
+            return StepResult(at, is_over=True)
         is_quoted = bool(self._quote) or (self._word.is_constant and is_assigned)
         if not self._is_secret(text[at : min(stop, at + _JUDGED_CHARS)], is_quoted=is_quoted):
-            return Step(at, is_over=True)
+            return StepResult(at, is_over=True)
         if stop == at + VALUE_CHARS_MAX:
             stop = overlong_end(text, stop, end)
-        return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
+        return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
 
     def _is_secret(self, value: str, *, is_quoted: bool) -> bool:
-        is_somebodys = self._is_named and self._family is Family.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
-        return is_secret(value, Family.KEY if is_somebodys else self._family, self._bond, is_quoted=is_quoted)
+        is_somebodys = self._is_named and self._family is KeywordFamily.VAGUE and len(value) >= _NAMED_KEY_CHARS_MIN
+        return is_secret(value, KeywordFamily.KEY if is_somebodys else self._family, self._bond, is_quoted=is_quoted)
 
-    def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> Step | int | None:
+    def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int | None:
         """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
         limit = min(end, at + QUOTED_CHARS_MAX)
         closing = closing_of(self._quote).search(text, at, limit)
         newline = text.find("\n", at, closing.start() if closing else limit)
         if closing is None or newline >= 0:
             is_decided = newline >= 0 or end - at >= QUOTED_CHARS_MAX or is_last
-            return None if is_decided else Step(at, waits=True)
+            return None if is_decided else StepResult(at, waits=True)
         stop = closing.end() - len(self._quote)
         if placeholder := PLACEHOLDER.search(text, at, stop):
-            return Step(placeholder.end(), is_over=True)
-        if self._family is Family.KEY and (scheme := signs.SCHEME_AND_VALUE.match(text, at, stop)):
+            return StepResult(placeholder.end(), is_over=True)
+        if self._family is KeywordFamily.KEY and (scheme := SCHEME_AND_VALUE.match(text, at, stop)):
             at = scheme.end()
         value = text[at:stop]
         if any(char.isspace() for char in value):
-            is_cut = self._family is Family.PERSONAL and is_pass_phrase(value)
+            is_cut = self._family is KeywordFamily.PERSONAL and is_pass_phrase(value)
         else:
             is_cut = self._is_secret(value, is_quoted=True)
         if is_cut:
-            return Step(stop, is_over=True, cut=Span(at, stop, _kind(self._family)))
+            return StepResult(stop, is_over=True, cut=SecretSpan(at, stop, _kind(self._family)))
         if not self._is_pair_open:
-            return Step(at, is_over=True)
+            return StepResult(at, is_over=True)
         self._is_pair_open, self._quote = False, ""
-        self._family, self._bond, self._is_argument = Family.PERSONAL, Bond.ADJACENT, True
+        self._family, self._bond, self._is_argument = KeywordFamily.PERSONAL, Bond.ADJACENT, True
         return closing.end()
 
 
-def _kind(family: Family) -> str:
-    return "named/personal" if family is Family.PERSONAL else "named"
+def _kind(family: KeywordFamily) -> str:
+    return "named/personal" if family is KeywordFamily.PERSONAL else "named"

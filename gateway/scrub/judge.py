@@ -11,8 +11,8 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from gateway.scrub.checks import UNSPOKEN, is_counted, is_wordy, says_placeholder
-from gateway.scrub.words import Family, is_announcing, vocabulary
+from gateway.scrub.rules import UNSPOKEN, is_counted, is_wordy, says_placeholder
+from gateway.scrub.words import KeywordFamily, is_announcing, vocabulary
 
 
 class Bond(IntEnum):
@@ -85,23 +85,23 @@ _UNSPOKEN_CHARS_MIN: Final = 14
 """Letters in one case that nobody could say, and too many for an abbreviation."""
 
 _MADE_CHARS_MIN: Final = {
-    Family.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
-    Family.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
-    Family.SCHEME: {Bond.LOOSE: 12, Bond.ADJACENT: 12, Bond.SAID: 12, Bond.ASSIGNED: 12},
+    KeywordFamily.KEY: {Bond.LOOSE: 16, Bond.ADJACENT: 10, Bond.SAID: 8, Bond.ASSIGNED: 8},
+    KeywordFamily.VAGUE: {Bond.LOOSE: 999, Bond.ADJACENT: 24, Bond.SAID: 16, Bond.ASSIGNED: 16},
+    KeywordFamily.SCHEME: {Bond.LOOSE: 12, Bond.ADJACENT: 12, Bond.SAID: 12, Bond.ASSIGNED: 12},
 }
 
 
-def is_secret(value: str, family: Family, bond: Bond, *, is_quoted: bool) -> bool:
+def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool) -> bool:
     """The verdict on one value without spaces."""
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
         return False
-    if family is Family.PERSONAL:
+    if family is KeywordFamily.PERSONAL:
         return _is_personal(value, bond, is_quoted=is_quoted)
-    if family is Family.KEY and bond is Bond.ASSIGNED and _COUNT.fullmatch(value):
+    if family is KeywordFamily.KEY and bond is Bond.ASSIGNED and _COUNT.fullmatch(value):
         return len(value) in _NUMBER_CHARS and not is_counted(value)
-    if family is Family.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
+    if family is KeywordFamily.VAGUE and (_UUID.fullmatch(value) or (bond < Bond.SAID and _HEX.fullmatch(value))):
         return False
     return len(value) >= _MADE_CHARS_MIN[family][bond] and _is_made(value)
 

@@ -1,18 +1,156 @@
-"""The process's own secrets, found wherever they appear and in whatever form they were wrapped.
+"""Known secrets, found wherever they appear and in whatever form: our own, and those that a tool was given.
 
-This is the one tier that misses nothing: a value is searched as it is, escaped in any way (forms.py), in hex,
+This is the one tier that misses nothing: a value is searched as it is, escaped in any way (known.py), in hex,
 and in base64 at each of the three positions it can have inside a longer text; on one line or broken over several.
 """
 
 from __future__ import annotations
 
+import base64
+import html
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Final
+from urllib.parse import quote, quote_plus
 
-from gateway.scrub.finding import trie_of
-from gateway.scrub.forms import Form, forms
-from gateway.scrub.rules import Span
+from gateway.scrub.literals import trie_of
+from gateway.scrub.rules import SecretSpan
+from gateway.scrub.view import closed_until, normalised
+
+# The forms a known secret may arrive in: as it is, escaped in part or in whole, in hex, in base64.
+#
+# A form is a sequence of symbols, one for each of its characters, each a small pattern: what the view has not decoded
+# already (view.py) may be spelled in several ways. Between any two symbols a line may break.
+
+
+_ENCODED_CHARS_MIN: Final = 8
+"""What is left of a short value in the middle of base64 must still be unmistakable."""
+
+_ALWAYS_DECODED: Final = frozenset("-_.~")
+_QUOTES: Final = frozenset("\"'`")
+_SPACES: Final = r"(?: |\+|%(?:25){0,3}20|\\{1,4}(?:u00|x)20|&(?:amp;){0,3}(?:#0{0,4}32|#x0{0,4}20|nbsp);)"
+_BREAK: Final = re.compile(r"(?:[=\\]{0,2}(?:\r\n?|\n)[ \t>|#*]{0,16})?")
+_BREAK_CHARS_MAX: Final = 20
+_BREAKS_MAX: Final = 8
+_PLAIN_SYMBOL_CHARS_MAX: Final = 4
+_SYMBOL_CHARS_MAX: Final = 24
+_HEAD_CHARS: Final = 4
+_PIECE: Final = re.compile(r"(?s:\\+|.)")
+"""One character, or a row of backslashes: how many there were is lost when they are escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of one secret."""
+
+    plain: str
+    symbols: tuple[re.Pattern[str], ...]
+    """One for each character of `plain`."""
+
+    @property
+    def crosses_units(self) -> bool:
+        """Could a part of the text be closed while this form is still arriving on one line?"""
+        return closed_until(self.plain, 0, len(self.plain)) > 0
+
+    @property
+    def reach_chars(self) -> int:
+        """No part of it is longer."""
+        spelled = sum(1 for symbol in self.symbols if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX)
+        return len(self.plain) + spelled * _SYMBOL_CHARS_MAX + _BREAKS_MAX * _BREAK_CHARS_MAX
+
+    def head(self) -> tuple[str, ...]:
+        """The patterns of its beginning: enough to be worth a closer look."""
+        first, *others = (symbol.pattern for symbol in self.symbols[:_HEAD_CHARS])
+        return first, *(_BREAK.pattern + other for other in others)
+
+    def end_in(self, text: str, at: int, end: int) -> int | None:
+        """Where the form ends that begins at `at`; None if it does not stand there."""
+        found = _compiled(_BREAK.pattern.join(symbol.pattern for symbol in self.symbols)).match(text, at, end)
+        return found.end() if found else None
+
+    def is_begun(self, text: str, at: int, end: int) -> bool:
+        """Does `text[at:end]` read like this form so far, and is more of it to come?"""
+        for symbol in self.symbols:
+            found = symbol.match(text, at, end) or _behind_break(symbol, text, at, end)
+            if found is None:
+                gap = _BREAK.match(text, at, end)
+                return (gap.end() if gap else at) == end
+            at = found.end()
+        return False
+
+
+def _behind_break(symbol: re.Pattern[str], text: str, at: int, end: int) -> re.Match[str] | None:
+    """The symbol behind a line break, whose last sign may be the symbol itself."""
+    gap = _BREAK.match(text, at, end)
+    if gap is None or gap.end() == at:
+        return None
+    return symbol.match(text, gap.end(), end) or symbol.match(text, gap.end() - 1, end)
+
+
+def forms(value: str) -> Iterator[Form]:
+    """Every form of one secret, each once."""
+    octets = value.encode(errors="surrogatepass")
+    for plain in dict.fromkeys((value, normalised(value))):
+        yield Form(plain, tuple(map(_symbol, _PIECE.findall(plain))))
+    yield Form(octets.hex(), tuple(_compiled(_either_case(digit)) for digit in octets.hex()))
+    for core in dict.fromkeys(in_base64(octets)):
+        yield Form(core, tuple(_compiled(re.escape(char)) for char in core))
+
+
+def in_base64(octets: bytes) -> Iterator[str]:
+    """The base64 of these octets at each of the three positions they can have inside more of them."""
+    for lead in range(3):
+        whole = base64.b64encode(bytes(lead) + octets).decode()
+        # The first characters mix in what stands before the value, the last ones what follows it.
+        head = (0, 2, 3)[lead]
+        tail = len(whole.rstrip("=")) - (1 if (lead + len(octets)) % 3 else 0)
+        core = whole[head:tail]
+        if len(core) >= _ENCODED_CHARS_MIN:
+            yield core
+            yield core.replace("+", "-").replace("/", "_")
+
+
+@cache
+def _symbol(char: str) -> re.Pattern[str]:
+    """The pattern for one piece of a value, as it may stand in the view."""
+    if char.isascii() and (char.isalnum() or char in _ALWAYS_DECODED):
+        return _compiled(re.escape(char))
+    if char == " ":
+        return _compiled(_SPACES)
+    if char.startswith("\\"):
+        return _compiled(rf"(?:{'|'.join(_escaped(char[0]))}|\\{{1,{8 * len(char)}}})")
+    ways = [*_escaped(char), re.escape(char)]
+    if char in _QUOTES:
+        ways.insert(0, r"\\{1,8}" + re.escape(char))
+    return _compiled(f"(?:{'|'.join(ways)})")
+
+
+def _escaped(char: str) -> Iterable[str]:
+    """Spellings that the view leaves alone, because in general they are no part of a secret."""
+    octets = char.encode(errors="surrogatepass")
+    yield "".join("%(?:25){0,3}" + "".join(map(_either_case, f"{octet:02x}")) for octet in octets)
+    code = ord(char)
+    if code < 0x10000:
+        yield r"\\{1,4}u" + "".join(map(_either_case, f"{code:04x}"))
+    else:
+        pair = char.encode("utf-16-be").hex()
+        yield "".join(r"\\{1,4}u" + "".join(map(_either_case, pair[at : at + 4])) for at in (0, 4))
+    if code < 0x100:
+        yield r"\\{1,4}x" + "".join(map(_either_case, f"{code:02x}"))
+    yield f"&(?:amp;){{0,3}}#(?:0{{0,4}}{code}|[xX]0{{0,4}}{code:x}|[xX]0{{0,4}}{code:X});?"
+
+
+def _either_case(digit: str) -> str:
+    return f"[{digit}{digit.upper()}]" if digit.isalpha() else digit
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
 
 RULE: Final = "known"
 VALUE_CHARS_MIN: Final = 6
@@ -38,7 +176,7 @@ class KnownValues:
             for cut in _cuts(form):
                 self._by_cut.setdefault(cut, []).append(form)
 
-    def spans(self, text: str, start: int, end: int) -> Iterator[Span]:
+    def spans(self, text: str, start: int, end: int) -> Iterator[SecretSpan]:
         """Every occurrence in `text[start:end]`, from left to right, none overlapping another."""
         if self._finder is None:
             return
@@ -48,7 +186,7 @@ class KnownValues:
             stops = (form.end_in(text, at, end) for form in self._every if form.symbols[0].match(text, at, end))
             stop = next(filter(None, stops), None)
             if stop is not None:
-                yield Span(at, stop, RULE)
+                yield SecretSpan(at, stop, RULE)
             at = stop or at + 1
 
     def reaches_over(self, text: str, start: int, border: int, read_until: int) -> int:
@@ -94,3 +232,52 @@ def _lines(value: str) -> Iterator[str]:
     for line in value.splitlines():
         if len(line.strip()) >= VALUE_CHARS_MIN and not line.startswith("-----"):
             yield line.strip()
+
+
+# Takes secrets that a tool was given out of what it says: whole, in pieces, and in their usual wrappings.
+#
+# What a program prints is cut, wrapped and encoded by whoever wrote it, so no piece of GRAM_CHARS of a secret may
+# come back, nor of its base64, percent, JSON, HTML or hex form. A program that wants to can still say it in another
+# way (backwards, letter by letter): it is the approval before that stands against this. Pure.
+
+
+_ENCODED: Final = re.compile(r"%[0-9A-F]{2}")
+GRAM_CHARS: Final = 8
+"""Less than that of a secret says little, and stands in many a text by chance."""
+
+
+def without_injected(text: str, injected: Mapping[str, str]) -> str:
+    """The text with each secret's placeholder in its place. `injected`: secrets by their placeholders."""
+    grams: dict[int, dict[str, str]] = {}
+    for placeholder, secret in injected.items():
+        for form in _spellings(secret):
+            size = min(GRAM_CHARS, len(form))
+            of_size = grams.setdefault(size, {})
+            for at in range(len(form) - size + 1):
+                of_size.setdefault(form[at : at + size], placeholder)
+    for size, of_size in grams.items():
+        text = _replaced(text, size, of_size)
+    return text
+
+
+def _replaced(text: str, size: int, grams: Mapping[str, str]) -> str:
+    out: list[str] = []
+    end, placeholder = 0, ""
+    for at in range(len(text) - size + 1):
+        found = grams.get(text[at : at + size])
+        if found is None:
+            continue
+        if not placeholder or at > end:
+            out += (placeholder, text[end:at])
+            placeholder = found
+        end = at + size
+    return "".join((*out, placeholder, text[end:]))
+
+
+def _spellings(secret: str) -> set[str]:
+    octets = secret.encode(errors="surrogatepass")
+    percent = {quote(octets, safe=""), quote(octets), quote_plus(octets), "".join(f"%{octet:02X}" for octet in octets)}
+    percent |= {spelled.replace("%", "%25") for spelled in percent}
+    lower = {_ENCODED.sub(lambda sign: sign[0].lower(), spelled) for spelled in percent}
+    escaped = {html.escape(secret), json.dumps(secret)[1:-1], json.dumps(json.dumps(secret)[1:-1])[1:-1]}
+    return {secret, octets.hex(), octets.hex().upper(), *percent, *lower, *escaped, *in_base64(octets)}

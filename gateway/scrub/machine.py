@@ -13,17 +13,13 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.contracts.messages import Finding
-from gateway.scrub.ahead import Ahead, Lookout
-from gateway.scrub.foretold import Foretold
-from gateway.scrub.keyblock import KeyBlock
 from gateway.scrub.known import KnownValues
-from gateway.scrub.landmarks import chart
+from gateway.scrub.lookahead import Lookahead, LookaheadScanner, anchor_finder
 from gateway.scrub.openings import opened_by
 from gateway.scrub.placeholder import Placeholders
-from gateway.scrub.rules import RuleBook, Span
-from gateway.scrub.states import State
-from gateway.scrub.units import CONTEXT_CHARS, RUN_CHARS_MAX, closed_until
-from gateway.scrub.view import View
+from gateway.scrub.rules import RuleBook, SecretSpan
+from gateway.scrub.states import KeyBlock, State, ValueBeforeKeyword
+from gateway.scrub.view import CONTEXT_CHARS, RUN_CHARS_MAX, View, closed_until
 from gateway.scrub.wrapped import WrappedTokens
 
 _REST_OF_SECRET: Final = re.compile(r"[A-Za-z0-9+/=_.~-]+", re.ASCII)
@@ -56,7 +52,7 @@ class Machine:
         self.findings: list[Finding] = []
         self._steps = 0
         self._rules = rules
-        self._lookout = Lookout(rules, known, chart(), None if is_inner else self._secret_in)
+        self._lookahead = LookaheadScanner(rules, known, anchor_finder(), None if is_inner else self._secret_in)
         self._known = known
         self._placeholders = placeholders
         self._budget_s = budget_s
@@ -101,7 +97,7 @@ class Machine:
     @property
     def attempts(self) -> int:
         """How often anything was tried, each time on a bounded piece of text: the measure of the work."""
-        return self._steps + self._lookout.attempts + self._wrapped.attempts
+        return self._steps + self._lookahead.attempts + self._wrapped.attempts
 
     @property
     def held_chars(self) -> int:
@@ -150,7 +146,7 @@ class Machine:
         return end
 
     def _forced_border(self, text: str, window: int) -> int:
-        border = self._lookout.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)
+        border = self._lookahead.first_suspect(text, self._lower(), window - _CUT_ZONE_CHARS, window)
         self._cuts_off_at = border
         return border
 
@@ -186,7 +182,7 @@ class Machine:
         self._drop_rest_of_cut_secret(text, end)
         if isinstance(self._state, KeyBlock) and self._state.step(text, self._at, end, is_last=is_last).waits:
             return  # nothing else is looked for inside a key file
-        ahead = self._lookout.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
+        ahead = self._lookahead.over(text, self._lower(), self._at, end, self._wrapped.spans, is_last=is_last)
         while True:
             ahead.pass_by(self._at)
             if self._state is None:
@@ -197,7 +193,7 @@ class Machine:
         self._wrapped.pass_by(self._at)
         self._give(self._view.raw_start(self._at))
 
-    def _begin(self, text: str, end: int, ahead: Ahead) -> bool:
+    def _begin(self, text: str, end: int, ahead: Lookahead) -> bool:
         """Go to the next thing that matters. False: there is none up to `end`."""
         span_at = ahead.spans[-1].start if ahead.spans else end
         word_at = ahead.words[-1].start if ahead.words else end
@@ -214,14 +210,14 @@ class Machine:
             self._cut(text, ahead.spans[-1])
         elif nearest == candidate_at:
             self._at = candidate_at
-            self._state = Foretold(ahead.candidates.pop())
+            self._state = ValueBeforeKeyword(ahead.candidates.pop())
         else:
             word = ahead.words[-1]
             self._at = word.end
             self._state = opened_by(word, text)
         return True
 
-    def _go_on(self, state: State, text: str, end: int, ahead: Ahead, *, is_last: bool) -> bool:
+    def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
         """One step of what is open. False: it needs more text."""
         self._steps += 1
         step = state.step(text, self._at, end, is_last=is_last)
@@ -263,7 +259,7 @@ class Machine:
             self._out.append(self._view.raw(self._given_raw, until_raw))
             self._given_raw = until_raw
 
-    def _cut(self, text: str, span: Span) -> None:
+    def _cut(self, text: str, span: SecretSpan) -> None:
         start, end = self._view.raw_start(span.start), self._view.raw_end(span.end)
         self._give(start)
         self._out.append(self._placeholders.stand_in(span.rule, text[span.start : span.end]))
@@ -285,7 +281,7 @@ class Machine:
                         self.findings[-1] = replace(self.findings[-1], end=self._given_raw)
 
 
-def _with_tokens(value: Span | None, tokens: Sequence[Span]) -> Span:
+def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> SecretSpan:
     """What is cut where a token, the last of `tokens`, lies in a value or in what leads to one: all of the value if it
     begins before the token, else the token, which says of itself what it is."""
     nearest = tokens[-1]

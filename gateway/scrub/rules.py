@@ -7,17 +7,199 @@ what it matched is stepped over; so the work grows with the length of the text a
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import itertools
+import json
+import operator
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gateway.scrub.checks import CHECKS, PROOFS, Check, crc32_base62, has_digit
-from gateway.scrub.finding import Finder, finder, trie_pattern
+from gateway.scrub.literals import Finder, finder, trie_pattern
+
+# What a rule may ask of a candidate beyond its shape. Each check is named in rules.toml.
+#
+# A check says "this cannot be a secret" (a placeholder, plain words, a counter) or proves that it is one by decoding
+# it. No checksum is ever required where a typing error would still leak most of the key; the exceptions are the kinds
+# that have no other mark (`base58check`).
+
+
+Check = Callable[[str], bool]
+
+_PERIOD_MAX: Final = 16
+_PLACEHOLDER: Final = re.compile(
+    r"(?i:example|sample|placeholder|changeme|redacted|replace|insert)|(?:your|YOUR|Your)(?=[-_ A-Z])|x{4}|X{4}"
+    r"|\.\.\.|\*\*\*|####"
+)
+_COUNTED: Final = re.compile("123456789|abcdefgh|ABCDEFGH")
+_WORDLIKE: Final = re.compile(
+    r"(?:[a-z]{1,16}|[A-Z]{1,16}|[A-Z][a-z]{1,16})\d{0,4}|\d{1,4}|\d{1,3}[a-z]{1,2}|[a-z]\d{1,2}[a-z]|v?\d[\d.]{0,6}|",
+    re.ASCII,
+)
+_SEPARATOR: Final = re.compile(r"[-_./+=~:]")
+_NAME: Final = re.compile(r"(?:[A-Z]?[a-z]++|[A-Z])++\d{0,4}", re.ASCII)
+_HUMP: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.ASCII)
+_HUMP_CHARS_MEAN: Final = 4
+"""Words have some five letters; runs of one kind of character in a random token have two."""
+
+_WORD_CHARS_MAX: Final = 16
+UNSPOKEN: Final = re.compile(r"(?!ngth)[bcdfghjklmnpqrtvwxz]{4}|[bcdfghjklmnpqrstvwxz]{5}", re.ASCII | re.IGNORECASE)
+_RARE_LETTERS: Final = frozenset("jqxzvkw")
+_RARE_EVERY_CHARS: Final = 7
+"""In names, one letter of twenty is one of those; in a random token, one of four."""
+
+_BASE58: Final = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def is_placeholder(text: str) -> bool:
+    """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
+    return says_placeholder(text) or is_counted(text)
+
+
+def says_placeholder(text: str) -> bool:
+    """It says of itself that it stands for something else."""
+    return _PLACEHOLDER.search(text) is not None
+
+
+def is_counted(text: str) -> bool:
+    """Typed by running a finger over the keys: neighbours in the alphabet, or one pattern repeated."""
+    if _COUNTED.search(text):
+        return True
+    codes = list(map(ord, text))
+    steps = list(map(operator.sub, codes[1:], codes))
+    if 2 * (steps.count(0) + steps.count(1)) > len(text):
+        return True
+    longest = min(_PERIOD_MAX, len(text) // 2)
+    return any(text[period:] == text[:-period] for period in range(1, longest + 1))
+
+
+def is_wordy(text: str) -> bool:
+    """Words, identifiers, versions: pieces between `-_./` that each read as a word, a name or a small number."""
+    return all(_WORDLIKE.fullmatch(piece) or _is_name(piece) for piece in _SEPARATOR.split(text))
+
+
+def _is_name(piece: str) -> bool:
+    """An identifier in humps (`requiredTypesForDisplay2`), few enough to be words."""
+    if _NAME.fullmatch(piece) is None:
+        return False
+    humps = _HUMP.findall(piece)
+    return len(humps) * _HUMP_CHARS_MEAN <= len(piece) + _HUMP_CHARS_MEAN and max(map(len, humps)) <= _WORD_CHARS_MAX
+
+
+def _is_spoken(text: str) -> bool:
+    """Could one say it: seldom four consonants in a row, and few of the letters that words seldom have?"""
+    rare = sum(1 for char in text.lower() if char in _RARE_LETTERS)
+    return UNSPOKEN.search(text) is None and rare * _RARE_EVERY_CHARS <= len(text) + _RARE_EVERY_CHARS
+
+
+def varied(secret: str) -> bool:
+    """Enough different characters, no words that can be said, not a placeholder."""
+    is_talk = is_wordy(secret) and _is_spoken(secret)
+    return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_talk and not is_placeholder(secret)
+
+
+def made(secret: str) -> bool:
+    """Varied, and not letters of one case: for a prefix that ordinary names have as well."""
+    letters = secret.translate(_NO_SIGNS)
+    return varied(secret) and not (letters.isalpha() and (letters.islower() or letters.isupper()))
+
+
+_NO_SIGNS: Final = dict.fromkeys(map(ord, "-_./+=~:"))
+
+
+def distinct(secret: str) -> bool:
+    """Enough different characters and not a placeholder; may be letters only."""
+    return len(set(secret)) >= min(8, len(secret) // 2) and not is_placeholder(secret)
+
+
+def has_digit(secret: str) -> bool:
+    """At least one digit: words of one case have none."""
+    return any(char.isdigit() for char in secret)
+
+
+def _decoded(text: str) -> bytes | None:
+    padded = text.replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(padded + "=" * (-len(padded) % 4), validate=True)
+    except binascii.Error:
+        return None
+
+
+def jwt(secret: str) -> bool:
+    """The header is JSON that names an algorithm, or the payload is JSON as well."""
+    header, _, rest = secret.partition(".")
+    if rest.startswith("eyJ"):
+        return True
+    try:
+        fields = json.loads(_decoded(header) or b"")
+    except ValueError:
+        return False
+    return isinstance(fields, dict) and bool({"alg", "enc", "typ"} & fields.keys())
+
+
+def discord(secret: str) -> bool:
+    """The first segment is the bot's id, 17 to 20 digits, in base64."""
+    decoded = _decoded(secret.partition(".")[0])
+    return decoded is not None and decoded.isdigit() and 17 <= len(decoded) <= 20
+
+
+def base58check(secret: str) -> bool:
+    """The last four bytes are the double SHA-256 of the rest: Bitcoin's own proof."""
+    number = 0
+    for char in secret:
+        digit = _BASE58.find(char)
+        if digit < 0:
+            return False
+        number = number * 58 + digit
+    whole = number.to_bytes((number.bit_length() + 7) // 8, "big")
+    body, checksum = whole[:-4], whole[-4:]
+    return hashlib.sha256(hashlib.sha256(body).digest()).digest()[:4] == checksum
+
+
+_STANDS_IN: Final = re.compile(r"(?i)your[-_]|[-_]here\b|placeholder|<|\{\{|\*\*\*|\.\.\.|%[sd]\b")
+
+
+def no_reference(secret: str) -> bool:
+    """Neither a variable nor a stand-in such as `password` or `***`."""
+    return (
+        not re.match(r"[$%{<\[]", secret)
+        and len(set(secret)) >= 3
+        and not _STAND_INS.fullmatch(secret)
+        and not secret.isspace()
+        and not _STANDS_IN.search(secret)
+    )
+
+
+_STAND_INS: Final = re.compile(
+    r"(?i:(?:my|your)?[-_]?(?:pass(?:w(?:or)?d|phrase)?|pw|pwd|secret|token|key|user(?:name)?|login|name)"
+    r"|admin|root|guest|postgres|mysql|redis|test(?:123)?|foo|bar|baz|(?:change|replace)[-_]?me|none|null|x{3,})"
+)
+
+
+def crc32_base62(body: str) -> bool:
+    """GitHub's own proof, which npm took over: the last six characters are the CRC32 of the others in base62."""
+    number, digits = binascii.crc32(body[:-6].encode()), ""
+    while number:
+        number, digit = divmod(number, 62)
+        digits = _BASE62[digit] + digits
+    return body[-6:] == digits.rjust(6, "0")
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    check.__name__: check for check in (varied, made, distinct, has_digit, no_reference)
+}
+"""Asked of what stands behind the anchor."""
+
+PROOFS: Final[Mapping[str, Check]] = {check.__name__: check for check in (jwt, discord, base58check)}
+"""Asked of the whole token, which is decoded."""
+
 
 ALPHABETS: Final[Mapping[str, str]] = {
     "base62": "A-Za-z0-9",
@@ -75,7 +257,7 @@ Site = tuple[int, str]
 """Where an anchor stands, and the longest of those that stand there."""
 
 
-class Span(NamedTuple):
+class SecretSpan(NamedTuple):
     """One secret: where it lies in the view, and the id of the rule that says so."""
 
     start: int
@@ -102,7 +284,7 @@ class Left(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SecretRule:
     """One kind of secret that can be told by its own looks. See the head of `rules.toml` for the fields."""
 
     id: str
@@ -118,7 +300,7 @@ class Rule:
     examples: tuple[str, ...]
     counter_examples: tuple[str, ...]
 
-    def match(self, run: str, anchor_at: int, floor: int) -> Span | None:
+    def match(self, run: str, anchor_at: int, floor: int) -> SecretSpan | None:
         """The secret of this rule whose anchor stands at `anchor_at` of a run, not before `floor`."""
         found = _compiled(self.body).match(run, anchor_at)
         if found is None:
@@ -135,14 +317,14 @@ class Rule:
             return None
         behind = whole if is_part or self.left else whole[self._anchor_chars(whole) :]
         if self.checksum_chars and crc32_base62(behind[: self.checksum_chars]):
-            return Span(start, stop - len(behind) + self.checksum_chars, self.id)
+            return SecretSpan(start, stop - len(behind) + self.checksum_chars, self.id)
         if not all(check(behind[:_JUDGED_CHARS_MAX]) for check in self.checks):
             return None
         if self.more and (rest := _compiled(f"[{self.more}]+").match(run, stop)):
             stop = rest.end()
         while run[stop - 1] == ".":
             stop -= 1
-        return Span(start, stop, self.id)
+        return SecretSpan(start, stop, self.id)
 
     def is_complete(self, token: str) -> bool:
         """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
@@ -154,7 +336,7 @@ class Rule:
             return self.is_complete(token)
         return self.left is None and self.match(token, 0, 0) is not None
 
-    def in_any_case(self) -> Rule | None:
+    def in_any_case(self) -> SecretRule | None:
         """The rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would be
         mistaken for words then."""
         chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
@@ -171,12 +353,12 @@ class Rule:
 class RuleBook:
     """All rules, and where each may begin."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[SecretRule, ...]
     finder: Finder
     """Finds every anchor of every rule in lower-case text."""
-    by_anchor: Mapping[str, tuple[Rule, ...]]
+    by_anchor: Mapping[str, tuple[SecretRule, ...]]
     """By anchor the rules that begin with it or with its own beginning, the most particular first."""
-    in_any_case: Mapping[str, tuple[Rule, ...]]
+    in_any_case: Mapping[str, tuple[SecretRule, ...]]
     """By the lower case of an anchor, the rules for tokens whose letters have lost their case."""
     spellings: Mapping[str, tuple[str, ...]]
     """By their lower case, all anchors."""
@@ -208,14 +390,14 @@ class RuleBook:
         gate = _gate(self.bodies[literal]) if literal in self.bodies else None
         return gate is None or gate.match(text, at, end) is not None
 
-    def beginning_with(self, text: str, at: int, literal: str) -> Iterator[Rule]:
+    def beginning_with(self, text: str, at: int, literal: str) -> Iterator[SecretRule]:
         """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
         is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
         for rule in self.by_anchor.get(literal) or self._loosely(literal):
             if rule.is_glued or not is_inside:
                 yield rule
 
-    def _loosely(self, literal: str) -> Iterator[Rule]:
+    def _loosely(self, literal: str) -> Iterator[SecretRule]:
         """The rules for an anchor that stands there in the wrong case, and those for what of it is right."""
         yield from self.in_any_case.get(literal.lower(), ())
         shorter = (self.by_anchor.get(literal[:chars]) for chars in range(len(literal) - 1, 0, -1))
@@ -236,11 +418,11 @@ def rule_book() -> RuleBook:
     tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
     rows = [*tables["shape"].items(), *tables["prefix"].items()]
     rules = tuple(_rule(rule_id, row) for rule_id, row in rows)
-    by_anchor: dict[str, list[Rule]] = {}
+    by_anchor: dict[str, list[SecretRule]] = {}
     for rule in rules:
         for anchor in rule.anchors:
             by_anchor.setdefault(anchor, []).append(rule)
-    in_any_case: dict[str, list[Rule]] = {}
+    in_any_case: dict[str, list[SecretRule]] = {}
     for twin in filter(None, (rule.in_any_case() for rule in rules)):
         for anchor in twin.anchors:
             in_any_case.setdefault(anchor, []).append(twin)
@@ -261,7 +443,7 @@ def rule_book() -> RuleBook:
     )
 
 
-def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
+def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
     anchors = tuple(literal for anchor in row["anchors"] for literal in _literals(anchor))
     checks = tuple(row.get("checks", ("varied",)))
     left = row.get("left")
@@ -274,7 +456,7 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> Rule:
         body = f"(?:{trie_pattern(anchors)})[{more}]{{{int(nominal * _COMPLETE_SHARE)},{nominal + _SURPLUS_CHARS}}}"
         examples = row.get("examples", [f"{anchor}<{_DRAWN_AS.get(name, name)}:{nominal}>" for anchor in anchors])
         nominal = max([nominal, *_body_chars(anchors, examples)])
-    return Rule(
+    return SecretRule(
         id=rule_id,
         anchors=anchors,
         body=body,

@@ -1,13 +1,22 @@
-"""What the machine may be in the middle of, as a Protocol, and the answer each step gives."""
+"""States of the machine: key blocks, cookies, values before their keyword or near a vendor's name."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
 
-from gateway.scrub.rules import Span
+from gateway.scrub.judge import Bond, is_secret
+from gateway.scrub.placeholder import PLACEHOLDER
+from gateway.scrub.rules import SecretSpan, is_placeholder, made
+from gateway.scrub.view import is_cjk, unit_end
+from gateway.scrub.words import KeywordFamily, announces_more, family_of, is_announcing, vocabulary
 
 
-class Step(NamedTuple):
+class StepResult(NamedTuple):
     """How far a state came in the closed text.
 
     `at` is the new position; `cut` a secret that ends at or before it. `waits` means: no verdict without
@@ -17,13 +26,13 @@ class Step(NamedTuple):
     at: int
     is_over: bool = False
     waits: bool = False
-    cut: Span | None = None
+    cut: SecretSpan | None = None
 
 
 class State(Protocol):
     """Something open that spans several units: an announced value, a key block, a list of cookies."""
 
-    def step(self, text: str, at: int, end: int, *, is_last: bool) -> Step:
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
         """Read on in `text[at:end]`, which consists of closed units; `is_last` says that nothing follows.
 
         The outcome may depend on the text alone, never on where `end` happens to be.
@@ -33,3 +42,431 @@ class State(Protocol):
     def moved(self, by: int) -> None:
         """The text lost `by` characters at its front."""
         ...
+
+
+# Private keys in armour: `-----BEGIN … PRIVATE KEY-----`, swallowed to their END.
+#
+# Public keys and certificates are left alone, and so is talk about the armour: a block counts as a key only if
+# something like key material follows its first line.
+
+
+BEGIN: Final = "-----BEGIN"
+BLOCK_CHARS_MAX: Final = 20_000
+"""The largest block: a 16,384 bit RSA key with its headers takes 13 kB."""
+
+_HEADER_CHARS_MAX: Final = 64
+_GAP_CHARS_MAX: Final = 48
+_MARK_CHARS_MAX: Final = 80
+"""No end mark is longer; a stream decides on one only when this much text is there."""
+
+_HEADER: Final = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,3} PRIVATE KEY(?: BLOCK)?-----", re.ASCII)
+_GAP: Final = re.compile(r"(?:\\{1,2}[nr]|[\s>|\"'+*`,\\-]){0,48}")
+_LINE_MARK: Final = re.compile(
+    r"(?:\\{1,2}[nr]|\r?\n)(?:(?!\[redacted:)[^\n\\]){0,48}?"
+    r"(?<![A-Za-z0-9+/=])(?=[A-Za-z0-9+/]{40,120}={0,2}(?:[\s\\]|\Z))",
+    re.ASCII,
+)
+"""Line numbers, comment signs, names of containers, times: what tools put in front of each line. A placeholder is none:
+the token that it stands for was too long for one, or had been taken with the whole key."""
+
+_MARKED_CHARS_MAX: Final = 192
+"""So much text behind a header shows whether its lines are marked."""
+
+_MATERIAL: Final = re.compile(
+    r"[A-Za-z0-9+/=]{16}|(?:Proc-Type|DEK-Info|Version|Comment|Hash|Charset|MessageID):", re.ASCII
+)
+_ENDS: Final = re.compile(
+    r"(?P<mark>-----END [A-Z0-9 ]{1,40}-----)"
+    r"|[\"'](?![\s,+\\nr]{0,12}[\"'][A-Za-z0-9+/=-]{16})"
+    r"|(?<=\s)(?:[A-Za-z']{1,12}[ ,.]{1,2}){4}"
+    r"|[\u0400-\u04ff\u3040-\u9fff\uac00-\ud7a3]",
+)
+
+
+class KeyBlock:
+    """State: a line that begins a block was seen. Nothing of it leaves until it is known what it is."""
+
+    __slots__ = ("_begin", "_read_until")
+
+    RULE: Final = "pem"
+
+    def __init__(self, begin: int) -> None:
+        self._begin = begin
+        self._read_until: int | None = None
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        self._begin -= by
+        if self._read_until is not None:
+            self._read_until -= by
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """See `State.step`. `at` stays at the beginning of the block until there is a verdict."""
+        if self._read_until is None:
+            body = self._body_from(text, at, end, is_last=is_last)
+            if body is None:
+                return StepResult(at, waits=True)
+            if body < 0:
+                return StepResult(at + len(BEGIN), is_over=True)
+            self._read_until = body
+        return self._swallow(text, at, end, self._read_until, is_last=is_last)
+
+    def _body_from(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
+        """Where the key material begins; negative if this is no key; None if that cannot be told yet."""
+        header = _HEADER.match(text, at, end)
+        if header is None:
+            is_decided = is_last or end - at >= _HEADER_CHARS_MAX + 16 or "\n" in text[at:end]
+            return -1 if is_decided else None
+        gap = _GAP.match(text, header.end(), end)
+        body = gap.end() if gap else header.end()
+        if _MATERIAL.match(text, body, end):
+            return body
+        if not (is_last or body < end or body - header.end() >= _GAP_CHARS_MAX):
+            return None
+        window = header.end() + _MARKED_CHARS_MAX
+        if end < window and not is_last:
+            return None
+        marked = _LINE_MARK.match(text, header.end(), min(end, window))
+        return marked.end() if marked else -1
+
+    def _swallow(self, text: str, at: int, end: int, read_until: int, *, is_last: bool) -> StepResult:
+        limit = self._begin + BLOCK_CHARS_MAX
+        ending = _ENDS.search(text, read_until, min(end, limit + _MARK_CHARS_MAX))
+        if ending is not None and (is_last or ending.start() + _MARK_CHARS_MAX <= end) and ending.start() < limit:
+            stop = ending.end() if ending["mark"] else self._without_spaces(text, ending.start())
+            return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
+        if is_last or end >= limit + _MARK_CHARS_MAX:
+            stop = min(end, limit)
+            return StepResult(stop, is_over=True, cut=SecretSpan(self._begin, stop, self.RULE))
+        self._read_until = max(read_until, (ending.start() if ending else end) - _MARK_CHARS_MAX)
+        return StepResult(at, waits=True)
+
+    def _without_spaces(self, text: str, at: int) -> int:
+        while at > self._begin and text[at - 1].isspace():
+            at -= 1
+        return at
+
+
+# A value that stands before its announcing word: `… is my password`, `… — это пароль`, `用…作为密码`.
+#
+# What was given away cannot be taken back, so a value that looks made waits here for the few words that decide.
+# Nearly always the very next word does.
+
+
+_REACH_CHARS: Final = 40
+"""How far behind the value its announcing word may begin."""
+
+_RUN_CHARS_MAX: Final = 72
+_VALUE_CHARS_MIN: Final = 6
+_PRINTABLE: Final = "".join(map(chr, range(33, 127)))
+_MADE: Final = re.compile(r"[-0-9](?:(?<=[0-9])|[a-z]{3,12}-[a-z]{3,12}-)")
+_CANDIDATE: Final = re.compile(
+    r"(?<![!-~])[\"'`(\[*|<]{0,3}(?=[!-~]{0,63}[0-9]|(?:[a-z]{3,12}-){3})"
+    rf"(?P<value>[\w!@#$%^&*+/=~?.-]{{{_VALUE_CHARS_MIN},64}}?)[\"'`)\]*|>,.;:]{{0,3}}(?![!-~])",
+    re.ASCII,
+)
+_RUN: Final = re.compile(r"[!-~]+")
+_LINKS: Final = re.compile(r"[—–=-]|<-{1,2}|->|[(（]")
+_BESIDE: Final = re.compile(r"[\"'`*|,:)»”」』，]")
+_WORD: Final = re.compile(r"[^\W\d_](?:[^\W\d_]|['-](?=[^\W\d_]))*")
+
+
+class Candidate(NamedTuple):
+    """A value that looks made, and where what follows it begins."""
+
+    start: int
+    end: int
+    after: int
+
+
+def candidates(
+    text: str, lowered: str, start: int, end: int, places: Iterable[tuple[int, int]], *, is_last: bool
+) -> Iterator[Candidate]:
+    """Values in `text[start:end]` behind which an announcing word may stand, at one of the `places`, or may still
+    come; `lowered` is the text in lower case, as long as the text."""
+    done = start
+    speaking = (at for at, stop in places if not _is_silent(lowered[at:stop]))
+    for zone_end in (*(_run_start(text, place) for place in speaking), *(() if is_last else (end,))):
+        zone = max(done, zone_end - _REACH_CHARS - _RUN_CHARS_MAX)
+        done = max(done, zone_end)
+        while made := _MADE.search(text, zone, zone_end):
+            begin, over = _run_start(text, made.start()), _RUN.match(text, made.start(), zone_end)
+            assert over is not None, "what was found is a part of it"
+            if begin >= zone and over.end() - begin >= _VALUE_CHARS_MIN:
+                found = _CANDIDATE.match(text, begin, zone_end)
+                if found and any(map(str.isalpha, found["value"])):
+                    yield Candidate(found.start("value"), found.end("value"), found.end())
+            zone = over.end()
+
+
+@cache
+def _is_silent(word: str) -> bool:
+    """Does this word announce nothing by itself, whatever stands before it, and hold none that does?"""
+    return (
+        word.isascii()
+        and word.isalpha()
+        and not any(each in word for each in vocabulary().announcing if is_announcing(each))
+    )
+
+
+def _run_start(text: str, place: int) -> int:
+    """Where the run that `place` stands in begins: a value may hold a word by chance (`monkey`)."""
+    before = text[max(0, place - _RUN_CHARS_MAX) : place]
+    return place - len(before) + len(before.rstrip(_PRINTABLE))
+
+
+class ValueBeforeKeyword:
+    """State: a value that looks made was read; is it announced behind?"""
+
+    __slots__ = ("_after", "_end", "_start")
+
+    def __init__(self, candidate: Candidate) -> None:
+        self._start, self._end, self._after = candidate
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        self._start -= by
+        self._end -= by
+        self._after -= by
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """See `State.step`."""
+        words = vocabulary()
+        bond: Bond | None = None
+        is_certain = is_aside = False
+        pos = self._after
+        while pos <= self._end + _REACH_CHARS:
+            if pos >= end:
+                return StepResult(at, is_over=is_last, waits=not is_last)
+            if text[pos] == "\n":
+                break
+            if text[pos].isspace() or _BESIDE.match(text, pos):
+                pos += 1
+                continue
+            unit = unit_end(text, pos, min(end, pos + _RUN_CHARS_MAX))
+            if is_cjk(text[pos]):
+                said = words.announcing_cjk.search(text, pos, unit)
+                link = words.links_cjk.match(text, pos, unit)
+                bond = Bond.SAID if link else bond
+                if said is not None or link is None or link.end() < unit:
+                    return self._before_cjk(text, at, unit, said, bond)
+                pos = unit
+                continue
+            if link := _LINKS.match(text, pos, unit):
+                bond = Bond.SAID if link.group()[0] in "<(（—–" else bond or Bond.LOOSE
+                is_aside = link.group() in "(（"
+                pos = link.end()
+                continue
+            word = _WORD.match(text, pos, unit)
+            if word is None:
+                break
+            lowered = word.group().lower()
+            family = family_of(lowered)
+            if family is not None:
+                if is_aside and text[word.end() : word.end() + 1] not in (")", "）"):
+                    break
+                return self._announced(text, at, word, end, family, bond, is_certain=is_certain, is_last=is_last)
+            if lowered in words.copulas:
+                bond = Bond.SAID
+            elif words.certain_before.fullmatch(lowered):
+                is_certain = True
+            elif lowered in words.possessives:
+                bond = bond or Bond.LOOSE
+            elif lowered not in words.links:
+                break
+            pos = word.end()
+        return StepResult(at, is_over=True)
+
+    def _announced(
+        self,
+        text: str,
+        at: int,
+        word: re.Match[str],
+        end: int,
+        family: KeywordFamily,
+        bond: Bond | None,
+        *,
+        is_certain: bool,
+        is_last: bool,
+    ) -> StepResult:
+        """The announcing word is there; what follows it may still say that it is another thing (`password manager`)."""
+        following = word.end() + 1
+        if following >= end and not is_last:
+            return StepResult(at, waits=True)
+        after = _WORD.match(text, following, end) if text[word.end() : following] in (" ", "-", "_") else None
+        if bond is None or (after and vocabulary().denies_after.match(after.group().lower())):
+            return StepResult(at, is_over=True)
+        if family is KeywordFamily.VAGUE and (
+            is_certain or (after and after.group().lower() in vocabulary().certain_after)
+        ):
+            family = KeywordFamily.KEY
+        return self._verdict(text, at, family, bond)
+
+    def _before_cjk(self, text: str, at: int, unit: int, said: re.Match[str] | None, bond: Bond | None) -> StepResult:
+        if said is None or bond is None or vocabulary().denies_after_cjk.match(text, said.end(), unit):
+            return StepResult(at, is_over=True)
+        return self._verdict(text, at, family_of(said.group()) or KeywordFamily.PERSONAL, bond)
+
+    def _verdict(self, text: str, at: int, family: KeywordFamily, bond: Bond) -> StepResult:
+        if family is KeywordFamily.COOKIE:  # announces what follows it, never what stands before
+            return StepResult(at, is_over=True)
+        if family is not KeywordFamily.PERSONAL:
+            bond = Bond.ADJACENT
+        elif "/" in text[self._start : self._end]:
+            return StepResult(at, is_over=True)
+        if not is_secret(text[self._start : self._end], family, bond, is_quoted=False):
+            return StepResult(at, is_over=True)
+        rule = "named/personal" if family is KeywordFamily.PERSONAL else "named"
+        return StepResult(self._end, is_over=True, cut=SecretSpan(self._start, self._end, rule))
+
+
+# `Cookie: a=…; b=…`: every value up to the end of the line, the attributes excepted.
+
+
+_PAIR: Final = re.compile(r"(?P<name>[A-Za-z0-9_.$-]{1,64})=(?P<value>[!#-&(-:<-\[\]-~]{1,4096})", re.ASCII)
+_BETWEEN: Final = re.compile(r"[ \t;:\"'=]+|(?:HttpOnly|Secure|Partitioned)(?=;|\Z)", re.IGNORECASE)
+_ATTRIBUTES: Final = frozenset(
+    [
+        "path",
+        "domain",
+        "expires",
+        "max-age",
+        "samesite",
+        "priority",
+        "lang",
+        "locale",
+        "theme",
+        "version",
+        "tz",
+        "timezone",
+        "currency",
+    ]
+)
+_COOKIE_CHARS_MIN: Final = 8
+_BETWEEN_CHARS_MAX: Final = 32
+
+
+class CookieLine:
+    """State: the name of a cookie header was read."""
+
+    __slots__ = ("_value",)
+
+    RULE: Final = "named/session"
+
+    def __init__(self) -> None:
+        self._value = (0, 0)
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        start, end = self._value
+        self._value = start - by, end - by
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """See `State.step`. Of a value that begins with a token that goes first, and then the rest."""
+        begun_at, value_end = self._value
+        if begun_at < at < value_end:
+            return StepResult(value_end, cut=SecretSpan(at, value_end, self.RULE))
+        while at < end:
+            if between := _BETWEEN.match(text, at, unit_end(text, at, min(end, at + _BETWEEN_CHARS_MAX))):
+                at = between.end()
+                continue
+            pair = _PAIR.match(text, at, end)
+            if pair is None:
+                return StepResult(at, is_over=True)
+            at = pair.end()
+            value = pair["value"]
+            is_secret = len(value) >= _COOKIE_CHARS_MIN and not is_placeholder(value)
+            if is_secret and pair["name"].lower() not in _ATTRIBUTES:
+                self._value = pair.span("value")
+                return StepResult(at, cut=SecretSpan(*self._value, self.RULE))
+        return StepResult(at)
+
+
+# Behind a vendor's name: a value that only its neighbour gives away.
+#
+#     assemblyai = fa0e…      CLARIFAI_PAT: "…"      new Client("deepgram", "…")
+#
+# Many vendors hand out plain random letters and digits. Near their name, behind a sign, on the same line, such a
+# value is a secret unless the line speaks of an id, a hash or a version.
+
+
+_RULE: Final = "named"
+_VENDOR_REACH_CHARS: Final = 48
+"""How far behind the name a value may begin."""
+
+_UNIT_CHARS_MAX: Final = 512
+_VENDOR_VALUE_CHARS_MIN: Final = 20
+_UNMISTAKABLE_CHARS: Final = 32
+"""So many random characters need no sign before them."""
+
+_DIGITS_MIN: Final = 3
+_HOST: Final = re.compile(r"[\w-]{0,20}\.(?:com|io|net|org|dev|ai|app|cloud|co|ru|cn|me|eu|us)\b|[\w./-]{0,40}@")
+_FIELD: Final = re.compile(r"[^\s=:\"'`(){}\[\],;<>|]+")
+_VALUE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+/.~:-]*={0,2}", re.ASCII)
+_ASSIGNS: Final = re.compile(r"[=:\"'`(,>]")
+_VENDOR_WORD: Final = re.compile(r"[A-Z]?[a-z]+\d*|[A-Z]+\d*", re.ASCII)
+
+
+class NearVendor:
+    """State: the name of a vendor was read; its secret may follow on this line."""
+
+    __slots__ = ("_begun_at", "_is_assigned", "_is_fresh")
+
+    def __init__(self, begun_at: int) -> None:
+        self._begun_at = begun_at
+        self._is_assigned = False
+        self._is_fresh = True
+
+    def moved(self, by: int) -> None:
+        """The text lost `by` characters at its front."""
+        self._begun_at -= by
+
+    def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
+        """See `State.step`."""
+        while at < end:
+            if text[at] == "\n" or at - self._begun_at > _VENDOR_REACH_CHARS:
+                return StepResult(at, is_over=True)
+            if text[at].isspace():
+                at += 1
+                continue
+            unit = unit_end(text, at, min(end, at + _UNIT_CHARS_MAX))
+            if self._is_fresh and _HOST.match(text, at, unit):
+                return StepResult(at, is_over=True)
+            self._is_fresh = False
+            step = self._read(text, at, unit)
+            if step is not None:
+                return step
+            at = unit
+        return StepResult(at)
+
+    def _read(self, text: str, at: int, unit: int) -> StepResult | None:
+        """Look for the value in one unit. None: it goes on behind it."""
+        begun = at
+        for field in _FIELD.finditer(text, at, unit):
+            self._is_assigned = self._is_assigned or _ASSIGNS.search(text, begun, field.start()) is not None
+            begun = field.end()
+            if field.start() - self._begun_at > _VENDOR_REACH_CHARS or PLACEHOLDER.match(text, field.start() - 1):
+                return StepResult(field.start(), is_over=True)
+            value = _VALUE.match(text, field.start(), unit)
+            if value and self._is_random(value.group()):
+                return StepResult(value.end(), is_over=True, cut=SecretSpan(value.start(), value.end(), _RULE))
+            if announces_more(field.group()) or _speaks_of_facts(field.group()):
+                return StepResult(field.start(), is_over=True)
+        self._is_assigned = self._is_assigned or _ASSIGNS.search(text, begun, unit) is not None
+        return None
+
+    def _is_random(self, value: str) -> bool:
+        """Letters and digits through each other, and nothing that reads as words."""
+        least = _VENDOR_VALUE_CHARS_MIN if self._is_assigned else _UNMISTAKABLE_CHARS
+        return len(value) >= least and sum(map(str.isdigit, value)) >= _DIGITS_MIN and made(value)
+
+
+def _speaks_of_facts(field: str) -> bool:
+    return any(word.group().lower() in _facts() for word in _VENDOR_WORD.finditer(field))
+
+
+@cache
+def _facts() -> frozenset[str]:
+    """The words beside which a value is no secret."""
+    tables = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))
+    return frozenset(tables["facts"].split())

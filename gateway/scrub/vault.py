@@ -1,4 +1,4 @@
-"""The vault's seal: how a secret that a person sent is kept until a tool needs it. Off unless it is configured.
+"""The vault's seal, and the scrubber and the seal of a process, made from its settings.
 
 A secret is sealed with AES-GCM under a key that is neither in Redis nor in the database. The seal binds the lane, the
 sender, the placeholder and the time: what is kept under one name cannot be read under another.
@@ -16,7 +16,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from gateway.contracts.vault import SealedSecret, SecretName
+from gateway.config import Loaded, Settings, placeholder_key, vault_key
+from gateway.contracts.messages import SealedSecret, SecretName
+from gateway.scrub import Scrubber
 from gateway.scrub.known import RULE as KNOWN
 from gateway.scrub.known import VALUE_CHARS_MIN
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
@@ -72,3 +74,25 @@ def worth_keeping(removed: Mapping[str, str]) -> Mapping[str, str]:
 def _bound_to(name: SecretName, expires_at_ms: int) -> bytes:
     """Everything that a seal holds for, in one spelling."""
     return json.dumps([str(name.key), str(name.sent_by), name.placeholder, expires_at_ms]).encode()
+
+
+# What keeps secrets in a role: a scrubber that knows what this installation must not say, and the vault's seal.
+
+
+def scrubber_of(loaded: Loaded, *more: str) -> Scrubber:
+    """A scrubber that knows the configured secrets and `more`; its placeholders are the same in every role.
+
+    Raises `ConfigError` when the installation's key can neither be read nor written.
+    """
+    key = placeholder_key(loaded.settings)
+    return Scrubber((*loaded.secrets, key, *more), placeholder_key=key.encode())
+
+
+def vault_keys(settings: Settings) -> tuple[str, ...]:
+    """The key of the vault, for the scrubber of a role that uses it; none where there is no vault."""
+    return (vault_key(settings),) if settings.scrub.vault.enabled else ()
+
+
+def seal_of(settings: Settings) -> Seal | None:
+    """The vault's seal; None where there is no vault. Raises `ConfigError` as `scrubber_of` does."""
+    return next(map(Seal, vault_keys(settings)), None)

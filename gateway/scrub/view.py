@@ -1,4 +1,4 @@
-"""The normalised view: the text as a reader sees it, with the way back to the text as it was sent.
+"""The text as a reader sees it, without escapes and encodings, with the way back to what was sent.
 
 A secret with a zero-width space inside, in full-width letters, percent-encoded or with colour codes between
 its halves is still a secret. All matching happens on this view; what is cut out is cut out of the original.
@@ -6,9 +6,219 @@ its halves is still a secret. All matching happens on this view; what is cut out
 
 from __future__ import annotations
 
+import binascii
+import html.entities
+import re
+import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
-from gateway.scrub.escapes import LOOK_BACK_CHARS, folded, is_plain, spellings
+# Spellings of a character that are not the character: what a reader, a browser or a terminal sees through.
+#
+#     ghp\_x   \u0067hp_x   %67hp_x   &#103;hp_x   g<zero width space>hp_x   <red>gh<plain>p_x   ｇｈｐ＿ｘ
+#
+# A decoder that looks a bounded piece ahead, so that it works on a text that is still arriving. It reads one layer,
+# or the same layer several times over (`%2567`, `\\u0067`, `&amp;#103;`).
+#
+# Two kinds of spelling stay as they are: what would end a value that it is a part of (an encoded space, an escaped
+# quote, an encoded `@` in the password of an address), and what no token is made of.
+
+
+LOOK_BACK_CHARS: Final = 512
+"""How much of the raw text before it may decide what a spelling means."""
+
+_LOOK_AHEAD_CHARS: Final = 48
+"""No spelling is longer."""
+
+_NEAR_INVISIBLE: Final = (
+    "\x00-\x06\x08\x0e-\x1a\x7f-\x84\x86-\x9a\x9c-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8"
+)
+_FAR_INVISIBLE: Final = "\U000e0000-\U000e0fff"
+_INVISIBLE: Final = _NEAR_INVISIBLE + _FAR_INVISIBLE
+"""Control, joining, direction and variation marks, soft hyphens, fillers, tags."""
+
+_SENTENCE_MARKS: Final = "\uff0c\uff1b\uff01\uff1f\uff08\uff09"
+"""Full-width marks that end a clause in Chinese; they stay themselves, so that they still end one."""
+
+_COMPATIBLE: Final = (
+    range(0xA1, 0x250), range(0x2B0, 0x300), range(0x37A, 0x3F6), range(0x1D2C, 0x1DC0), range(0x1E00, 0x2000),
+    range(0x2010, 0x3000), range(0xFB00, 0xFFF0), range(0x1D400, 0x1D800), range(0x1F100, 0x1F200),
+    range(0x1FBF0, 0x1FBFA),
+)  # fmt: skip
+"""Where Unicode keeps other forms of ASCII characters: full-width, mathematical, circled, raised, small."""
+
+
+def _folds() -> dict[int, str]:
+    folds = {0x130: "I", 0x2010: "-", 0x2011: "-", 0x2212: "-"}  # these hyphens have no ASCII form of their own
+    for code in (code for block in _COMPATIBLE for code in block):
+        form = unicodedata.normalize("NFKC", chr(code))
+        if len(form) == 1 and "!" <= form <= "~" and chr(code) not in _SENTENCE_MARKS:
+            folds[code] = form
+    return folds
+
+
+_FOLDS: Final = _folds()
+_NEAR_FOLDED: Final = re.escape("".join(chr(code) for code in _FOLDS if code < 0x10000))
+_FAR_FOLDED: Final = "\U0001d400-\U0001d7ff\U0001f100-\U0001f1ff\U0001fbf0-\U0001fbf9"
+
+_ENTITIES: Final = {
+    name: char
+    for name, char in html.entities.html5.items()
+    if name.endswith(";") and len(char) == 1 and ("!" <= char <= "~" or ord(char) in _FOLDS)
+} | {"shy;": "\u00ad", "zwj;": "\u200d", "zwnj;": "\u200c", "ZeroWidthSpace;": "\u200b"}
+
+# A set with a character from beyond U+FFFF in it is many times slower to search for, so those are asked for apart.
+_NEAR_SIGN: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}]")
+_SIGN: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_INVISIBLE}]")
+_FAR_SIGN: Final = re.compile(f"[{_FAR_INVISIBLE}]")
+_ASCII_ODD: Final = re.compile("[\\\\%&^\x00-\x06\x08\x0e-\x1b\x7f]")
+_NEAR_ODD: Final = re.compile(f"[\\\\%&^\x1b\x9b\u241b{_NEAR_INVISIBLE}{_NEAR_FOLDED}]")
+_FAR_ODD: Final = re.compile(f"[{_FAR_INVISIBLE}{_FAR_FOLDED}]")
+_NEAR_FOLD: Final = re.compile(f"[{_NEAR_FOLDED}]")
+_FAR_FOLD: Final = re.compile(f"[{_FAR_FOLDED}]")
+
+_ESC: Final = r"(?:[\x1b\u241b]|\\{1,4}(?:0?33|[eE]|x1[bB]|u001[bB]|u\{1[bB]\}|U0000001[bB])|\^(?=\[\[)\[?)"
+_SPELLING: Final = re.compile(
+    f"(?P<gone>[{_INVISIBLE}]{{1,64}}"
+    rf"|(?:{_ESC}\[|\x9b)(?!redacted:)[0-9;:<=>?]{{0,24}}[A-Za-z@`~]"  # colour, cursor: what a terminal obeys
+    rf"|{_ESC}\]8;[A-Za-z0-9=:_-]{{0,24}};"  # the head of a terminal's link; its address is text
+    r"|%[eE]2%80%8[b-fB-F]|%[cC]2%[aA][dD]|%[eE][fF]%[bB]{2}%[bB][fF])"
+    r"|(?P<end>\x1b\\)"
+    r"|\\{1,4}(?:(?P<mark>[!#$%&()*+,\-./:;<=>?@\[\]^_{|}~])"
+    r"|(?:u|U0000|(?P<brace>u\{))(?P<wide>[0-9A-Fa-f]{4}|(?<=\{)[0-9A-Fa-f]{2,6})(?(brace)\})"
+    r"|x(?P<narrow>[0-9A-Fa-f]{2}))"
+    r"|%(?:25){0,3}(?P<percent>[2-7][0-9A-Fa-f])"
+    r"|&(?:amp;){0,3}(?:\#(?:(?P<decimal>[0-9]{1,7})|[xX](?P<hex>[0-9A-Fa-f]{1,6}));?"
+    r"|(?P<entity>[A-Za-z]{2,20};))"
+)
+_UNFINISHED: Final = re.compile(
+    rf"(?:[%&\x1b\x9b\u241b^]|\\{{1,4}})[0-9A-Za-z#%;:<=>?{{}}\[\]_-]{{0,{_LOOK_AHEAD_CHARS}}}\Z"
+)
+
+_AUTHORITY: Final = re.compile(r"://[^\s/?#\"'<>@]*")
+_DELIMITERS: Final = frozenset("@/:?#[]{}<>$|^")
+"""Encoded because they would end the part of an address they stand in."""
+
+_LITERAL: Final = frozenset("\\%`'<>")
+"""Percent-encoded, these stay: a value that holds one goes on behind it."""
+
+_CLOSES_JSON: Final = re.compile(r"[:,}\]]|%(?:25){0,3}(?:3A|2C|7D|5D)", re.IGNORECASE)
+_OPENS_JSON: Final = re.compile(r"(?:[{\[,:]|%(?:25){0,3}(?:7B|5B|2C|3A))(?: |\+|%(?:25){0,3}20)?\Z", re.IGNORECASE)
+_BETWEEN_JSON: Final = re.compile(r"(?:\"|%(?:25){0,3}22)(?:[,:]|%(?:25){0,3}(?:2C|3A))\Z", re.IGNORECASE)
+_JSON_CHARS_MAX: Final = 18
+
+
+class Spelling(NamedTuple):
+    """`raw[start:end]` stands for `char`, which is empty for what nobody sees. None: the text ends inside."""
+
+    start: int
+    end: int
+    char: str | None
+
+
+def is_plain(text: str) -> bool:
+    """Does every character stand for itself? A search in C, so that ordinary text costs next to nothing more."""
+    if text.isascii():
+        return not _ASCII_ODD.search(text)
+    return not (_NEAR_ODD.search(text) or (_has_far(text) and _FAR_ODD.search(text)))
+
+
+def _has_far(text: str) -> bool:
+    """Is there a character beyond U+FFFF? Those take two units of UTF-16, and counting is many times faster than
+    searching."""
+    return len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)
+
+
+def folded(text: str) -> str:
+    """The text with the ASCII form of every character that has one; as long as before."""
+    if text.isascii():
+        return text
+    return _FAR_FOLD.sub(_ascii_form, _NEAR_FOLD.sub(_ascii_form, text))
+
+
+def _ascii_form(char: re.Match[str]) -> str:
+    return _FOLDS.get(ord(char[0]), char[0])
+
+
+def spellings(raw: str, start: int, *, is_last: bool) -> Iterator[Spelling]:
+    """The spellings in `raw[start:]`, from left to right. `is_last` says that nothing follows."""
+    at = start
+    signs = _SIGN if _FAR_SIGN.search(raw, start) else _NEAR_SIGN
+    while sign := signs.search(raw, at):
+        at = sign.start()
+        if not is_last and _UNFINISHED.match(raw, at):
+            yield Spelling(at, len(raw), None)
+            return
+        found = _SPELLING.match(raw, at)
+        char = _meaning(raw, found) if found else None
+        if found is None or char is None:
+            at += 1
+            continue
+        at = found.end()
+        yield Spelling(found.start(), at, char)
+
+
+def _meaning(raw: str, found: re.Match[str]) -> str | None:
+    """The one character, nothing, or None for a spelling that stays."""
+    kind = found.lastgroup
+    match kind:
+        case "gone":
+            return ""
+        case "end":
+            return " "
+        case "mark":
+            return found["mark"]
+        case "entity":
+            return _visible(_ENTITIES.get(found["entity"]))
+        case "decimal":
+            return _character(int(found["decimal"]))
+        case "percent":
+            return _percent(raw, found, chr(int(found["percent"], 16)))
+        case _:
+            digits = found["wide"] or found["narrow"] or found["hex"]
+            return _character(int(digits, 16))
+
+
+def _character(code: int) -> str | None:
+    return _visible(chr(code)) if code <= 0x10FFFF else None
+
+
+_GONE: Final = re.compile(f"[{_INVISIBLE}]")
+
+
+def _visible(char: str | None) -> str | None:
+    """Spaces, line ends, backslashes and halves of a pair stay spelled."""
+    if char is None or char == "\\":
+        return None
+    if _GONE.match(char):
+        return "" if char > "\x7f" else None
+    return _FOLDS.get(ord(char), char) if char.isprintable() and not char.isspace() else None
+
+
+def _percent(raw: str, found: re.Match[str], char: str) -> str | None:
+    at, end = found.span()
+    if char == " ":
+        between = _BETWEEN_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
+        return char if between else None
+    if char in _LITERAL or char == "\x7f":
+        return None
+    if char == '"':
+        return char if _is_json_quote(raw, at, end) else None
+    return None if char in _DELIMITERS and _is_in_authority(raw, at) else char
+
+
+def _is_in_authority(raw: str, at: int) -> bool:
+    """Between `://` and the end of user, password and host: there an encoded delimiter is none."""
+    begin = raw.rfind("://", max(0, at - LOOK_BACK_CHARS), at)
+    return begin >= 0 and _AUTHORITY.match(raw, begin, at).end() == at  # type: ignore[union-attr]
+
+
+def _is_json_quote(raw: str, at: int, end: int) -> bool:
+    """A quote beside a bracket, a colon or a comma belongs to encoded JSON, not to a value."""
+    before = _OPENS_JSON.search(raw, max(0, at - _JSON_CHARS_MAX), at)
+    return before is not None or _CLOSES_JSON.match(raw, end) is not None
 
 
 class View:
@@ -119,3 +329,155 @@ def normalised(text: str) -> str:
     view = View()
     view.append(text, is_last=True)
     return view.text
+
+
+# Where a text may be cut without changing what is found in it.
+#
+# A text is a sequence of units: runs of characters that words and tokens are made of, runs of Chinese, Japanese or
+# Korean characters, and single characters that are neither (spaces, CJK punctuation). A unit is looked at only when
+# it is closed, that is when the first character of the next one has been seen; so the outcome cannot depend on how
+# the text arrived.
+
+
+RUN_CHARS_MAX: Final = 16 * 1024
+"""A longer unit is cut here, in a stream and in a whole text alike: nothing may wait for ever.
+
+The cut is counted in characters, and a placeholder has not as many as its secret: of a text with such a unit a second
+scrub may remove more than the first. Counting anew from each secret would mean to read every unit twice."""
+
+CONTEXT_CHARS: Final = 128
+"""How far a rule may look back: a stream keeps this much of what it already gave away."""
+
+_CJK: Final = "\u2e80-\u2fff\u3040-\ud7ff"
+_HARD: Final = (
+    r"\s\u00ab\u00bb\u2013-\u2015\u2018-\u201f\u2026\u3000-\u303f\uff01\uff08\uff09\uff0c\uff1b\uff1f\uff5f-\uff65"
+)
+# spaces, dashes, typographic quotes, CJK punctuation: never part of a word or a token
+
+_LAST_BORDER: Final = re.compile(
+    f"(?s:.*)(?:[{_HARD}]|(?<=[{_CJK}])(?=[^{_CJK}])|(?<=[^{_CJK}])(?=[{_CJK}]))",
+)
+_UNIT: Final = re.compile(f"[{_CJK}]+|[^{_CJK}{_HARD}]+")
+
+
+def closed_until(text: str, start: int, end: int) -> int:
+    """The end of the last closed unit in `text[start:end]`, `start` if there is none."""
+    border = _LAST_BORDER.match(text, start, end)
+    return border.end() if border else start
+
+
+def unit_end(text: str, at: int, end: int) -> int:
+    """The end of the unit that the character `at` belongs to; `end` closes a unit."""
+    unit = _UNIT.match(text, at, end)
+    return unit.end() if unit else at + 1
+
+
+def is_cjk(char: str) -> bool:
+    """Is it written without spaces between words?"""
+    return "\u2e80" <= char <= "\u2fff" or "\u3040" <= char <= "\ud7ff"
+
+
+# Text one layer deep in base64, base64url or hex: what hides there is looked at as well.
+#
+# Most runs that look like base64 are not encoded text but digests, identifiers and pictures, so a few bytes at either
+# end are decoded first, at each of the alignments a run can have; only text is decoded in full.
+
+
+ENCODED_CHARS_MIN: Final = 24
+_HEX_CHARS_MIN: Final = 32
+_PROBE_CHARS: Final = 32
+_PROBE_OCTETS: Final = 24
+
+_BASE64: Final = re.compile(f"[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}")
+_HEX: Final = re.compile(f"(?<![0-9A-Fa-f])[0-9A-Fa-f]{{{_HEX_CHARS_MIN},}}")
+_ENCODED_END: Final = re.compile(f"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{{{ENCODED_CHARS_MIN},}}={{0,2}}\\Z")
+_CHARS: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
+_FLAT: Final = bytes(ord("x") if octet in _CHARS else ord(" ") for octet in range(256))
+_LONG: Final = b"x" * ENCODED_CHARS_MIN
+_FROM_URL: Final = str.maketrans("-_", "+/")
+_TEXT_BYTES: Final = bytes([0, 9, 10, 13, *range(32, 127)])
+"""ASCII text; the zeros are those of UTF-16, which PowerShell encodes."""
+
+_FOREIGN_SHARE_MAX: Final = 0.9
+
+
+class Encoded(NamedTuple):
+    """`run[start:end]` is an encoding of `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+def encoded_runs(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where in `text[start:end]` runs stand that are long enough and of the characters of base64 or hex. Searched
+    among bytes, where a row of equal ones is found many times faster than a run of different characters."""
+    octets = text[start:end].encode(errors="surrogatepass")
+    flat = octets.translate(_FLAT)
+    done, at = 0, flat.find(_LONG)
+    while at >= 0:
+        stop = flat.find(b" ", at)
+        stop = stop if stop >= 0 else len(flat)
+        start += len(octets[done:at].decode(errors="surrogatepass"))
+        yield start, start + stop - at
+        start += stop - at
+        done, at = stop, flat.find(_LONG, stop)
+
+
+def encoded_texts(run: str) -> Iterator[Encoded]:
+    """The pieces of a run that are encoded text."""
+    for found in _HEX.finditer(run):
+        text = _from_hex(found.group())
+        if text is not None:
+            yield Encoded(found.start(), found.end(), text)
+            return
+    for found in _BASE64.finditer(run):
+        text = _from_base64(found.group().rstrip("="))
+        if text is not None:
+            yield Encoded(found.start(), found.end(), text)
+
+
+def decoded_end(run: str) -> Encoded | None:
+    """The text that the end of a run encodes."""
+    found = _ENCODED_END.search(run)
+    if found is None:
+        return None
+    chars = found.group().rstrip("=")
+    text = _from_hex(chars) if _HEX.fullmatch(chars) else None
+    text = text or _from_base64(chars)
+    return None if text is None else Encoded(found.start(), found.end(), text)
+
+
+def _from_hex(digits: str) -> str | None:
+    for lead in range(2):
+        octets = bytes.fromhex(digits[lead : len(digits) - (len(digits) - lead) % 2])
+        if _is_text(octets[:_PROBE_OCTETS]):
+            return _text(octets)
+    return None
+
+
+def _from_base64(chars: str) -> str | None:
+    chars = chars.translate(_FROM_URL)
+    for lead in range(4):
+        last = len(chars) - (len(chars) - lead) % 4
+        tail = chars[max(lead, last - _PROBE_CHARS) : last]
+        if _is_text(_octets(chars[lead : lead + _PROBE_CHARS])) or _is_text(_octets(tail)):
+            return _text(_octets(chars[lead:]))
+    return None
+
+
+def _octets(chars: str) -> bytes:
+    whole = len(chars) - (1 if len(chars) % 4 == 1 else 0)
+    return binascii.a2b_base64(chars[:whole] + "=" * (-whole % 4))
+
+
+def _is_text(octets: bytes) -> bool:
+    """Is this the beginning or the end of a text?"""
+    if not octets.translate(None, _TEXT_BYTES):
+        return bool(octets)
+    text = octets.decode(errors="ignore")
+    return len(text.encode()) > _FOREIGN_SHARE_MAX * len(octets) and text.replace("\n", "").isprintable()
+
+
+def _text(octets: bytes) -> str:
+    return octets.replace(b"\0", b"").decode(errors="replace")

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gateway.scrub.finding import trie_pattern
+from gateway.scrub.literals import trie_pattern
 
 _LOOK_BACK_CHARS: Final = 48
 ENDING_CHARS_MAX: Final = 4
@@ -32,7 +32,7 @@ _FIRST_SPACED_BREAK: Final = "\u2e80"
 """Scripts from here on write without spaces between words."""
 
 
-class Family(Enum):
+class KeywordFamily(Enum):
     """What an announcing word makes us expect."""
 
     PERSONAL = "personal"
@@ -55,12 +55,14 @@ class Family(Enum):
     """Announces only together with the word behind it."""
 
 
-_OF_VALUES: Final = frozenset([Family.PERSONAL, Family.KEY, Family.VAGUE])
-_BY_THEMSELVES_NOTHING: Final = frozenset([Family.PHRASE, Family.COMMAND, Family.LOGIN, Family.VENDOR])
+_OF_VALUES: Final = frozenset([KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE])
+_BY_THEMSELVES_NOTHING: Final = frozenset(
+    [KeywordFamily.PHRASE, KeywordFamily.COMMAND, KeywordFamily.LOGIN, KeywordFamily.VENDOR]
+)
 """Only what follows makes them announce anything."""
 
 
-class Place(Enum):
+class KeywordForm(Enum):
     """Where an announcing word may stand."""
 
     ANYWHERE = "anywhere"
@@ -76,7 +78,7 @@ class Announcement(NamedTuple):
     end: int
     word: str
     """As `words.toml` has it."""
-    family: Family
+    family: KeywordFamily
     needs_sign: bool = False
     """An ordinary word as well: the next word is a value only after a sign or an "is"."""
     is_spaced: bool = True
@@ -97,8 +99,8 @@ class Announcement(NamedTuple):
 class Vocabulary:
     """The lists of `words.toml`, ready for use."""
 
-    announcing: Mapping[str, tuple[Family, Place]]
-    together: Mapping[str, Mapping[str, Family]]
+    announcing: Mapping[str, tuple[KeywordFamily, KeywordForm]]
+    together: Mapping[str, Mapping[str, KeywordFamily]]
     """The first word of a phrase, and what each possible second word makes of it."""
     options: Mapping[str, frozenset[str]]
     """A program, and the options it takes a password with."""
@@ -130,11 +132,11 @@ def vocabulary() -> Vocabulary:
     together = _together(tables["together"])
     options = _options(tables["commands"])
     vendors = tomllib.loads(Path(__file__).with_name("vendors.toml").read_text(encoding="utf-8"))["names"].split()
-    announcing = dict.fromkeys(vendors, (Family.VENDOR, Place.WHOLE))
-    announcing |= dict.fromkeys(together, (Family.PHRASE, Place.WHOLE))
-    announcing |= dict.fromkeys(options, (Family.COMMAND, Place.WHOLE))
+    announcing = dict.fromkeys(vendors, (KeywordFamily.VENDOR, KeywordForm.WHOLE))
+    announcing |= dict.fromkeys(together, (KeywordFamily.PHRASE, KeywordForm.WHOLE))
+    announcing |= dict.fromkeys(options, (KeywordFamily.COMMAND, KeywordForm.WHOLE))
     announcing |= {
-        word: (Family(family), Place(place))
+        word: (KeywordFamily(family), KeywordForm(place))
         for family, places in tables["announcing"].items()
         for place, words in places.items()
         for word in words.split()
@@ -169,11 +171,11 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def _together(families: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, Family]]:
-    phrases: dict[str, dict[str, Family]] = {}
+def _together(families: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, KeywordFamily]]:
+    phrases: dict[str, dict[str, KeywordFamily]] = {}
     for family, rows in families.items():
         for first, seconds in rows.items():
-            phrases.setdefault(first, {}).update(dict.fromkeys(seconds.split(), Family(family)))
+            phrases.setdefault(first, {}).update(dict.fromkeys(seconds.split(), KeywordFamily(family)))
     return phrases
 
 
@@ -198,16 +200,16 @@ def announcements(
         stop = word_end
         word = lowered[at:stop]
         family, place = words.announcing[word]
-        if place is Place.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
+        if place is KeywordForm.INFLECTED and (ending := _ENDING.match(lowered, stop, end)):
             stop = ending.end()
         if _goes_on(text, stop, end):
             continue
-        if place is not Place.ANYWHERE and at not in borders and _goes_back(text, at):
+        if place is not KeywordForm.ANYWHERE and at not in borders and _goes_back(text, at):
             continue
-        if place is Place.TAIL and text[at - 1 : at] != "_":
+        if place is KeywordForm.TAIL and text[at - 1 : at] != "_":
             continue
         is_glued = at not in borders and lowered[max(0, at - 1) : at].isalnum()
-        if family is Family.COMMAND and (is_glued or not text[stop : stop + 1].isspace()):
+        if family is KeywordFamily.COMMAND and (is_glued or not text[stop : stop + 1].isspace()):
             continue
         if family in _OF_VALUES and _announces_again(lowered, stop, end):
             continue
@@ -215,14 +217,18 @@ def announcements(
         if _MENTIONED.search(before):
             continue
         needs_sign = word in words.needs_sign and before[-1:] != "_" and not _LOGIN.search(before)
-        if family is Family.VAGUE and words.denies_before.search(before):
+        if family is KeywordFamily.VAGUE and words.denies_before.search(before):
             continue
-        if (family is Family.VAGUE or needs_sign) and words.certain_before.search(before):
-            family = Family.KEY if family is Family.VAGUE else family
+        if (family is KeywordFamily.VAGUE or needs_sign) and words.certain_before.search(before):
+            family = KeywordFamily.KEY if family is KeywordFamily.VAGUE else family
             needs_sign = False
-        if family is Family.LOGIN and place is Place.WHOLE and (before[-1:] == "_" or text[stop : stop + 1] == "_"):
+        if (
+            family is KeywordFamily.LOGIN
+            and place is KeywordForm.WHOLE
+            and (before[-1:] == "_" or text[stop : stop + 1] == "_")
+        ):
             continue
-        if family is Family.LOGIN and words.denies_after.match(text, stop, end):
+        if family is KeywordFamily.LOGIN and words.denies_after.match(text, stop, end):
             continue
         yield Announcement(
             at,
@@ -252,7 +258,7 @@ def is_announcing(word: str) -> bool:
     return family_of(word) is not None
 
 
-def family_of(word: str) -> Family | None:
+def family_of(word: str) -> KeywordFamily | None:
     """What a word in lower case, by itself, announces, if anything."""
     announcing = vocabulary().announcing
     stems = [word] if word.isascii() else [word, *(word[:-cut] for cut in range(1, ENDING_CHARS_MAX + 1))]

@@ -8,13 +8,258 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import accumulate, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
-from gateway.scrub.checks import is_wordy
-from gateway.scrub.encoded import decoded_end
-from gateway.scrub.lines import LINE_END, LINE_SIGN, Chain, chain_from, goes_on, head_before, may_have_line_ends
-from gateway.scrub.rules import Rule, RuleBook, Span
+from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, is_wordy, rule_book
+from gateway.scrub.view import ENCODED_CHARS_MIN, decoded_end
+
+# How a token begins: what may still become one when more of the text arrives.
+
+
+_AT_PLACE: Final = re.compile(r"(?<![A-Za-z0-9])")
+_SPOKEN: Final = re.compile(r"[a-z]*[aeiouy][a-z]*|[A-Z]?[a-z]")
+"""A word, not the beginning of an anchor such as `ghp_`."""
+
+_PARTIAL_ANCHOR_CHARS_MIN: Final = 3
+_FIRST_CHARS: Final = 2
+"""No anchor is shorter, and most pieces begin otherwise."""
+
+
+def open_head(run: str) -> int | None:
+    """Where in `run`, which ends where the text does, a token begins that may go on. None: nowhere."""
+    rules = rule_book()
+    at = 0
+    for start, literal in rules.sites(run):
+        if start < at:
+            continue
+        for rule in rules.beginning_with(run, start, literal):
+            if rule.left or not (rule.is_glued or _AT_PLACE.match(run, start)):
+                continue
+            span = rule.match(run, start, 0)
+            if span is None or (span.end == len(run) and not rule.is_complete(run[start:])):
+                return start
+            at = max(at, span.end)
+            break
+    return cut_anchor(run)
+
+
+def token_at(run: str, at: int) -> SecretSpan | None:
+    """The token whose anchor stands at `at`, by itself."""
+    if run[at : at + _FIRST_CHARS].lower() not in _first_chars():
+        return None
+    rules = rule_book()
+    for site, literal in rules.sites(run[at : at + _anchor_chars_max()]):
+        if site:
+            break
+        found = (rule.match(run, at, 0) for rule in rules.beginning_with(run, at, literal))
+        return next(filter(None, found), None)
+    return None
+
+
+def is_beginning(piece: str) -> bool:
+    """Is this an anchor, or a part of one from its first character on?"""
+    return piece in _beginnings() or piece in rule_book().by_anchor
+
+
+def cut_anchor(run: str) -> int | None:
+    """Where an anchor begins that the end of the run cuts in two."""
+    if run[-_PARTIAL_ANCHOR_CHARS_MIN:] not in _endings():
+        return None
+    for start in range(max(0, len(run) - _anchor_chars_max()), len(run) - _PARTIAL_ANCHOR_CHARS_MIN + 1):
+        piece = run[start:]
+        if piece in _beginnings() and _AT_PLACE.match(run, start) and not _SPOKEN.fullmatch(piece):
+            return start
+    return None
+
+
+@cache
+def _beginnings() -> frozenset[str]:
+    """The proper beginnings of all literal anchors."""
+    return frozenset(anchor[:chars] for anchor in rule_book().by_anchor for chars in range(1, len(anchor)))
+
+
+@cache
+def _endings() -> frozenset[str]:
+    """What the beginnings end in: most runs end otherwise."""
+    return frozenset(beginning[-_PARTIAL_ANCHOR_CHARS_MIN:] for beginning in _beginnings())
+
+
+@cache
+def _first_chars() -> frozenset[str]:
+    """What the anchors begin with, in lower case."""
+    return frozenset(anchor[:_FIRST_CHARS].lower() for anchor in rule_book().by_anchor)
+
+
+@cache
+def _anchor_chars_max() -> int:
+    return max(map(len, rule_book().by_anchor))
+
+
+# Where a line ends that may go on in the next one, and what the next lines add to it.
+#
+# ghp_x1…            ghp_x1…\           ghp_x1…=           "ghp_x1…" +
+#     …y2                …y2            > …y2                   "…y2"
+
+
+_PIECE_CHARS_MAX: Final = 2048
+_JOINED_CHARS_MAX: Final = 6144
+"""A longer token than this is not put together; it was found in part already."""
+
+_PIECES_MAX: Final = 64
+_PIECES_DECODED: Final = 3
+"""So many lines show whether what they encode ends in the middle of a secret."""
+
+_NEAR_CHARS: Final = 96
+_RANDOM_CHARS_MIN: Final = 4
+"""A piece without any mark of its own may be the left part of a token whose mark comes later."""
+
+_UNMARKED_CHARS_MAX: Final = 128
+"""Without a mark, no more than this waits for one (and in any case the next line does)."""
+
+_RUN: Final = r"A-Za-z0-9_+/=.:~\-"
+_BEFORE: Final = r"\\{0,3}[\"'`]?[ \t]{0,4}(?:[=+&\\]{1,2}[ \t]{0,4})?"
+_LINE: Final = r"(?:\r\n?|[\n\x0b\x0c\x85\u2028\u2029]|(?:\\{1,4}r)?\\{1,4}n|<br ?/?>)"
+LINE_END: Final = re.compile(rf"(?<=[{_RUN}\"'`\\ \t]){_LINE}")
+_LINE_SIGNS: Final = ("\n", "\\", "<", "\r", "\x0b", "\x0c", "\x85", "\u2028", "\u2029")
+LINE_SIGN: Final = re.compile(f"[{re.escape(''.join(_LINE_SIGNS))}]")
+"""What every line end begins with: to be searched for, which is many times faster."""
+
+_GOES_ON: Final = re.compile(rf"[{_RUN} \t>|#*\"'`\\]")
+"""What the next line must begin with, or a gap before it."""
+
+_RUN_CHAR: Final = re.compile(f"[{_RUN}]")
+_GAP: Final = re.compile(rf"{_BEFORE}{_LINE}[ \t>|#*/+\"'`\\]{{0,64}}")
+_GAP_BEGUN: Final = re.compile(rf"{_BEFORE}\Z")
+_PIECE: Final = re.compile(f"[{_RUN}]{{1,{_PIECE_CHARS_MAX + 1}}}")
+_HEAD: Final = re.compile(rf"(?P<run>[{_RUN}]+){_BEFORE}\Z")
+_BACKWARDS: Final = re.compile(rf"(?:[ \t]{{0,4}}[=+&\\]{{1,2}})?[ \t]{{0,4}}[\"'`]?\\{{0,3}}[{_RUN}]+")
+"""A head read from its end, where nearly every line says at once that it has none."""
+
+_TEXT_END: Final = re.compile(rf"(?<![{_RUN}])[{_RUN}]{{2,{_PIECE_CHARS_MAX}}}\Z")
+
+_ENCODED_GAP: Final = re.compile(rf"\\?{_LINE}[ \t>|]{{0,64}}")
+_ENCODED_PIECE: Final = re.compile(f"[A-Za-z0-9+/_-]{{1,{_PIECE_CHARS_MAX + 1}}}={{0,2}}")
+
+
+class Head(NamedTuple):
+    """The end of a line that may be the beginning of a secret."""
+
+    start: int
+    end: int
+    is_marked: bool
+    """An anchor says so."""
+    is_encoded: bool = False
+    """It says so in base64 or hex."""
+
+
+class Chain(NamedTuple):
+    """The pieces of consecutive lines that may be one secret, and where each begins in the text."""
+
+    starts: tuple[int, ...]
+    pieces: tuple[str, ...]
+    end: int
+
+    def end_in_text(self, at: int) -> int:
+        """Where the character before `at` of the joined pieces ends in the text."""
+        for start, piece in zip(self.starts, self.pieces, strict=True):
+            if at <= len(piece):
+                return start + at
+            at -= len(piece)
+        return self.end
+
+
+def head_before(text: str, start: int, at: int) -> Head | None:
+    """The piece that ends at `at`, up to quotes and signs of continuation, if it may go on behind it."""
+    found = _head(text, start, at)
+    if found is None:
+        return None
+    begin, end = found.span("run")
+    run = text[begin:end]
+    if len(run) < 2 or run.endswith("=="):
+        return None
+    if run.endswith("="):
+        run, end = run[:-1], end - 1
+    if run.isalpha() and (run.islower() or run.istitle()):
+        return Head(begin, end, is_marked=True) if is_beginning(run) else None
+    opened = open_head(run)
+    is_web_token = opened is not None and run.startswith("eyJ", opened) and "." in run
+    if len(run) >= ENCODED_CHARS_MIN and not is_web_token and (encoded := decoded_end(run)) is not None:
+        return Head(begin + encoded.start, end, True, True) if _is_open(encoded.text) else None
+    if opened is not None:
+        return Head(begin + opened, end, is_marked=True)
+    if is_beginning(run) or run.isdigit() or (len(run) >= _RANDOM_CHARS_MIN and not is_wordy(run)):
+        return Head(begin, end, is_marked=False)
+    return None
+
+
+def may_have_line_ends(text: str) -> bool:
+    """Is there a sign of one? Nine looks for one character each are faster than one for nine."""
+    return any(map(text.__contains__, _LINE_SIGNS))
+
+
+def goes_on(text: str, at: int, border: int) -> bool:
+    """May a piece stand behind the line end that ends at `at`? A blank line and most signs say no at once."""
+    return at >= border or _GOES_ON.match(text, at) is not None
+
+
+def _head(text: str, start: int, at: int) -> re.Match[str] | None:
+    """The whole run that ends at `at`, with what stands behind it."""
+    for chars in (_NEAR_CHARS, _PIECE_CHARS_MAX):
+        near = max(start, at - chars)
+        backwards = _BACKWARDS.match(text[near:at][::-1])
+        if backwards is None:
+            return None
+        begin = at - backwards.end()
+        if begin > near or near == start:
+            return None if begin and _RUN_CHAR.match(text, begin - 1) else _HEAD.match(text, begin, at)
+    return None
+
+
+def chain_from(text: str, head: Head, border: int, *, is_last: bool) -> Chain | None:
+    """The head and what follows it line by line. None: that cannot be told yet."""
+    gaps, shapes = (_ENCODED_GAP, _ENCODED_PIECE) if head.is_encoded else (_GAP, _PIECE)
+    starts, pieces = [head.start], [text[head.start : head.end]]
+    stop, chars = head.end, head.end - head.start
+    while len(pieces) < _PIECES_MAX and (head.is_marked or len(pieces) == 1 or chars <= _UNMARKED_CHARS_MAX):
+        gap = gaps.match(text, stop, border)
+        if gap is None:
+            if not is_last and _GAP_BEGUN.match(text, stop, border):
+                return None
+            break
+        found = shapes.match(text, gap.end(), border)
+        if not is_last and (found.end() if found else gap.end()) == border:
+            return None
+        if found is None or chars + len(found.group()) > _JOINED_CHARS_MAX:
+            break
+        piece, stop = found.group(), found.end()
+        if not head.is_encoded:
+            if token_at(piece, 0):
+                break
+            if piece.endswith("=") and not piece.endswith("=="):
+                piece, stop = piece[:-1], stop - 1
+        starts.append(found.start())
+        pieces.append(piece)
+        chars += len(piece)
+        if _is_end(pieces, head):
+            break
+    return Chain(tuple(starts), tuple(pieces), stop)
+
+
+def _is_end(pieces: list[str], head: Head) -> bool:
+    """Does nothing go on behind these pieces?"""
+    if not head.is_encoded:
+        return is_wordy(pieces[-1])
+    encoded = decoded_end("".join(pieces[-_PIECES_DECODED:]))
+    return encoded is None or not _is_open(encoded.text)
+
+
+def _is_open(text: str) -> bool:
+    """Does a decoded text end in what may be a part of a secret?"""
+    run = _TEXT_END.search(text)
+    return run is not None and (open_head(run.group()) is not None or not is_wordy(run.group()))
+
 
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d|\Z)|(?:(?:19|20)\d{6}|1\d{9}(?:\d{3})?(?:\.\d{0,9})?)\Z", re.ASCII)
 """A date, an hour of a day, seconds or milliseconds since 1970: with one of these the lines of logs begin."""
@@ -34,12 +279,12 @@ class WrappedTokens:
         self._rules = rules
         self._secret_in = secret_in
         self._read_until = 0
-        self.spans: list[Span] = []
+        self.spans: list[SecretSpan] = []
 
     def moved(self, by: int) -> None:
         """The text lost `by` characters at its front."""
         self._read_until -= by
-        self.spans = [Span(span.start - by, span.end - by, span.rule) for span in self.spans]
+        self.spans = [SecretSpan(span.start - by, span.end - by, span.rule) for span in self.spans]
 
     def pass_by(self, at: int) -> None:
         """Drop the tokens that begin before `at`."""
@@ -79,13 +324,13 @@ class WrappedTokens:
         """Where a token begins that ends behind `border`; else `border`."""
         return min((span.start for span in self.spans if span.start < border < span.end), default=border)
 
-    def _encoded(self, chain: Chain) -> list[Span]:
+    def _encoded(self, chain: Chain) -> list[SecretSpan]:
         """All of the lines, if there is a secret in what they encode together."""
         encoded = decoded_end("".join(chain.pieces)) if len(chain.pieces) > 1 else None
         rule = self._secret_in(encoded.text) if encoded else None
-        return [Span(chain.starts[0], chain.end, rule)] if rule else []
+        return [SecretSpan(chain.starts[0], chain.end, rule)] if rule else []
 
-    def _across(self, chain: Chain) -> list[Span]:
+    def _across(self, chain: Chain) -> list[SecretSpan]:
         """The tokens that reach from one piece into another. The last pieces may be words that only follow."""
         if len(chain.pieces) > 2 and not self._rules.sites("".join(chain.pieces)):
             return []
@@ -94,14 +339,14 @@ class WrappedTokens:
                 return found
         return []
 
-    def _tokens(self, chain: Chain, pieces: Sequence[str]) -> list[Span]:
+    def _tokens(self, chain: Chain, pieces: Sequence[str]) -> list[SecretSpan]:
         joined = "".join(pieces)
         may_begin, end = self._rules.may_begin, len(joined)
         sites = [each for each in self._rules.sites(joined) if may_begin(joined, *each, end)]
         if not sites:
             return []
         breaks = list(accumulate(map(len, pieces)))[:-1]
-        found: list[Span] = []
+        found: list[SecretSpan] = []
         at = 0
         for site, literal in sites:
             if site < at:
@@ -115,12 +360,12 @@ class WrappedTokens:
                 end = _accepted_end(rule, joined, site, span, breaks)
                 if any(span.start < position < end for position in breaks):
                     start = chain.end_in_text(span.start + 1) - 1
-                    found.append(Span(start, chain.end_in_text(end), span.rule))
+                    found.append(SecretSpan(start, chain.end_in_text(end), span.rule))
                 break
         return found
 
 
-def _accepted_end(rule: Rule, joined: str, anchor_at: int, span: Span, breaks: list[int]) -> int:
+def _accepted_end(rule: SecretRule, joined: str, anchor_at: int, span: SecretSpan, breaks: list[int]) -> int:
     """How far the token really goes: what is a token already goes on only with what looks like more of it."""
     inside = [position for position in breaks if span.start < position < span.end]
     widths = {right - left for left, right in pairwise(breaks)}

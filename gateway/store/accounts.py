@@ -1,6 +1,6 @@
 """Which accounts are one person: joined and parted, each in one transaction with its line of the audit.
 
-`gateway.contracts.links` says what is a person's. Changes wait for each other (`has_changed`), so persons are always
+`gateway.contracts.access` says what is a person's. Changes wait for each other (`has_changed`), so persons are always
 disjoint. A person's facts have numbers of their own each, so that /forget means one; the spending of the day stays
 where it was made, and is summed over the purse.
 """
@@ -27,12 +27,12 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.entries import GrantRole
+from gateway.contracts.access import Ends, LinkOffer, LinkVerdict, RedeemedLink
+from gateway.contracts.budgets import day_of
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.links import Ends, LinkOffer, LinkVerdict, Redeemed
 from gateway.contracts.messages import CleanText, Reply
-from gateway.contracts.spending import day_of
+from gateway.contracts.sessions import GrantRole
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
@@ -124,12 +124,12 @@ _BLOCKED: Final = select(grants.c.owner).where(
 )
 
 
-def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: int) -> Redeemed:
+def _erred(connection: Connection, owner: str, before: Row[Any] | None, now_ms: int) -> RedeemedLink:
     tries = 1 + (before.tries if before is not None and before.until_ms > now_ms else 0)
     connection.execute(
         _put_tries(connection), {"owner": owner, "tries": tries, "until_ms": now_ms + LINK_LOCKED_S * 1000}
     )
-    return Redeemed(LinkVerdict.UNKNOWN, tries_left=LINK_TRIES_MAX - tries)
+    return RedeemedLink(LinkVerdict.UNKNOWN, tries_left=LINK_TRIES_MAX - tries)
 
 
 def _to_offer(row: Row[Any]) -> LinkOffer:
@@ -217,7 +217,7 @@ class LinkStore(Aggregate):
         connection.execute(_WITHDRAW, {"code_digest": digest})
 
     @write
-    def enter(self, connection: Connection, owner: SessionKey, code: str, *, now_ms: int) -> Redeemed:
+    def enter(self, connection: Connection, owner: SessionKey, code: str, *, now_ms: int) -> RedeemedLink:
         """Say whose code it is, and keep it for `owner`: to nobody else is it worth anything from then on. Nothing is
         joined. Who errs too often is not listened to."""
         entering, digest = str(owner), _digest(code)
@@ -225,7 +225,7 @@ class LinkStore(Aggregate):
         connection.execute(_EXPIRE, {"now_ms": now_ms})
         erred = connection.execute(_TRIES, {"whose": entering}).one_or_none()
         if erred is not None and erred.until_ms > now_ms and erred.tries >= LINK_TRIES_MAX:
-            return Redeemed(LinkVerdict.LOCKED, wait_s=(erred.until_ms - now_ms) / 1000)
+            return RedeemedLink(LinkVerdict.LOCKED, wait_s=(erred.until_ms - now_ms) / 1000)
         row = connection.execute(_CODE, {"code_digest": digest}).one_or_none()
         if row is None or row.entered_by not in ("", entering):
             return _erred(connection, entering, erred, now_ms)
@@ -233,14 +233,14 @@ class LinkStore(Aggregate):
         if connection.execute(_BLOCKED, {"owners": others}).first() is not None:
             return _erred(connection, entering, erred, now_ms)
         if row.owner in own:
-            return Redeemed(LinkVerdict.OWN)
+            return RedeemedLink(LinkVerdict.OWN)
         if len(own) + len(others) > LINKED_ENDS_MAX:
-            return Redeemed(LinkVerdict.FULL)
+            return RedeemedLink(LinkVerdict.FULL)
         if not row.entered_by:  # once: whoever enters it again has no more time to think
             until_ms = now_ms + LINK_CODE_TTL_S * 1000
             connection.execute(_KEEP, {"code_digest": digest, "by": entering, "until_ms": until_ms})
         along = tuple(SessionKey.parse(end) for end in others if end != row.owner)
-        return Redeemed(LinkVerdict.PROPOSED, SessionKey.parse(row.owner), row.name, along)
+        return RedeemedLink(LinkVerdict.PROPOSED, SessionKey.parse(row.owner), row.name, along)
 
     @write
     def join(
@@ -251,7 +251,7 @@ class LinkStore(Aggregate):
         *,
         now_ms: int,
         notice: Callable[[LinkOffer], Reply],
-    ) -> Redeemed:
+    ) -> RedeemedLink:
         """Make `owner` and `other`, whose code `owner` has entered, one person, once; whoever repeats himself is told
         the same. What `notice` makes is committed with it."""
         new_id, actor = self.clock.new_id(), str(owner)
@@ -261,18 +261,18 @@ class LinkStore(Aggregate):
         row = connection.execute(_ENTERED, entered).one_or_none()
         own, others = ends_of(connection, owner), ends_of(connection, other)
         if str(other) in own and other != owner:
-            return Redeemed(LinkVerdict.LINKED, other)
+            return RedeemedLink(LinkVerdict.LINKED, other)
         if row is None or connection.execute(_BLOCKED, {"owners": others}).first() is not None:
-            return Redeemed(LinkVerdict.GONE)
+            return RedeemedLink(LinkVerdict.GONE)
         if len(own) + len(others) > LINKED_ENDS_MAX:
-            return Redeemed(LinkVerdict.FULL)
+            return RedeemedLink(LinkVerdict.FULL)
         connection.execute(_USE_UP, entered)
         connection.execute(_FORGET_TRIES, {"whose": actor})
         _join(connection, own, others, now_ms, new_id)
         write_down(connection, actor, "link.made", f"{USER}{owner}", None, {"person": new_id}, now_ms)
         write_down(connection, actor, "link.made", f"{USER}{other}", None, {"person": new_id}, now_ms)
         outbox.put_replies(connection, [notice(_to_offer(row))])
-        return Redeemed(LinkVerdict.LINKED, other)
+        return RedeemedLink(LinkVerdict.LINKED, other)
 
     @write
     def decline(self, connection: Connection, owner: SessionKey, other: SessionKey) -> bool:

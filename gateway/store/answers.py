@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Delete, Executable, bindparam, delete, select, update
 
-from gateway.contracts.answers import KeptAnswer, Question
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.memory import CachedAnswer, CachedQuestion, Embedding
 from gateway.contracts.messages import CleanText
-from gateway.contracts.vectors import Embedding
 from gateway.store.accounts import is_of_person
 from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, write, write_unsynced
 from gateway.store.search import from_vector, to_vector
@@ -60,16 +59,16 @@ def _keep(insert: InsertInto) -> Executable:
     )
 
 
-def _kept(row: Any) -> KeptAnswer:
+def _kept(row: Any) -> CachedAnswer:
     embedding = Embedding(row.vector_model, to_vector(row.vector)) if row.vector else None
-    return KeptAnswer(row.id, CleanText(row.text), row.recalled, embedding)
+    return CachedAnswer(row.id, CleanText(row.text), row.recalled, embedding)
 
 
-def _place(question: Question) -> dict[str, Any]:
+def _place(question: CachedQuestion) -> dict[str, Any]:
     return {"k": str(question.key), "circumstances": question.circumstances}
 
 
-def _row(question: Question, text: CleanText) -> dict[str, Any]:
+def _row(question: CachedQuestion, text: CleanText) -> dict[str, Any]:
     embedding = question.embedding
     return {
         "owner": str(question.key.owner),
@@ -88,14 +87,16 @@ class AnswerStore(Aggregate):
     """Every look-up names the key that asks: nobody finds what another was answered. Raises `StoreUnavailable`."""
 
     @read
-    def find(self, connection: Connection, question: Question, *, now_ms: int) -> KeptAnswer | None:
+    def find(self, connection: Connection, question: CachedQuestion, *, now_ms: int) -> CachedAnswer | None:
         """Find the answer to this very question, if one is kept and has not expired."""
         parameters = _place(question) | {"asked": question.asked, "now_ms": now_ms}
         row = connection.execute(_FIND, parameters).one_or_none()
         return None if row is None else _kept(row)
 
     @read
-    def like(self, connection: Connection, question: Question, *, now_ms: int, limit: int) -> Sequence[KeptAnswer]:
+    def like(
+        self, connection: Connection, question: CachedQuestion, *, now_ms: int, limit: int
+    ) -> Sequence[CachedAnswer]:
         """Find answers to other questions of the same key, circumstances and guard, in other words than these in
         another order, which the same model embedded; the newest first."""
         if question.embedding is None:
@@ -110,7 +111,7 @@ class AnswerStore(Aggregate):
         return [_kept(row) for row in connection.execute(_LIKE, parameters)]
 
     @write_unsynced
-    def use(self, connection: Connection, question: Question, id_: int, *, now_ms: int) -> None:
+    def use(self, connection: Connection, question: CachedQuestion, id_: int, *, now_ms: int) -> None:
         """Note that an answer that was found is given again."""
         key = question.key
         connection.execute(_USE, {"answer_id": id_, "k": str(key), "now_ms": now_ms})
@@ -119,7 +120,7 @@ class AnswerStore(Aggregate):
     def put(
         self,
         connection: Connection,
-        question: Question,
+        question: CachedQuestion,
         text: CleanText,
         *,
         recalled: str,

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy import Connection, Executable, bindparam, delete, select
 
-from gateway.contracts.vault import Loan
+from gateway.contracts.messages import Loan
 from gateway.limits import AUDIT_KEPT
 from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, write
 from gateway.store.tables import access_revision, audit, loans

@@ -34,10 +34,10 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.entries import TurnState
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import TurnState
 from gateway.contracts.subagents import (
     Barrier,
     Doing,

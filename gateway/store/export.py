@@ -34,11 +34,10 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import GATEWAY, EntryKind, Role
+from gateway.contracts.context_blocks import words_in
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
-from gateway.scrub.structured import each_text
+from gateway.contracts.messages import CleanText, each_text
+from gateway.contracts.sessions import GATEWAY, EntryKind, Role
 from gateway.store.access import PLACE
 from gateway.store.accounts import ends_of
 from gateway.store.audit import USER, has_changed

@@ -36,7 +36,7 @@ from gateway.limits import (
     FOREIGN_TIMEOUT_S,
     STORE_CONNECT_TIMEOUT_S,
 )
-from gateway.scrub.cutting import head
+from gateway.scrub.raw_text import head
 from gateway.store import sqlite_reader
 
 _log = structlog.get_logger(__name__)

@@ -28,16 +28,9 @@ from sqlalchemy import (
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memories import Boundary, Fact, Origin, Recollection, Remembered
+from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered, Vector, cosine, unit
 from gateway.contracts.messages import CleanText
-from gateway.contracts.vectors import Embedding, Vector, cosine, unit
-from gateway.limits import (
-    FACT_COSINE_NEAR,
-    FACT_TERMS_MAX,
-    FACTS_MAX,
-    RECALL_CANDIDATES_MAX,
-    RECALL_TERMS_MAX,
-)
+from gateway.limits import FACT_COSINE_NEAR, FACT_TERMS_MAX, FACTS_MAX, RECALL_CANDIDATES_MAX, RECALL_TERMS_MAX
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
 from gateway.store.engine import Aggregate, Values, read, write, writing

@@ -24,19 +24,21 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.buttons import Button, Redeemed, Standing
-from gateway.contracts.entries import FileContent
 from gateway.contracts.envelope import address_from_text, address_to_text, files_from_text, files_to_text
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
+    Button,
     Choice,
     CleanText,
     DeliveryState,
+    PressState,
     Receipt,
+    RedeemedButton,
     Reply,
     ReplyKind,
     Whereabouts,
 )
+from gateway.contracts.sessions import FileContent
 from gateway.store.engine import (
     Aggregate,
     InsertInto,
@@ -360,22 +362,22 @@ class ButtonStore(Aggregate):
         return None if row is None else _to_button(row)
 
     @write
-    def redeem(self, connection: Connection, token: str, *, press_id: str, now_ms: int) -> Redeemed:
+    def redeem(self, connection: Connection, token: str, *, press_id: str, now_ms: int) -> RedeemedButton:
         """Use up a button and its group: one press of them all counts, and counts again when it comes again."""
         # The rows of a group are locked in one order, so that two presses of two buttons cannot both count.
         group = connection.execute(_GROUP, {"t": token}).all()
         pressed = next((row for row in group if row.token == token), None)
         if pressed is None:
-            return Redeemed(Standing.GONE)
+            return RedeemedButton(PressState.GONE)
         reply_ids = tuple(dict.fromkeys(row.reply_id for row in group))
         if pressed.pressed_by == press_id:
-            return Redeemed(Standing.TAKEN, reply_ids)
+            return RedeemedButton(PressState.TAKEN, reply_ids)
         if pressed.pressed_by != _NOBODY:
-            return Redeemed(Standing.USED, reply_ids)
+            return RedeemedButton(PressState.USED, reply_ids)
         if pressed.expires_at_ms <= now_ms:
-            return Redeemed(Standing.EXPIRED, reply_ids)
+            return RedeemedButton(PressState.EXPIRED, reply_ids)
         connection.execute(_USE, {"g": pressed.group_id, "p": press_id})
-        return Redeemed(Standing.TAKEN, reply_ids)
+        return RedeemedButton(PressState.TAKEN, reply_ids)
 
     @write
     def give_back(self, connection: Connection, token: str, *, press_id: str) -> None:

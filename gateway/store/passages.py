@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, select, update
 
-from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import EntryKind, Role
+from gateway.contracts.context_blocks import words_in
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memories import Boundary, Snippet
+from gateway.contracts.memory import Boundary, Snippet
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import EntryKind, Role
 from gateway.limits import (
     BOUNDARIES_KEPT_H,
     BOUNDARY_TRIES_MAX,

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Executable, Row, bindparam, func, select, upd
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.schedules import Schedule, ScheduleKind, ScheduleState
+from gateway.contracts.sessions import Schedule, ScheduleKind, ScheduleState
 from gateway.store.engine import (
     Aggregate,
     InsertInto,

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 import regex
 from sqlalchemy import ColumnElement, Connection, Row, Select, Table, column, select, table, text
 
-from gateway.contracts.vectors import Vector, cosine
+from gateway.contracts.memory import Vector, cosine
 from gateway.limits import FACT_COSINE_SAME, FACT_LIKENESS_SAME
 from gateway.store.tables import facts, passages
 

@@ -6,21 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Executable,
-    Row,
-    Select,
-    and_,
-    bindparam,
-    func,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, and_, bindparam, func, or_, select, update
 
-from gateway.contracts.entries import (
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock
+from gateway.contracts.sessions import (
     UNTITLED,
     Effect,
     EntryKind,
@@ -34,12 +26,6 @@ from gateway.contracts.entries import (
     Undo,
     Usage,
 )
-from gateway.contracts.errors import StoreError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import (
-    CleanText,
-)
-from gateway.contracts.ports import Clock
 from gateway.store import passages
 from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, reading, write
 from gateway.store.tables import entries, lanes, sessions, usage

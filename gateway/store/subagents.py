@@ -29,20 +29,11 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.entries import Entry, EntryKind, Session, SessionStatus, Usage
-from gateway.contracts.errors import StoreError
+from gateway.contracts.errors import Reason, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, own_code
-from gateway.contracts.reasons import Reason
-from gateway.contracts.subagents import (
-    Audited,
-    Doing,
-    SubTask,
-    SubTypeChange,
-    TaskEnding,
-    TaskState,
-    WakeAddress,
-)
+from gateway.contracts.messages import CleanText, literal_code
+from gateway.contracts.sessions import Entry, EntryKind, Session, SessionStatus, Usage
+from gateway.contracts.subagents import Audited, Doing, SubTask, SubTypeChange, TaskEnding, TaskState, WakeAddress
 from gateway.limits import FAMILY_SESSIONS_MAX, SUBTASK_AHEAD_S
 from gateway.store import board, sessions, transcript
 from gateway.store.audit import add_line
@@ -57,14 +48,7 @@ from gateway.store.board import (
     lock_lane,
     to_task,
 )
-from gateway.store.engine import (
-    Aggregate,
-    Values,
-    read,
-    upsert,
-    write,
-    write_unsynced,
-)
+from gateway.store.engine import Aggregate, Values, read, upsert, write, write_unsynced
 from gateway.store.sessions import Growth, to_session, with_lane
 from gateway.store.tables import audit, lanes, sub_tasks, sub_type_changes, task_workers
 from gateway.store.tables import sessions as sessions_table
@@ -532,7 +516,7 @@ class TaskStore(BoardStore):
         lock_lane(connection, key)
         if connection.execute(_IS_LOST, {"t": task_id, "now_ms": now_ms}).one_or_none() is None:
             return None
-        return end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, own_code(Reason.WORKER_LOST)))
+        return end(connection, task_id, TaskEnding(TaskState.FAILED, now_ms, literal_code(Reason.WORKER_LOST)))
 
     @read
     def _is_anybody_dead(self, connection: Connection, *, now_ms: int) -> bool:

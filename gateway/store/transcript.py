@@ -16,23 +16,20 @@ from typing import Any, Final
 
 from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, delete, func, select, true, update
 
-from gateway.contracts.alongside import words_in
-from gateway.contracts.entries import (
+from gateway.contracts.context_blocks import words_in
+from gateway.contracts.errors import Fenced
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.sessions import (
     Entry,
     EntryKind,
     NewestView,
+    PromptStart,
     Role,
-    Standing,
     Todo,
     TodoState,
     ToolCall,
     TurnSaid,
-)
-from gateway.contracts.errors import Fenced
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import (
-    CleanText,
-    Reply,
 )
 from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
@@ -227,10 +224,10 @@ class TranscriptStore(Aggregate):
     newest_view = reading(newest_of_view)
 
     @read
-    def standing(self, connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> Standing:
+    def standing(self, connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> PromptStart:
         """Return `newest_view` of a session and the `todos` of its key, in one."""
         view = newest_of_view(connection, session_id, chars_max=chars_max)
-        return Standing(view, tuple(task_list(connection, key)))
+        return PromptStart(view, tuple(task_list(connection, key)))
 
     @read
     def page(

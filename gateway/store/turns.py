@@ -38,36 +38,18 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.alongside import told
-from gateway.contracts.entries import (
-    Committed,
-    Entry,
-    EntryKind,
-    Role,
-    Session,
-    TurnCommit,
-    TurnStart,
-    TurnState,
-)
+from gateway.contracts.context_blocks import told
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, retry_id_of
 from gateway.contracts.messages import CleanText, InboundMessage, MessageTrace, Reply, TurnTrace
+from gateway.contracts.sessions import Committed, Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
 from gateway.contracts.subagents import is_wake, is_wake_id
+from gateway.i18n import language_of
 from gateway.store import board, outbox, passages, sessions, transcript
-from gateway.store.engine import (
-    Aggregate,
-    InsertInto,
-    Values,
-    insert_new,
-    per_dialect,
-    read,
-    write,
-    write_unsynced,
-)
+from gateway.store.engine import Aggregate, InsertInto, Values, insert_new, per_dialect, read, write, write_unsynced
 from gateway.store.sessions import Growth, count_fewer, to_session
 from gateway.store.tables import AnyText, consumed, entries, lanes, turns
 from gateway.store.tables import outbox as replies
-from gateway.words import language_of
 
 WORKER_LOST: Final = "worker_lost"
 """The error reference of a turn whose worker died and whose messages another turn answered."""

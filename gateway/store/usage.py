@@ -38,21 +38,21 @@ from sqlalchemy import (
     update,
 )
 
-from gateway.contracts.entries import UsagePurpose
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.spending import (
+from gateway.contracts.budgets import (
     DAY_MS,
     NANO_PER_USD,
     Amounts,
+    BudgetRefusal,
     Caps,
     DailyUsage,
     Measure,
     Period,
-    Refusal,
     Reservation,
     UsageSum,
     day_begins_ms,
 )
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import UsagePurpose
 from gateway.store.accounts import is_of_person, paying_with
 from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, upsert, write_unsynced
 from gateway.store.tables import counted_turns, reservations, spending, usage
@@ -291,7 +291,7 @@ class SpendingStore(Aggregate):
     @write_unsynced  # a power cut takes the call along
     def reserve(
         self, connection: Connection, reservation: Reservation, *, own: Caps, pot: Caps, now_ms: int
-    ) -> Refusal | None:
+    ) -> BudgetRefusal | None:
         """Set the amounts aside, all or nothing. None: done; the same id again replaces what it had set aside."""
         paying = _paying(connection, str(reservation.owner), reservation.day)
         caps: list[tuple[Sequence[str], Caps]] = [(paying, own), *([] if pot.are_open else [([POT], pot)])]
@@ -302,7 +302,7 @@ class SpendingStore(Aggregate):
             held = _reserved(connection, accounts, reservation.day, now_ms=now_ms, but=reservation.id)
             measure = cap.exceeded_by(so_far + held + asked)
             if measure is not None:
-                return Refusal(measure, is_everybodys=POT in accounts)
+                return BudgetRefusal(measure, is_everybodys=POT in accounts)
         connection.execute(_put(connection), _reservation_row(reservation))
         if is_new_turn and reservation.begins_turn:
             connection.execute(

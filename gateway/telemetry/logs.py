@@ -15,9 +15,9 @@ from typing import Any, Final, TextIO
 import structlog
 from structlog.typing import EventDict, Processor
 
+from gateway import process
+from gateway.contracts.messages import each_text
 from gateway.contracts.ports import Scrubber
-from gateway.scrub.structured import each_text
-from gateway.telemetry import crashes
 
 QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.async_client", "uvicorn.access")
 """Loggers that tell every request at INFO, its address with the token in it included."""
@@ -59,7 +59,7 @@ def configure_logs(
 
     What the process says past its logs, when it crashes, is scrubbed with the same scrubber from now on.
     """
-    crashes.speak_with(scrubber)
+    process.use_scrubber(scrubber)
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_logger_name,

@@ -1,23 +1,33 @@
-"""The table of metric names, and how the figures of the bus become Prometheus text."""
+"""Metrics: what was counted and timed, what the bus and SQL know, and how it becomes Prometheus text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from gateway.contracts.ports import QueueFigures
+from gateway.contracts.budgets import UsageSum
+from gateway.contracts.ports import ModelTrouble, QueueFigures
+from gateway.contracts.sessions import UsagePurpose
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 
 @dataclass(frozen=True, slots=True)
-class Gauge:
+class GaugeRow:
     """One row of the table: a name for ever, what it counts, by which label it is split."""
 
     name: str
@@ -37,7 +47,7 @@ class Gauge:
 
 
 @dataclass(frozen=True, slots=True)
-class Counter:
+class CounterRow:
     """The same for what only grows; Prometheus puts `_total` behind the name."""
 
     name: str
@@ -52,26 +62,30 @@ class Counter:
         return family
 
 
-QUEUE_MESSAGES: Final = Gauge("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
-QUEUE_AGE: Final = Gauge(
+QUEUE_MESSAGES: Final = GaugeRow("trivet_queue_messages", "Messages that wait for an answer, running turns included.")
+QUEUE_AGE: Final = GaugeRow(
     "trivet_queue_age_seconds", "How long the oldest message has waited, of the lanes that are next; 0 if none waits."
 )
-LANES_READY: Final = Gauge("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
-LANES_RUNNING: Final = Gauge("trivet_lanes_running", "Lanes in which a turn runs.")
-LANES_DELAYED: Final = Gauge("trivet_lanes_delayed", "Lanes that wait for a moment to come: a retry, a settling time.")
-DEAD_LETTERS: Final = Gauge("trivet_dead_letters", "Messages that could not be answered and were put aside.")
-AGENT_WORKERS: Final = Gauge("trivet_agent_workers", "Agent processes that are alive.")
-REPLIES_UNSENT: Final = Gauge("trivet_replies_unsent", "Committed replies that a channel has not sent yet.", "channel")
-CHANNEL_CONNECTED: Final = Gauge(
+LANES_READY: Final = GaugeRow("trivet_lanes_ready", "Lanes that wait for a free agent worker.")
+LANES_RUNNING: Final = GaugeRow("trivet_lanes_running", "Lanes in which a turn runs.")
+LANES_DELAYED: Final = GaugeRow(
+    "trivet_lanes_delayed", "Lanes that wait for a moment to come: a retry, a settling time."
+)
+DEAD_LETTERS: Final = GaugeRow("trivet_dead_letters", "Messages that could not be answered and were put aside.")
+AGENT_WORKERS: Final = GaugeRow("trivet_agent_workers", "Agent processes that are alive.")
+REPLIES_UNSENT: Final = GaugeRow(
+    "trivet_replies_unsent", "Committed replies that a channel has not sent yet.", "channel"
+)
+CHANNEL_CONNECTED: Final = GaugeRow(
     "trivet_channel_connected", "1 while the channel is connected to its platform.", "channel"
 )
-OUTBOX_AMBIGUOUS: Final = Counter(
+OUTBOX_AMBIGUOUS: Final = CounterRow(
     "trivet_outbox_ambiguous",
     "Messages sent again although an earlier attempt may have arrived.",
     "channel",
 )
-BUS_UP: Final = Gauge("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
-DATABASE_UP: Final = Gauge("trivet_database_up", "1 while the database answers and its schema is ours.")
+BUS_UP: Final = GaugeRow("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
+DATABASE_UP: Final = GaugeRow("trivet_database_up", "1 while the database answers and its schema is ours.")
 
 TABLE: Final = (
     QUEUE_MESSAGES,
@@ -133,3 +147,178 @@ def _of_bus(figures: QueueFigures | None, channels: Iterable[str]) -> Iterator[M
     yield OUTBOX_AMBIGUOUS.by_label(dict.fromkeys(channels, 0) | figures.ambiguous_sends)
     states = dict.fromkeys(channels, "") | figures.channels_connected
     yield CHANNEL_CONNECTED.by_label({name: state == "connected" for name, state in states.items()})
+
+
+# What happened, counted: turns, model calls, how long things took.
+#
+# Each process keeps its counts in memory and adds them to those on the bus every few seconds, so that no message pays
+# for them and one /metrics tells of all processes. On the bus a count is a field of one hash: the metric, its labels,
+# and for a duration the bucket it fell into (`le`) or the sum in milliseconds.
+
+
+_SEPARATOR: Final = "\x1f"
+_SUM_MS: Final = "ms"
+_BOUNDS_S: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_BUCKETS: Final = (*map(str, _BOUNDS_S), "+Inf")
+_UNUSABLE: Final = "trivet_model_unusable"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A metric that counts: a name for ever, what it counts, by which labels it is split."""
+
+    name: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Timed(Counted):
+    """A metric that measures how long something took."""
+
+
+TURNS: Final = Counted("trivet_turns", "Turns that were committed.", ("outcome",))
+MODEL_OUTCOMES: Final = Counted(
+    "trivet_model_outcomes", "How calls of models ended, repeated tries counted as one call.", ("model", "outcome")
+)
+MODEL_SECONDS: Final = Timed("trivet_model_seconds", "How long calls of models took, that were answered.", ("model",))
+QUEUE_SECONDS: Final = Timed("trivet_queue_wait_seconds", "From a message to the beginning of its turn.")
+ANSWER_SECONDS: Final = Timed("trivet_answer_seconds", "From a message to its committed answer.")
+DELIVERY_SECONDS: Final = Timed("trivet_delivery_seconds", "From a published answer to its last part on the platform.")
+
+_TABLE: Final = (TURNS, MODEL_OUTCOMES, MODEL_SECONDS, QUEUE_SECONDS, ANSWER_SECONDS, DELIVERY_SECONDS)
+
+
+class Tally:
+    """The counts of this process that the bus does not have yet."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def add(self, what: Counted, *labels: str) -> None:
+        """One more, with these values of its labels."""
+        self._counts[_field(what, *labels)] += 1
+
+    def time(self, what: Timed, ms: float, *labels: str) -> None:
+        """One more, which took that long; never less than nothing, whatever the clocks of two machines say."""
+        taken_ms = max(ms, 0.0)
+        self._counts[_field(what, *labels, _BUCKETS[bisect_left(_BOUNDS_S, taken_ms / 1000)])] += 1
+        self._counts[_field(what, *labels, _SUM_MS)] += round(taken_ms)
+
+    def take(self) -> Mapping[str, int]:
+        """Hand over what has gathered, and begin anew."""
+        counts, self._counts = self._counts, Counter()
+        return counts
+
+    def give_back(self, counts: Mapping[str, int]) -> None:
+        """Keep what nobody took for the next time."""
+        self._counts.update(counts)
+
+
+def tally_families(
+    counts: Mapping[str, int], troubles: Iterable[ModelTrouble], *, clean: Callable[[str], str]
+) -> Iterator[Metric]:
+    """Those counts as Prometheus has them, and which models do not answer. What a newer release counts is left out."""
+    found: dict[str, dict[tuple[str, ...], int]] = {}
+    for field, number in counts.items():
+        name, *labels = field.split(_SEPARATOR)
+        found.setdefault(name, {})[tuple(labels)] = number
+    for what in _TABLE:
+        rows = found.get(what.name, {})
+        yield _histogram(what, rows, clean) if isinstance(what, Timed) else _counter(what, rows, clean)
+    unusable = GaugeMetricFamily(
+        _UNUSABLE, "1 while a model does not answer for want of a key or of credit.", labels=["model", "fault"]
+    )
+    for trouble in troubles:
+        unusable.add_metric([clean(trouble.model), trouble.fault.value], 1)
+    yield unusable
+
+
+def _counter(what: Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
+    family = CounterMetricFamily(what.name, what.meaning, labels=what.labels)
+    for labels, number in sorted(rows.items()):
+        family.add_metric([*map(clean, labels)], number)
+    return family
+
+
+def _histogram(what: Timed, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
+    family = HistogramMetricFamily(what.name, what.meaning, labels=what.labels)
+    for labels in sorted({row[:-1] for row in rows}):
+        total, buckets = 0, []
+        for bucket in _BUCKETS:
+            total += rows.get((*labels, bucket), 0)
+            buckets.append((bucket, total))
+        family.add_metric([*map(clean, labels)], buckets, rows.get((*labels, _SUM_MS), 0) / 1000)
+    return family
+
+
+def _field(what: Counted, *labels: str) -> str:
+    return _SEPARATOR.join((what.name, *labels))
+
+
+# Usage as Prometheus sees it: what was spent today, by purpose and model.
+#
+# The counters begin anew with each UTC day, as Prometheus expects of a process that was started again: `rate()` and
+# `increase()` know how to read that. So a scrape sums one day and not the whole ledger.
+
+
+MODELS_SHOWN_MAX: Final = 20  # each is a label value, and every label value costs memory for ever
+LABEL_CHARS_MAX: Final = 80
+OTHERS: Final = "other"
+
+Sums = Mapping[tuple[UsagePurpose, str], UsageSum]
+_LABELS: Final = ("purpose", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of the table of names."""
+
+    name: str
+    meaning: str
+    of: Callable[[UsageSum], float]
+
+
+USAGE_TABLE: Final = (
+    _Row("trivet_model_calls", "Calls of models.", lambda found: found.calls),
+    _Row("trivet_model_prompt_tokens", "Tokens in, cached ones included.", lambda found: found.prompt_tokens),
+    _Row("trivet_model_completion_tokens", "Tokens out.", lambda found: found.completion_tokens),
+    _Row("trivet_model_cached_tokens", "Tokens in that a prompt cache had.", lambda found: found.cached_tokens),
+    _Row("trivet_model_cost_usd", "What models cost, in US dollars.", lambda found: found.cost_usd),
+)
+
+HIT_RATIO: Final = "trivet_model_cache_hit_ratio"
+"""A sudden fall means that prompts do not begin any more as the ones before them did."""
+
+
+def usage_families(sums: Sums, *, clean: Callable[[str], str]) -> Iterator[Metric]:
+    """The counters, and how well prompt caches work. `clean` makes a model's name fit to be shown; all but the
+    busiest are one label together."""
+    shown = _bounded(sums, clean)
+    for row in USAGE_TABLE:
+        family = CounterMetricFamily(row.name, row.meaning, labels=_LABELS)
+        for (purpose, model), found in sorted(shown.items()):
+            family.add_metric([purpose.value, model], row.of(found))
+        yield family
+    yield _hit_ratio(shown)
+
+
+def _hit_ratio(sums: Sums) -> Metric:
+    ratio = GaugeMetricFamily(HIT_RATIO, "Share of today's tokens in that a prompt cache had, 0 to 1.", labels=_LABELS)
+    for (purpose, model), found in sorted(sums.items()):
+        if found.prompt_tokens:
+            ratio.add_metric([purpose.value, model], found.cached_tokens / found.prompt_tokens)
+    return ratio
+
+
+def _bounded(sums: Sums, clean: Callable[[str], str]) -> Sums:
+    tokens: dict[str, int] = {}
+    for (_, model), found in sums.items():
+        tokens[model] = tokens.get(model, 0) + found.tokens
+    busiest = sorted(tokens, key=lambda model: (-tokens[model], model))[:MODELS_SHOWN_MAX]
+    names = {model: clean(model)[:LABEL_CHARS_MAX] for model in busiest}
+    bounded: dict[tuple[UsagePurpose, str], UsageSum] = {}
+    for (purpose, model), found in sums.items():
+        label = purpose, names.get(model, OTHERS)
+        bounded[label] = bounded.get(label, UsageSum()) + found
+    return bounded

@@ -1,5 +1,5 @@
 """Spans on their way to a collector, by OTLP over HTTP. The only importer of the OpenTelemetry SDK; loaded where the
-settings name a collector (`gateway.telemetry.tracing`).
+settings name a collector (`gateway.telemetry.spans`).
 
 The SDK's batches leave in a thread of their own, out of a queue that has an end: a collector that is slow, away or
 silent costs spans, never time. No provider is made global, so what libraries would tell of themselves, which may be

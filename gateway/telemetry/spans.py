@@ -14,13 +14,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Final
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final, Protocol, cast
 
-from gateway.contracts.entries import TurnCommit, TurnState
+from gateway.config.features import TelemetrySettings
+from gateway.contracts.errors import ConfigError
 from gateway.contracts.messages import DeliveryState, InboundMessage, Receipt
-from gateway.contracts.ports import TraceSpan
+from gateway.contracts.ports import NoSpans, SpanSink, TraceSpan
+from gateway.contracts.sessions import TurnCommit, TurnState
 from gateway.contracts.subagents import SubTask, TaskState
 
 MESSAGE: Final = "message"
@@ -141,3 +146,49 @@ def _plain(text: str) -> str:
 def _number(text: str, size: int) -> int:
     """Never 0, which means that there is none."""
     return int.from_bytes(blake2b(text.encode(), digest_size=size).digest()) or 1
+
+
+# Where the spans of this process go: to the collector that the settings name, or nowhere. OpenTelemetry is loaded
+# only for the first.
+
+
+_MODULE: Final = "gateway.telemetry.otlp"
+_PACKAGE: Final = "opentelemetry-exporter-otlp-proto-http"
+
+
+class _Open(SpanSink, Protocol):
+    def close(self) -> None: ...
+
+
+class _Otlp(Protocol):
+    """What the module offers."""
+
+    def OtlpSpans(self, endpoint: str, headers: Mapping[str, str], *, role: str) -> _Open: ...  # noqa: N802 - a class
+
+
+@contextmanager
+def open_spans(settings: TelemetrySettings, *, role: str) -> Iterator[SpanSink]:
+    """As long as the block lasts. Raises `ConfigError`."""
+    check_exporter(settings)
+    if not settings.otlp_endpoint:
+        yield NoSpans()
+        return
+    otlp = cast(_Otlp, import_module(_MODULE))
+    spans = otlp.OtlpSpans(settings.otlp_endpoint, settings.headers, role=role)
+    try:
+        yield spans
+    finally:
+        spans.close()
+
+
+def check_exporter(settings: TelemetrySettings, package: str = _PACKAGE) -> None:
+    """Raises `ConfigError` when a collector is configured and `package`, of the extra `otel`, is not installed."""
+    if not settings.otlp_endpoint:
+        return
+    try:
+        version(package)
+    except PackageNotFoundError as error:
+        raise ConfigError(
+            "telemetry.otlp_endpoint is set, but the extra `otel` is not installed: run "
+            "`.venv/bin/pip install -e '.[otel]'` in the folder of Trivet, or leave telemetry.otlp_endpoint empty"
+        ) from error

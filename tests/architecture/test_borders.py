@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 STARTERS = {"create_subprocess_exec", "create_subprocess_shell", "Popen", "check_output", "check_call"}
 INHERITING = {
-    "gateway/supervisor/chat.py": "the terminal of `trivet chat` is this process with another face",
+    "gateway/ops/supervisor/chat.py": "the terminal of `trivet chat` is this process with another face",
 }
 PRINTERS = {"pprint", "print", "print_exc", "print_exception", "print_stack"}
 
@@ -64,7 +64,7 @@ def test_the_rules_see_a_violation() -> None:
     assert "env" in keywords(next(calls("Popen(['x'], env={})", STARTERS)))
 
 
-PROOFS = ("channels/telegram/webhook.py", "channels/slack/signature.py")
+PROOFS = ("channels/telegram/connection.py", "channels/slack/client.py")
 """Where what somebody sends is compared with what only the platform knows."""
 
 

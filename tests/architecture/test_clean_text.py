@@ -13,8 +13,8 @@ MAKERS = ("gateway/scrub/scrubber.py",)
 
 RESTORERS = (
     "gateway/contracts/envelope.py",
-    "gateway/contracts/entries.py",
-    "gateway/contracts/suggestions.py",
+    "gateway/contracts/sessions.py",
+    "gateway/contracts/commands.py",
     "gateway/bus/deliveries.py",
     "gateway/bus/access.py",
     "gateway/store/",
@@ -23,10 +23,10 @@ RESTORERS = (
 
 OWN_WORDS = (
     "gateway/contracts/messages.py",
-    "gateway/words/",
+    "gateway/i18n/",
     "agent/prompts/library.py",
-    "agent/context.py",
-    "agent/compacting/pruning.py",
+    "agent/models/transcript.py",
+    "agent/runtime/compaction_plan.py",
 )
 """Of what we wrote ourselves: literals and clean parts joined, our sentences and their translations with clean values
 in them (`tests/words` pins that what is said is a literal; with other values the type is `str`), the prompt files, the
@@ -54,12 +54,12 @@ def test_only_the_scrubber_makes_clean_text(package: str) -> None:
 
 
 def variable_own_words(source: str) -> list[int]:
-    """The lines on which `own_words` is given anything but a literal."""
+    """The lines on which `literal_text` is given anything but a literal."""
     return [
         node.lineno
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
-        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "own_words"
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) == "literal_text"
         and not all(isinstance(argument, ast.Constant) for argument in node.args)
     ]
 
@@ -73,5 +73,5 @@ def test_our_own_words_are_literals(package: str) -> None:
 def test_the_law_sees_a_violation() -> None:
     assert calls_of_clean_text("x = messages.CleanText('raw')") == [1]
     assert calls_of_clean_text("x = cast(CleanText, raw)") == [1]
-    assert variable_own_words("own_words(f'{raw}')") == [1]
+    assert variable_own_words("literal_text(f'{raw}')") == [1]
     assert calls_of_clean_text("def f(x: CleanText) -> CleanText: return x") == []

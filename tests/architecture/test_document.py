@@ -19,12 +19,12 @@ from agent.limits import (
     WORKSPACE_FILES_MAX,
 )
 from agent.subagents.protocol import LINE_BYTES_MAX, LINE_PARTS_MAX
-from channels.discord import signature as of_discord
+from channels.discord import interactions as of_discord
 from channels.discord.limits import HISTORY_AGE_MAX_S
-from channels.slack import signature as of_slack
+from channels.slack import client as of_slack
 from gateway.clock import _READABLE
 from gateway.config.catalog import Setting, catalog
-from gateway.config.scrub import VAULT_TTL_S_MAX
+from gateway.config.features import VAULT_TTL_S_MAX
 from gateway.limits import (
     ADMIN_TOKEN_CHARS_MIN,
     FOREIGN_TIMEOUT_S,

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from agent.limits import VIEW_CHARS_PER_TOKEN
-from gateway.contracts.entries import Entry, EntryKind, Role, TurnCommit, TurnState
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
+from gateway.contracts.sessions import Entry, EntryKind, Role, TurnCommit, TurnState
 from gateway.store import Store, open_store
 from tests.bench.databases import DATABASES
 from tests.bench.figures import Figure, Findings, percentile

@@ -17,21 +17,19 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from agent.model.catalog import ModelCatalog
-from agent.model.client import ModelRequest, PromptMessage, ToolSpec, ask
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
+from agent.models.requests import ModelRequest, PromptMessage, ToolSpec, ask
 from agent.prompts.library import PROMPTS
 from agent.tools.files.workspace import Workspaces
-from agent.tools.permissions import Place
+from agent.tools.policy import Audience
 from agent.tools.tool import ToolContext
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
-from gateway.config.tools import Tools
-from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.ids import SessionKey
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.workspaces import WORKSPACES
+from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store.foreign import ForeignDatabases
 from tests.bench.chats import QUESTION
@@ -62,7 +60,7 @@ async def offered() -> tuple[ToolSpec, ...]:
     """What a guest's model is offered in a direct message."""
     with tempfile.TemporaryDirectory() as folder:
         toolbox = open_toolbox(
-            Tools(),
+            ToolSettings(),
             workspaces=Workspaces(Path(folder) / WORKSPACES),
             own=(),
             databases=ForeignDatabases({}),
@@ -70,11 +68,11 @@ async def offered() -> tuple[ToolSpec, ...]:
             clock=SystemClock(),
         )
         async with toolbox as tools:
-            return (*tools.specs_for(ToolContext(KEY, KEY, "", place=Place.DM)), *OWN_TOOLS)
+            return (*tools.specs_for(ToolContext(KEY, KEY, "", place=Audience.DM)), *OWN_TOOLS)
 
 
 async def measure(url: str) -> float:
-    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=url, api_key="x"))
+    client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=url, api_key="x"))
     question = PromptMessage(Role.USER, CleanText(QUESTION.format(number=1)))
     request = ModelRequest("openai/gpt-4o-mini", UsagePurpose.TURN, KEY, PROMPTS.system, (question,), timeout_s=30.0)
     request = replace(request, tools=await offered())

@@ -113,7 +113,7 @@ async def open_product(
 ) -> AsyncIterator[Product]:
     """Everything that `trivet up` starts, in a new directory, on `cores`. Raises `BenchFailed`."""
     port = free_port(HOST)
-    module = ("gateway.supervisor",) if is_paced else ("tests.bench.unpaced", "up")
+    module = ("gateway.ops.supervisor",) if is_paced else ("tests.bench.unpaced", "up")
     with tempfile.TemporaryDirectory(prefix="trivet-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         environment = settings(folder, access, {"TRIVET_HTTP__PORT": str(port), **extra})
@@ -145,4 +145,4 @@ def _role(process: psutil.Process) -> str:
     module = command[-2] if command[-1] in ("up", "channels") and "tests.bench.unpaced" in command else command[-1]
     if module == "tests.bench.unpaced":
         return "supervisor" if command[-1] == "up" else "channels"
-    return {"gateway.supervisor": "supervisor", "gateway.admin": "admin"}.get(module, module)
+    return {"gateway.ops.supervisor": "supervisor", "gateway.ops.admin": "admin"}.get(module, module)

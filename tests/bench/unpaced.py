@@ -18,9 +18,9 @@ from channels.discord import limits as discord_limits
 from channels.slack import limits as slack_limits
 from channels.telegram import limits as telegram_limits
 from gateway.config import Settings
-from gateway.exits import run_to_exit
-from gateway.supervisor import __main__ as supervisor
-from gateway.supervisor.plan import Plan, plan, python_module
+from gateway.ops.supervisor import __main__ as supervisor
+from gateway.ops.supervisor.plan import ProcessPlan, plan, python_module
+from gateway.process import run_to_exit
 
 PLENTY: Final = 1_000_000
 RATES: Final[Mapping[ModuleType, tuple[str, ...]]] = {
@@ -30,7 +30,7 @@ RATES: Final[Mapping[ModuleType, tuple[str, ...]]] = {
 }
 
 
-def unpaced_plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> Plan:
+def unpaced_plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
     """The supervisor's plan, with this module in place of the channels role."""
     usual = plan(settings, environ, given)
     command = python_module("tests.bench.unpaced", "channels")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from gateway.scrub import findings, scrub
-from gateway.scrub.finding import finder
-from gateway.scrub.rules import Rule, rule_book
+from gateway.scrub.literals import finder
+from gateway.scrub.rules import SecretRule, rule_book
 from tests.scrubbing import TOKENS, fill, is_left, positives
 
 PACK_CHARS_MAX: Final = 1_800
@@ -100,7 +100,7 @@ def _seen_of(pack: tuple[Canary, ...]) -> list[Canary]:
     return [canary for canary in pack if is_seen(canary, clean)]
 
 
-def _of_rule(rule: Rule, rng: random.Random) -> Canary:
+def _of_rule(rule: SecretRule, rng: random.Random) -> Canary:
     text = ""
     for _ in range(_DRAWS_MAX):
         text = fill(rng.choice(rule.examples), rng)

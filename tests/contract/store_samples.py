@@ -8,7 +8,17 @@ from typing import Any
 
 from sqlalchemy import Select
 
-from gateway.contracts.entries import (
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    CleanText,
+    DeliveryRecord,
+    DeliveryState,
+    InboundMessage,
+    Receipt,
+    Reply,
+    ReplyKind,
+)
+from gateway.contracts.sessions import (
     Effect,
     Entry,
     EntryKind,
@@ -19,16 +29,6 @@ from gateway.contracts.entries import (
     TurnState,
     Usage,
     UsagePurpose,
-)
-from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import (
-    CleanText,
-    DeliveryRecord,
-    DeliveryState,
-    InboundMessage,
-    Receipt,
-    Reply,
-    ReplyKind,
 )
 from gateway.store import Store
 from gateway.store.engine import open_database

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.contracts.entries import Entry, Role, Session, Usage, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, Role, Session, Usage, UsagePurpose
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState, WakeAddress
 from gateway.store import Store
 from tests.contract.store_samples import ANN, CHAT, talk
@@ -64,7 +64,7 @@ async def opened(store: Store, parent: Session | SubTask, *ids: str, at_ms: int 
 
 
 async def spawned(store: Store, parent: Session, *ids: str, turn_id: str = "", at_ms: int = 10_000) -> list[SubTask]:
-    """Background tasks, running."""
+    """BackgroundTasks tasks, running."""
     tasks = []
     for place, id_ in enumerate(ids):
         task = asked(parent, id_, mode=TaskMode.BACKGROUND, turn_id=turn_id, at_ms=at_ms + place)

@@ -12,7 +12,7 @@ from telegram import Bot
 
 from channels.emulators.stage import Person, Place, PlaceKind
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint
+from channels.telegram.client import TelegramEndpoint
 from gateway.bus.bus import RedisBus
 from tests.parts.doors import OpenDoor
 from tests.parts.platforms import TELEGRAM_TOKEN, ServedTelegram
@@ -65,6 +65,6 @@ def group_of(served: ServedTelegram, title: str = "Kitchen") -> Place:
 @contextlib.asynccontextmanager
 async def listening(served: ServedTelegram, bus: RedisBus, door: OpenDoor) -> AsyncIterator[TelegramAdapter]:
     """Our adapter, connected, in front of `door`."""
-    adapter = TelegramAdapter(Endpoint(TELEGRAM_TOKEN, served.api_base), parts_on(bus))
+    adapter = TelegramAdapter(TelegramEndpoint(TELEGRAM_TOKEN, served.api_base), parts_on(bus))
     async with connected(adapter, door):
         yield adapter

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from channels.__main__ import Lines
-from channels.adapter import CONNECTED
+from channels.__main__ import ChannelSupervisor
+from channels.core.adapter import CONNECTED
 from channels.emulators.serving import serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place, Stage
@@ -31,7 +31,7 @@ async def channels(bus: RedisBus, environ: Mapping[str, str], *asked: str) -> As
     """The channels role with these settings, in this process."""
     settings = load_settings(None, {"TRIVET_ACCESS__DEFAULT": "open", **environ}).settings
     stopping = asyncio.Event()
-    running = asyncio.create_task(Lines(settings, chosen(settings, asked), Scrubber(), bus, stopping).run())
+    running = asyncio.create_task(ChannelSupervisor(settings, chosen(settings, asked), Scrubber(), bus, stopping).run())
     try:
         yield
     finally:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.access import Asked, Audience, PlaceRule, Projection, Rate
-from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.access import Audience, PairingOffer, PlaceRule, Projection, Rate
+from gateway.contracts.budgets import LimitRule
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.ports import QueueFigures, Verdict
+from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_LOCKED_S, QUEUE_PAST_S
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.keepers import pairing
@@ -136,12 +136,12 @@ async def test_a_word_of_a_later_release_closes_its_place(bus: RedisBus, raw_red
 
 async def test_a_stranger_keeps_one_code_and_it_opens_once(bus: RedisBus) -> None:
     ask, take = partial(bus.access.ask_pairing, ttl_s=60, pending_max=3), partial(bus.access.take_pairing, by="cli")
-    assert await ask(pairing(ANNA, "AAAA")) == Asked("AAAA")
-    assert await ask(pairing(ANNA, "BBBB")) == Asked("AAAA")
+    assert await ask(pairing(ANNA, "AAAA")) == PairingOffer("AAAA")
+    assert await ask(pairing(ANNA, "BBBB")) == PairingOffer("AAAA")
     assert (await take("BBBB", taker="1")).pairing is None
     assert (await take("AAAA", taker="1")).pairing == pairing(ANNA, "AAAA")
     assert (await take("AAAA", taker="2")).pairing is None
-    assert await ask(pairing(ANNA, "BBBB")) == Asked("BBBB"), "one who was not let in after all asks again"
+    assert await ask(pairing(ANNA, "BBBB")) == PairingOffer("BBBB"), "one who was not let in after all asks again"
 
 
 async def test_who_took_a_code_may_repeat_himself(bus: RedisBus) -> None:
@@ -154,21 +154,21 @@ async def test_who_took_a_code_may_repeat_himself(bus: RedisBus) -> None:
 
 async def test_only_so_many_strangers_of_a_channel_are_pending(bus: RedisBus) -> None:
     ask = partial(bus.access.ask_pairing, ttl_s=60, pending_max=2)
-    assert await ask(pairing(ANNA, "AAAA")) == Asked("AAAA")
-    assert await ask(pairing(BORIS, "BBBB")) == Asked("BBBB")
-    assert await ask(pairing(CARLA, "CCCC")) == Asked()
-    assert await ask(pairing(SessionKey("discord", "9"), "DDDD")) == Asked("DDDD")
+    assert await ask(pairing(ANNA, "AAAA")) == PairingOffer("AAAA")
+    assert await ask(pairing(BORIS, "BBBB")) == PairingOffer("BBBB")
+    assert await ask(pairing(CARLA, "CCCC")) == PairingOffer()
+    assert await ask(pairing(SessionKey("discord", "9"), "DDDD")) == PairingOffer("DDDD")
     waiting = Counter(each.owner for each in await bus.access.pairings())
     assert waiting == Counter((ANNA, BORIS, SessionKey("discord", "9"))), (
         "who ask within one millisecond stand in any order"
     )
     await bus.access.take_pairing("AAAA", by="cli", taker="1")
-    assert await ask(pairing(CARLA, "CCCC")) == Asked("CCCC")
+    assert await ask(pairing(CARLA, "CCCC")) == PairingOffer("CCCC")
 
 
 async def test_two_strangers_never_share_a_code(bus: RedisBus) -> None:
     await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
-    assert await bus.access.ask_pairing(pairing(BORIS, "AAAA"), ttl_s=60, pending_max=3) == Asked()
+    assert await bus.access.ask_pairing(pairing(BORIS, "AAAA"), ttl_s=60, pending_max=3) == PairingOffer()
 
 
 async def test_who_errs_five_times_is_not_listened_to(bus: RedisBus) -> None:
@@ -195,7 +195,7 @@ async def test_who_was_turned_down_gets_no_other_code(bus: RedisBus) -> None:
     await bus.access.ask_pairing(pairing(ANNA, "AAAA"), ttl_s=60, pending_max=3)
     assert await bus.access.deny_pairing("AAAA") == ANNA
     assert await bus.access.deny_pairing("AAAA") is None
-    assert await bus.access.ask_pairing(pairing(ANNA, "BBBB"), ttl_s=60, pending_max=3) == Asked(is_denied=True)
+    assert await bus.access.ask_pairing(pairing(ANNA, "BBBB"), ttl_s=60, pending_max=3) == PairingOffer(is_denied=True)
     assert await bus.access.pairings() == []
     assert (await bus.access.take_pairing("AAAA", by="cli", taker="1")).pairing is None
 

@@ -13,7 +13,7 @@ import pytest
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.heartbeat import ProcessName
 from gateway.contracts.errors import BusError
-from gateway.contracts.messages import Activity, DeliveryRecord, DeliveryState, own_words
+from gateway.contracts.messages import Activity, DeliveryRecord, DeliveryState, literal_text
 from gateway.contracts.ports import PendingReply, TokenWish
 from gateway.limits import LEDGER_TTL_S, REPLY_ENVELOPE_BYTES_MAX
 from tests.parts.bus_samples import ANNA, address, receipt, reply
@@ -101,7 +101,7 @@ async def test_the_ledger_says_how_far_a_reply_came(bus: RedisBus, raw_redis: An
         chunks=3,
         platform_ids=("10", "11"),
         updated_at_ms=1_700_000_000_000,
-        reason=own_words("timed out"),
+        reason=literal_text("timed out"),
         placeholder="12",
         marked=(0,),
         begun_at_ms=1_699_000_000_000,

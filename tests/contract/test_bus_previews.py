@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, Draft, Preview, own_words
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Draft, Preview, literal_text
 from gateway.limits import LEDGER_TTL_S
 from tests.parts.bus_samples import address, reply
 
-DRAFT = Draft(address(), reply(1).key, reply(1).turn_id, reply(1).id, own_words("so far"))
-PREVIEW = Preview(DRAFT.address, DRAFT.key, DRAFT.turn_id, DRAFT.reply_id, ("11",), own_words("so far"), 1_700)
+DRAFT = Draft(address(), reply(1).key, reply(1).turn_id, reply(1).id, literal_text("so far"))
+PREVIEW = Preview(DRAFT.address, DRAFT.key, DRAFT.turn_id, DRAFT.reply_id, ("11",), literal_text("so far"), 1_700)
 
 
 async def test_a_draft_is_heard_by_its_channel_and_by_nobody_else(bus: RedisBus) -> None:

@@ -6,9 +6,16 @@ import asyncio
 from dataclasses import replace
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.messages import Choice, CleanText, ControlKind, ControlRequest, ReplyKind
+from gateway.contracts.messages import (
+    Choice,
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    PutQuestion,
+    QuestionState,
+    ReplyKind,
+)
 from gateway.contracts.ports import Verdict
-from gateway.contracts.questions import PutQuestion, Standing
 from tests.parts.bus_samples import ANNA, BORIS, control, reply
 
 CODE = "K7QM2PXA"
@@ -36,7 +43,7 @@ def press(number: int, kind: ControlKind = ControlKind.APPROVE) -> ControlReques
 
 async def test_a_question_is_found_by_its_code_until_it_is_forgotten(bus: RedisBus) -> None:
     await bus.questions.put(question(), ttl_s=0.6)
-    assert await bus.questions.standing(CODE) == Standing(question(), is_open=True)
+    assert await bus.questions.standing(CODE) == QuestionState(question(), is_open=True)
     assert await bus.questions.standing("OTHER234") is None
     while await bus.questions.standing(CODE) is not None:  # noqa: ASYNC110 - forgetting is silent
         await asyncio.sleep(0.02)
@@ -44,7 +51,7 @@ async def test_a_question_is_found_by_its_code_until_it_is_forgotten(bus: RedisB
 
 async def test_the_first_answer_counts_and_the_others_are_told_which_it_was(bus: RedisBus) -> None:
     await bus.questions.put(question(), ttl_s=60)
-    settled = Standing(question(), is_open=False, answer=press(1))
+    settled = QuestionState(question(), is_open=False, answer=press(1))
     assert await bus.questions.settle(CODE, press(1)) == settled
     assert await bus.questions.settle(CODE, press(2, ControlKind.DENY)) == settled
     assert await bus.questions.settle(CODE, None) == settled
@@ -53,7 +60,7 @@ async def test_the_first_answer_counts_and_the_others_are_told_which_it_was(bus:
 
 async def test_a_closed_question_takes_no_answer(bus: RedisBus) -> None:
     await bus.questions.put(question(), ttl_s=60)
-    closed = Standing(question(), is_open=False)
+    closed = QuestionState(question(), is_open=False)
     assert await bus.questions.settle(CODE, None) == closed
     assert await bus.questions.settle(CODE, press(1)) == closed
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.commands import Suggests
-from gateway.contracts.messages import own_words
-from gateway.contracts.suggestions import Suggestion, Wanted
+from gateway.contracts.commands import Suggestion, SuggestionRequest, Suggests
+from gateway.contracts.messages import literal_text
 from gateway.limits import SUGGESTIONS_BURST, SUGGESTIONS_TTL_S
 from tests.parts.bus_samples import ANNA, BORIS
 
-WANTED = Wanted(ANNA, ANNA, Suggests.SESSIONS, own_words("gär"), "de")
-GARDEN = Suggestion(own_words("3. Der Gärtner"), own_words("3"))
+WANTED = SuggestionRequest(ANNA, ANNA, Suggests.SESSIONS, literal_text("gär"), "de")
+GARDEN = Suggestion(literal_text("3. Der Gärtner"), literal_text("3"))
 
 
 async def test_what_is_asked_is_answered_to_whoever_waits(bus: RedisBus) -> None:
@@ -31,7 +30,7 @@ async def test_an_answer_reaches_nobody_who_asked_something_else(bus: RedisBus) 
     await bus.suggestions.suggest(WANTED, [GARDEN])
     assert await bus.suggestions.ask(replace(WANTED, owner=BORIS), wait_s=0) == ()
     assert await bus.suggestions.ask(replace(WANTED, key=BORIS), wait_s=0) == ()
-    assert await bus.suggestions.ask(replace(WANTED, typed=own_words("gärt")), wait_s=0) == ()
+    assert await bus.suggestions.ask(replace(WANTED, typed=literal_text("gärt")), wait_s=0) == ()
 
 
 async def test_each_question_is_heard_once(bus: RedisBus) -> None:
@@ -73,7 +72,7 @@ async def test_what_cannot_be_read_counts_as_not_said(bus: RedisBus, bus_servers
 async def test_who_asks_too_often_is_not_asked_for_and_others_are(bus: RedisBus) -> None:
     """The bucket may gain some while this goes on, but hardly as many again."""
     for number in range(4 * SUGGESTIONS_BURST):
-        await bus.suggestions.ask(replace(WANTED, typed=own_words(str(number))), wait_s=0)
+        await bus.suggestions.ask(replace(WANTED, typed=literal_text(str(number))), wait_s=0)
     await bus.suggestions.ask(replace(WANTED, owner=BORIS), wait_s=0)
     asked = []
     while (wanted := await bus.suggestions.wanted(wait_s=0)) is not None:

@@ -9,7 +9,7 @@ from redis import Redis
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.vault import SealedSecret, SecretName
+from gateway.contracts.messages import SealedSecret, SecretName
 from gateway.limits import VAULT_SECRETS_MAX
 
 ANNA, HERS_TOO = SessionKey.parse("telegram:1"), SessionKey.parse("telegram:1/-100")

@@ -12,15 +12,14 @@ from typing import Any, Literal
 
 import pytest
 
+from channels.core import downloads
+from channels.core.downloads import ELSEWHERE, GONE, LONG_TEXT, AttachmentServer
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack import shapes as slack_shapes
 from channels.emulators.stage import SharedFile
 from channels.emulators.telegram import TelegramEmulator
-from channels.inbound import fetching
-from channels.inbound.downloading import ELSEWHERE, GONE
-from channels.inbound.fetching import LONG_TEXT, Fetching
-from channels.slack.downloads import NO_SCOPE
+from channels.slack.adapter import NO_SCOPE
 from channels.telegram.limits import DOWNLOAD_BYTES_MAX
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import FileRefused, SendFailed
@@ -55,7 +54,7 @@ async def agent(bus: RedisBus) -> AsyncIterator[EchoAgent]:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails is tried again at once."""
-    monkeypatch.setattr(fetching, "_RETRY_FIRST_S", 0.01)
+    monkeypatch.setattr(downloads, "_RETRY_FIRST_S", 0.01)
 
 
 def wish(message: InboundMessage, attachment: Attachment, bytes_max: int = ROOM) -> WantedAttachment:
@@ -143,7 +142,7 @@ class TestFetching:
             (message,) = await heard(town, agent, PHOTO)
             (attachment,) = message.attachments
             forget(town)
-            assert await refused(bus, wish(message, attachment)) in (GONE, fetching.NOT_NOW)  # Telegram says either
+            assert await refused(bus, wish(message, attachment)) in (GONE, downloads.NOT_NOW)  # Telegram says either
 
     async def test_a_platform_that_stumbles_is_asked_again(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
         async with town.line(bus):
@@ -219,11 +218,11 @@ async def test_whatever_an_sdk_throws_ends_in_a_sentence(bus: RedisBus, caplog: 
         *[RuntimeError("https://api/bot123:SECRET")] * 4, SendFailed("x"), FetchedFile("a", "b", b"c")
     )
     wanted = WantedAttachment("t", "telegram", ANNA, "r", ROOM)
-    serving = Fetching(adapter, bus.files, Scrubber(), delay_scale=0)
+    serving = AttachmentServer(adapter, bus.files, Scrubber(), delay_scale=0)
     async with asyncio.TaskGroup() as group:
         refusal = group.create_task(refused(bus, wanted))
         await serving.serve(wait_s=5)
-    assert refusal.result() == fetching.NOT_NOW
+    assert refusal.result() == downloads.NOT_NOW
     async with asyncio.TaskGroup() as group:
         file = group.create_task(fetched(bus, wanted))
         await serving.serve(wait_s=5)

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from channels.adapter import MARK, AnyChunk, ChannelAdapter
-from channels.line import Rules
+from channels.core.adapter import MARK, AnyChunk, ChannelAdapter
+from channels.core.runtime import ChannelConfig
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.access import AccessPolicy, StrangerRule
@@ -359,7 +359,7 @@ class TestRestarting:
 
 class TestAccess:
     async def test_a_stranger_gets_a_code_and_no_answer(self, town: Town, bus: RedisBus, agent: EchoAgent) -> None:
-        rules = Rules(AccessPolicy(StrangerRule.PAIRING), SessionScope.PLACE)
+        rules = ChannelConfig(AccessPolicy(StrangerRule.PAIRING), SessionScope.PLACE)
         dm = town.dm(town.ann)
         async with town.line(bus, rules):
             await town.stage.say(town.ann.id, dm.id, "let me in")

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.adapter import MARK, AnyChunk, ChannelAdapter
+from channels.core.adapter import MARK, AnyChunk, ChannelAdapter
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place, Said, SharedFile
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import ReplyFile, own_words
+from gateway.contracts.messages import ReplyFile, literal_text
 from tests.parts.answering import EchoAgent
 from tests.parts.towns import Town, town
 from tests.parts.waiting import until
@@ -20,9 +20,9 @@ from tests.parts.waiting import until
 __all__ = ["town"]
 
 REPORT = b"name,value\nsun,1\n"
-CSV = (ReplyFile(own_words("report.csv"), "text/csv", len(REPORT), own_words("the *numbers* of <today>")), REPORT)
+CSV = (ReplyFile(literal_text("report.csv"), "text/csv", len(REPORT), literal_text("the *numbers* of <today>")), REPORT)
 PIXELS = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
-PNG = (ReplyFile(own_words("größe 世界.png"), "image/png", len(PIXELS), own_words("")), PIXELS)
+PNG = (ReplyFile(literal_text("größe 世界.png"), "image/png", len(PIXELS), literal_text("")), PIXELS)
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.adapter import AnyChunk, ChannelAdapter, OutgoingFile
+from channels.core.adapter import AnyChunk, ChannelAdapter, OutgoingFile
+from channels.core.content import LONG_ANSWER_CHUNKS
 from channels.emulators.stage import Place
-from channels.outbound.contents import LONG_ANSWER_CHUNKS
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.errors import FormatRefused
 from gateway.contracts.ids import ReplyAddress

@@ -8,19 +8,19 @@ from typing import Final
 
 import pytest
 
-from agent.model.calling import ModelClient
-from agent.model.scripted import ScriptedClient
+from agent.models.client import ModelClient
+from agent.models.demo import ScriptedClient
 from agent.prompts.library import PROMPTS
 from agent.subagents.parent import ChildRunner, ParentServices
 from agent.subagents.protocol import ChildMessage, InitFrame, ProcessLimits
 from agent.subagents.runs import SubagentRun, SubOrder
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Host
 from agent.tools.files.workspace import Workspaces
-from agent.tools.permissions import Permission, Policy, PolicyLine, Risk
+from agent.tools.policy import Permission, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
 from gateway.clock import SystemClock
-from gateway.contracts.messages import own_words
-from gateway.contracts.toolsets import FILES, READING
+from gateway.contracts.messages import literal_text
+from gateway.contracts.profiles import FILES, READING
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.nursery import ending, nursery
@@ -64,7 +64,7 @@ async def order_of(store: Store, folder: Path, sub_type: str, policy: Policy = O
         return "done"
 
     async with nursery(store, act) as made:
-        await made.agents.run(made.context, SubOrder(sub_type, own_words("look around")))
+        await made.agents.run(made.context, SubOrder(sub_type, literal_text("look around")))
     (order,) = desk.orders
     return order
 

@@ -12,22 +12,21 @@ from typing import Any
 import pytest
 
 from agent.engine import Turn
-from agent.model.calling import ModelClient
-from agent.model.catalog import ModelCatalog
-from agent.model.client import Ending, ModelRequest, PromptMessage, ask
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
-from agent.sentences import ending_note
-from agent.steps import Steps
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.client import ModelClient
+from agent.models.litellm import LitellmClient
+from agent.models.requests import ModelRequest, PromptMessage, StopReason, ask
+from agent.runtime.steps import Steps
+from agent.texts import ending_note
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.cache import Cache
-from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
+from gateway.config.features import CacheSettings
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ReplyKind, own_words
+from gateway.contracts.messages import ReplyKind, literal_text
+from gateway.contracts.sessions import Entry, EntryKind, Role, UsagePurpose
+from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 from gateway.store import Store
-from gateway.words import words_for
 from tests.parts.agents import running_agent
 from tests.parts.anthropic_server import serve_anthropic
 from tests.parts.claude_cli import Step
@@ -40,9 +39,9 @@ OPENAI, CLAUDE = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5"
 WHOLE = '{"path": "a.txt", "content": "all of it"}'
 HALF = '{"path": "a.txt", "content": "half of'
 UNFINISHED_NOTE, FILTERED_NOTE, REFUSED_NOTE = (
-    ending_note(ending, words_for("en")) for ending in (Ending.CUT, Ending.FILTERED, Ending.REFUSED)
+    ending_note(ending, words_for("en")) for ending in (StopReason.CUT, StopReason.FILTERED, StopReason.REFUSED)
 )
-CALL_CUT_NOTE = ending_note(Ending.CUT, words_for("en"), has_calls=True)
+CALL_CUT_NOTE = ending_note(StopReason.CUT, words_for("en"), has_calls=True)
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 
 
@@ -87,7 +86,7 @@ async def turn(
     url: str, writing: Writing, *, model: str = OPENAI, hold: FreeHold | None = None, rounds_max: int = 25
 ) -> Turn:
     """What one turn leaves behind."""
-    client = LitellmClient(ModelCatalog(), lambda name: Endpoint(name, url, "key-of-the-test"))
+    client = LitellmClient(ModelCatalog(), lambda name: ModelEndpoint(name, url, "key-of-the-test"))
     steps = Steps(ModelClient(client), registry(writing.tool), Scrubber(), SystemClock(), rounds_max=rounds_max)
     taken = begun_turn(hold)
     try:
@@ -95,8 +94,8 @@ async def turn(
             taken,
             context(),
             model=model,
-            system=own_words("You are a test."),
-            prompt=(PromptMessage(Role.USER, own_words("write a file")),),
+            system=literal_text("You are a test."),
+            prompt=(PromptMessage(Role.USER, literal_text("write a file")),),
             room=Boundless(),
         )
     finally:
@@ -252,20 +251,20 @@ async def test_each_end_that_is_not_the_models_own_is_told(
 
 
 async def test_whoever_shows_nothing_meanwhile_learns_how_an_answer_ended(provider: ModelServer) -> None:
-    client = LitellmClient(ModelCatalog(), lambda name: Endpoint(name, provider.url, "key-of-the-test"))
+    client = LitellmClient(ModelCatalog(), lambda name: ModelEndpoint(name, provider.url, "key-of-the-test"))
     request = ModelRequest(
         OPENAI,
         UsagePurpose.TITLE,
         SessionKey("telegram", "1"),
-        own_words("You are a test."),
-        (PromptMessage(Role.USER, own_words("hello")),),
+        literal_text("You are a test."),
+        (PromptMessage(Role.USER, literal_text("hello")),),
     )
     answering(provider, *({"content": "hm", "finish_reason": reason} for reason in ("length", "stop", None)))
     endings = [await ask(client, request) for _ in range(3)]
     assert [(one.ending, one.finish_reason) for one in endings] == [
-        (Ending.CUT, "length"),
-        (Ending.OWN, "stop"),
-        (Ending.OWN, ""),
+        (StopReason.CUT, "length"),
+        (StopReason.OWN, "stop"),
+        (StopReason.OWN, ""),
     ]
     await client.close()
 
@@ -303,9 +302,11 @@ async def test_a_reply_is_whole_marked_or_says_why_there_is_none(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
 ) -> None:
     """Its ledger has every call, and only what ended by itself is answered from the cache."""
-    client = ModelClient(LitellmClient(ModelCatalog(), lambda name: Endpoint(name, provider.url, "key")))
+    client = ModelClient(LitellmClient(ModelCatalog(), lambda name: ModelEndpoint(name, provider.url, "key")))
     provider.answer = lambda _body: {"content": "and on ", "finish_reason": "length"}
-    async with running_agent(bus, sqlite_store, client, tmp_path, model=OPENAI, cache=Cache(enabled=True)) as agent:
+    async with running_agent(
+        bus, sqlite_store, client, tmp_path, model=OPENAI, cache=CacheSettings(enabled=True)
+    ) as agent:
         for asked in (2, 4):
             answer = await agent.ask("what is the longest story of all?")
             assert answer == f"and on and on \n\n{UNFINISHED_NOTE}"

@@ -9,20 +9,20 @@ from dataclasses import replace
 
 import pytest
 
-from channels import notices
-from channels.discord import invocations, limits
+from channels.core import notices
+from channels.core.runtime import ChannelConfig
+from channels.discord import interactions, limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.interactions import NOT_ANSWERED
 from channels.emulators.discord.world import DiscordRefusal, Message, MessageFlag
 from channels.emulators.stage import EventKind, Place, Said
-from channels.line import Rules
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy, PlaceRule, StrangerRule
+from gateway.contracts.commands import Suggestion
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, Draft, own_words
-from gateway.contracts.suggestions import Suggestion
+from gateway.contracts.messages import CleanText, Draft, literal_text
+from gateway.i18n import ENGLISH
 from gateway.limits import LANE_MESSAGES_MAX
-from gateway.words import ENGLISH
 from tests.parts.answering import EchoAgent
 from tests.parts.towns import OPEN, Town, discord_town
 from tests.parts.waiting import until
@@ -44,7 +44,7 @@ def stage_of(town: Town) -> DiscordEmulator:
 
 
 @contextlib.asynccontextmanager
-async def ready(town: Town, bus: RedisBus, rules: Rules = OPEN) -> AsyncIterator[EchoAgent]:
+async def ready(town: Town, bus: RedisBus, rules: ChannelConfig = OPEN) -> AsyncIterator[EchoAgent]:
     """A line whose menu is there, and an agent."""
     agent = EchoAgent(bus)
     async with agent.at_work(), town.line(bus, rules):
@@ -191,7 +191,7 @@ async def test_a_death_between_the_bus_and_the_acknowledgement_loses_nothing(
     async with town.line(bus):
         await until(lambda: stage_of(town).menu(town.ann.id, town.group.id))
         with monkeypatch.context() as patched:
-            patched.setattr(invocations, "_promise", died)
+            patched.setattr(interactions, "_promise", died)
             await invoked(town, town.group, "usage")
             agent = EchoAgent(bus)
             async with agent.at_work():
@@ -261,7 +261,7 @@ async def test_what_is_suggested_while_one_types_can_be_chosen(town: Town, bus: 
         while True:
             wanted = await bus.suggestions.wanted(wait_s=5)
             if wanted is not None:
-                roses = Suggestion(own_words("2. Roses"), own_words("2"))
+                roses = Suggestion(literal_text("2. Roses"), literal_text("2"))
                 await bus.suggestions.suggest(wanted, [roses] if wanted.typed == "ro" else [])
 
     answering = asyncio.create_task(suggesting())

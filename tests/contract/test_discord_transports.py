@@ -13,12 +13,12 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from channels.adapter import CONNECTED
+from channels.core.adapter import CONNECTED
+from channels.core.webhooks import Webhooks
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.world import MessageFlag
 from channels.emulators.serving import LOOPBACK
-from channels.webhooks import Webhooks
 from gateway.bus.bus import RedisBus
 from tests.parts.called import Exchange, sharded_discord_town
 from tests.parts.doors import OpenDoor

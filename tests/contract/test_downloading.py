@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from channels.inbound import downloading
-from channels.inbound.downloading import belongs_to, download, is_on
+from channels.core import downloads
+from channels.core.downloads import belongs_to, download, is_on
 from gateway.contracts.errors import DeliveryError, FileRefused, SendFailed
 
 SECRET = "/bot123456:SECRET-TOKEN/photos/file_1.jpg"
@@ -67,10 +67,10 @@ async def test_what_is_there_comes_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("status", "kind", "reason"),
     [
-        ("404 Not Found", FileRefused, downloading.GONE),
-        ("410 Gone", FileRefused, downloading.GONE),
-        ("401 Unauthorized", FileRefused, downloading.NOT_FOR_US),
-        ("403 Forbidden", FileRefused, downloading.NOT_FOR_US),
+        ("404 Not Found", FileRefused, downloads.GONE),
+        ("410 Gone", FileRefused, downloads.GONE),
+        ("401 Unauthorized", FileRefused, downloads.NOT_FOR_US),
+        ("403 Forbidden", FileRefused, downloads.NOT_FOR_US),
         ("429 Too Many Requests", SendFailed, "a download was answered with 429"),
         ("500 Oops", SendFailed, "a download was answered with 500"),
         ("204 No Content", SendFailed, "a download was answered with 204"),
@@ -119,7 +119,7 @@ async def test_nobody_there_may_be_there_tomorrow() -> None:
 
 
 async def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloading, "_SILENCE_S", 0.05)
+    monkeypatch.setattr(downloads, "_SILENCE_S", 0.05)
 
     async def stalling(writer: asyncio.StreamWriter, path: str) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf")
@@ -131,7 +131,7 @@ async def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPa
 
 async def test_a_body_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """However lively it is."""
-    monkeypatch.setattr(downloading, "_DOWNLOAD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(downloads, "_DOWNLOAD_TIMEOUT_S", 0.2)
 
     async def trickling(writer: asyncio.StreamWriter, path: str) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n")
@@ -147,7 +147,7 @@ async def test_another_host_is_never_gone_to() -> None:
     """Neither with what proves who we are nor without."""
     async with server(saying("200 OK", b"trap")) as (trap, caught):
         error = await refusal(saying("302 Found", Location=f"{trap}/x"))
-        assert (type(error), str(error)) == (FileRefused, downloading.ELSEWHERE)
+        assert (type(error), str(error)) == (FileRefused, downloads.ELSEWHERE)
     assert caught == []
 
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.guard import HTTP_LIMITS, Guard, HttpLimits, http_served
+from gateway.http_guard import HTTP_LIMITS, Guard, HttpLimits, http_served
 from gateway.preflight import listen
 
 BYTES_MAX = 100_000

@@ -9,20 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.calling import ModelClient
-from agent.model.client import ModelRequest, PromptMessage, ask
-from agent.model.embedding import EmbeddingRequest
-from agent.model.endpoints import NO_KEY
-from agent.model.transcription import TranscriptionRequest
 from agent.model_clients import ModelClients, model_clients
-from agent.models import Models
+from agent.models.catalog import NO_KEY
+from agent.models.client import ModelClient
+from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
+from agent.models.selection import Models
 from gateway.config import load_settings, utility_model
 from gateway.config.show import as_table
-from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
-from gateway.supervisor.environment import for_admin, for_agent, for_channels
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import Role, UsagePurpose
+from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels
 from tests.parts.anthropic_server import AnthropicServer, serve_anthropic
 from tests.parts.model_server import Failure, ModelServer, serve_model
 
@@ -83,8 +81,8 @@ async def configured(providers: Providers, path: Path, **more: str) -> AsyncIter
 
 
 def asking(model: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelRequest:
-    said = (PromptMessage(Role.USER, own_words("hello")),)
-    return ModelRequest(model, purpose, KEY, own_words("You are a test."), said, timeout_s=20.0, backoff_s=())
+    said = (PromptMessage(Role.USER, literal_text("hello")),)
+    return ModelRequest(model, purpose, KEY, literal_text("You are a test."), said, timeout_s=20.0, backoff_s=())
 
 
 async def said_by(client: ModelClient, request: ModelRequest) -> str:
@@ -113,7 +111,7 @@ async def test_no_key_ever_reaches_another_host(providers: Providers, tmp_path: 
         assert await said_by(clients.client(), asking("openai/gpt-4o-mini")) == "anthropic/claude-haiku-4-5"
         assert clients.embeddings is not None
         assert clients.transcriptions is not None
-        await clients.client().embed(EmbeddingRequest("meanings", KEY, (own_words("hello"),), 20.0))
+        await clients.client().embed(EmbeddingRequest("meanings", KEY, (literal_text("hello"),), 20.0))
         await clients.client().transcribe(HEARD)
     assert keys_at(providers.home) == {HOME_KEY}
     assert keys_at(providers.anthropic) == {CLAUDE_KEY}

@@ -17,25 +17,23 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from agent.model.client import RequestedCall
-from agent.tools.approvals import Verdict
-from agent.tools.execution.commands import execution_tools
-from agent.tools.execution.sandbox import NoSandbox, find_sandbox
+from agent.models.requests import RequestedCall
+from agent.tools.approvals import ApprovalOutcome
+from agent.tools.exec.sandbox import NoSandbox, find_sandbox
+from agent.tools.exec.tools import execution_tools
 from agent.tools.files.workspace import Workspaces
-from agent.tools.lending import Lender
 from agent.tools.registry import ToolRegistry
+from agent.tools.secrets import SecretInjector
 from agent.tools.tool import Tool, ToolContext, ToolResult
 from agent.tools.toolbox import open_toolbox
 from agent.tools.web.session import WebSession
 from agent.tools.web.tools import web_tools
-from channels.inbound.keeping import Keeping
+from channels.core.secrets import SecretCapture
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.tools import Tools
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import RemovedSecrets
-from gateway.contracts.vault import Loan, SecretName
-from gateway.contracts.workspaces import WORKSPACES
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES, SessionKey
+from gateway.contracts.messages import Loan, RemovedSecrets, SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.scrub.vault import Seal
@@ -90,7 +88,7 @@ async def api() -> AsyncIterator[Api]:
 async def sent(bus: RedisBus, text: str, key: str = ANNA, *, ttl_s: int = 60, uses: int = 3) -> str:
     """Somebody sends a text; the placeholder of its first secret."""
     clean = SCRUBBER.for_chat(key).scrub(text)
-    keeping = Keeping(bus.vault, Seal(KEY), SCRUBBER, SystemClock(), ttl_s=ttl_s, uses=uses)
+    keeping = SecretCapture(bus.vault, Seal(KEY), SCRUBBER, SystemClock(), ttl_s=ttl_s, uses=uses)
     await keeping.keep(replace(message(clean, key), removed=(RemovedSecrets("some", 1),)), text)
     found = PLACEHOLDER.search(clean)
     assert found
@@ -107,11 +105,13 @@ class Book:
         self.loans += loans
 
 
-def lender(bus: RedisBus, *origins: str, key: str = KEY, book: Book | None = None) -> Lender:
-    return Lender(bus.vault, Seal(key), cast(LoanStore, book or Book()), SystemClock(), origins=frozenset(origins))
+def lender(bus: RedisBus, *origins: str, key: str = KEY, book: Book | None = None) -> SecretInjector:
+    return SecretInjector(
+        bus.vault, Seal(key), cast(LoanStore, book or Book()), SystemClock(), origins=frozenset(origins)
+    )
 
 
-def registry(*tools: Tool, lender: Lender | None, people: People | None = None) -> ToolRegistry:
+def registry(*tools: Tool, lender: SecretInjector | None, people: People | None = None) -> ToolRegistry:
     return ToolRegistry(tools, SCRUBBER, SystemClock(), policy=OPEN, lender=lender, approvals=people or People())
 
 
@@ -150,7 +150,7 @@ class TestWhoGetsWhat:
 
     async def test_a_person_is_asked_even_where_the_policy_allows_everything(self, bus: RedisBus) -> None:
         handle = await sent(bus, f"token {SECRET}", uses=1)
-        people = People((Verdict.DENIED, Verdict.APPROVED))
+        people = People((ApprovalOutcome.DENIED, ApprovalOutcome.APPROVED))
         tools = registry(echo(), lender=lender(bus), people=people)
         assert "was not approved" in (await run(tools, "echo", secret=handle)).text
         assert handle in people.asked[0].text
@@ -284,7 +284,7 @@ class TestHttp:
         """As the toolbox has them, and not even over the connection that such a call has left behind."""
         handle, said = await sent(bus, f"use {SECRET} please"), Counter[bool]()
         async with open_toolbox(
-            Tools(policy=("allow network",)),
+            ToolSettings(policy=("allow network",)),
             workspaces=Workspaces(tmp_path / WORKSPACES),
             own=(),
             databases=ForeignDatabases({}),

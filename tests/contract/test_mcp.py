@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from agent.tools.execution.processes import marked
-from agent.tools.mcp.confinement import Access, Confinement, find_confinement, not_held
-from agent.tools.mcp.server import McpLink, McpServer
-from agent.tools.mcp.tools import McpTools, tool_name
+from agent.tools.exec.processes import marked
+from agent.tools.mcp import McpLink, McpServer, McpTools, tool_name
+from agent.tools.mcp_confinement import ServerAccess, ServerConfinement, find_confinement, not_held
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool
 from gateway.clock import SystemClock
@@ -38,12 +37,12 @@ STDIO = McpServer(
     COMMAND,
     {"PYTHONPATH": str(ROOT), "GIVEN": "to the server"},
     timeout_s=20.0,
-    access=Access(is_confined=False),
+    access=ServerAccess(is_confined=False),
 )
 
 
 @asynccontextmanager
-async def offered(*servers: McpServer, confinement: Confinement | None = None) -> AsyncIterator[ToolRegistry]:
+async def offered(*servers: McpServer, confinement: ServerConfinement | None = None) -> AsyncIterator[ToolRegistry]:
     """A registry with the tools of these servers, while they are kept."""
     tools = registry()
     known: list[str] = []
@@ -219,7 +218,7 @@ class TestConfined:
     @pytest.fixture(params=["bubblewrap", "landlock"])
     async def confinement(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, data_dir: Path) -> Any:
         if request.param == "landlock":
-            monkeypatch.setattr("agent.tools.mcp.confinement.OPTIONS", ())
+            monkeypatch.setattr("agent.tools.mcp_confinement.OPTIONS", ())
         found = await find_confinement(hidden=[data_dir])
         if found is None or found.name != request.param:
             pytest.skip(f"no {request.param} here")
@@ -234,10 +233,10 @@ class TestConfined:
     @pytest.fixture
     def held(self, data_dir: Path) -> McpServer:
         home, readable = data_dir / "mcp" / "local", (ROOT, data_dir.parent)
-        return replace(STDIO, access=Access(readable=readable), home=home)
+        return replace(STDIO, access=ServerAccess(readable=readable), home=home)
 
     async def test_it_reads_what_it_may_and_writes_in_its_own_folder(
-        self, confinement: Confinement, held: McpServer, data_dir: Path, tmp_path: Path
+        self, confinement: ServerConfinement, held: McpServer, data_dir: Path, tmp_path: Path
     ) -> None:
         """Our data directory is not to be seen, though it lies in what may be read."""
         (tmp_path / "shown").write_text("shown")
@@ -266,12 +265,12 @@ class TestConfined:
         assert (held.home / "note").read_text() == (writable / "note").read_text() == "note"
 
     async def test_it_has_its_own_environment_and_ends_with_us(
-        self, confinement: Confinement, held: McpServer, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+        self, confinement: ServerConfinement, held: McpServer, data_dir: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name in ("OPENAI_API_KEY", "LOGNAME", "USER", "SHELL"):
             monkeypatch.setenv(name, "of the agent")
         if confinement.name == "landlock":
-            held = replace(held, access=Access(readable=(ROOT,)))
+            held = replace(held, access=ServerAccess(readable=(ROOT,)))
         marked = replace(held, environment={**held.environment, "GIVEN": (mark := secrets.token_hex(16))})
         async with offered(marked, confinement=confinement) as tools:
             given = (await run(tools, "mcp_local_environment")).text
@@ -282,32 +281,32 @@ class TestConfined:
         await until(lambda: with_mark(mark) == [])
 
     async def test_it_cannot_look_into_the_process_that_started_it(
-        self, confinement: Confinement, held: McpServer, data_dir: Path
+        self, confinement: ServerConfinement, held: McpServer, data_dir: Path
     ) -> None:
         """Where our keys are, of whatever user both are."""
-        server = replace(held, access=Access(readable=(ROOT,)))
+        server = replace(held, access=ServerAccess(readable=(ROOT,)))
         async with offered(server, confinement=confinement) as tools:
             for name in ("environ", "maps", "root/etc/hostname"):
                 found = (await run(tools, "mcp_local_touch", path=f"/proc/{os.getpid()}/{name}")).text
                 assert found.splitlines()[2] == "refused", name
 
     async def test_what_its_command_names_can_be_read_and_not_written(
-        self, confinement: Confinement, held: McpServer, tmp_path: Path
+        self, confinement: ServerConfinement, held: McpServer, tmp_path: Path
     ) -> None:
         (tmp_path / "named").mkdir()
         (tmp_path / "named" / "note").write_text("named")
         command = (*held.command, f"--folder={tmp_path}/named", "/" + "x" * 5000)
-        server = replace(held, command=command, access=Access(readable=(ROOT,)))
+        server = replace(held, command=command, access=ServerAccess(readable=(ROOT,)))
         async with offered(server, confinement=confinement) as tools:
             for name, outcome in (("note", "read: named"), ("new", "refused")):
                 found = (await run(tools, "mcp_local_touch", path=f"{tmp_path}/named/{name}")).text
                 assert found.splitlines()[2] == outcome
 
     async def test_it_is_kept_from_the_network_where_the_settings_say_so(
-        self, confinement: Confinement, held: McpServer, data_dir: Path
+        self, confinement: ServerConfinement, held: McpServer, data_dir: Path
     ) -> None:
-        alone = replace(held, access=Access(has_network=False, readable=(ROOT,)))
-        open_to_all = replace(held, access=Access(readable=(ROOT,)))
+        alone = replace(held, access=ServerAccess(has_network=False, readable=(ROOT,)))
+        open_to_all = replace(held, access=ServerAccess(readable=(ROOT,)))
         if confinement.name == "landlock":
             assert "cannot keep it from the network" in not_held(alone.access, confinement)
             return

@@ -11,9 +11,11 @@ from functools import partial
 
 import pytest
 
-from agent.model.calling import ModelClient
-from agent.model.catalog import ModelCatalog
-from agent.model.client import (
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.client import ModelClient
+from agent.models.litellm import LitellmClient, _Gathered
+from agent.models.requests import (
+    EmbeddingRequest,
     ModelAnswer,
     ModelEvent,
     ModelRequest,
@@ -21,13 +23,9 @@ from agent.model.client import (
     StreamRestarted,
     TextDelta,
     ToolSpec,
+    TranscriptionRequest,
 )
-from agent.model.embedding import EmbeddingRequest
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient, _Gathered
-from agent.model.transcription import TranscriptionRequest
-from gateway.contracts.alongside import Image
-from gateway.contracts.entries import Role, ToolCall, UsagePurpose
+from gateway.contracts.context_blocks import Image
 from gateway.contracts.errors import (
     ConfigError,
     ContextTooLong,
@@ -38,7 +36,8 @@ from gateway.contracts.errors import (
     QuotaSpent,
 )
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.messages import CleanText, literal_text
+from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
 from tests.parts.model_server import Failure, ModelServer, Recording, call, images_of, serve_model, vector_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
@@ -52,7 +51,7 @@ async def provider() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def client(provider: ModelServer) -> AsyncIterator[LitellmClient]:
-    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"))
+    client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"))
     yield client
     await client.close()
 
@@ -65,8 +64,8 @@ def asking(text: str, *, tools: tuple[ToolSpec, ...] = (), timeout_s: float = 20
         model="openai/gpt-4o-mini",
         purpose=UsagePurpose.TURN,
         key=KEY,
-        system=own_words("You are a test."),
-        messages=(PromptMessage(Role.USER, own_words(text)),),
+        system=literal_text("You are a test."),
+        messages=(PromptMessage(Role.USER, literal_text(text)),),
         tools=tools,
         timeout_s=timeout_s,
     )
@@ -103,7 +102,7 @@ async def test_garbage_is_looked_for_again_once_litellm_has_come(client: Litellm
 
 async def test_texts_become_vectors_in_their_order(client: LitellmClient, provider: ModelServer) -> None:
     """Whatever order the provider answers in; tokens and price are the provider's."""
-    texts = (own_words("one text"), own_words("another, longer text"))
+    texts = (literal_text("one text"), literal_text("another, longer text"))
     answer = await client.embed(embedding(*texts))
     assert answer.vectors == tuple(tuple(vector_of(text)) for text in texts)
     assert answer.tokens > 0
@@ -114,7 +113,7 @@ async def test_texts_become_vectors_in_their_order(client: LitellmClient, provid
 async def test_a_refused_embedding_is_one_of_our_errors(client: LitellmClient, provider: ModelServer) -> None:
     provider.failures.append(Failure(401))
     with pytest.raises(ModelRejected):
-        await client.embed(embedding(own_words("text")))
+        await client.embed(embedding(literal_text("text")))
     assert len(provider.requests) == 1
 
 
@@ -127,10 +126,10 @@ async def test_an_embedding_is_tried_again_once(client: LitellmClient, provider:
 
     retrying = ModelClient(client, embeddings=client, sleep=sleep)
     provider.failures.append(Failure(503))
-    assert len((await retrying.embed(embedding(own_words("text")))).vectors) == 1
+    assert len((await retrying.embed(embedding(literal_text("text")))).vectors) == 1
     provider.failures.extend([Failure(503), Failure(503)])
     with pytest.raises(ModelUnavailable):
-        await retrying.embed(embedding(own_words("text")))
+        await retrying.embed(embedding(literal_text("text")))
     assert (len(provider.requests), len(waits)) == (4, 2)
 
 
@@ -146,16 +145,16 @@ async def test_a_tool_call_comes_whole(client: LitellmClient, provider: ModelSer
 
 async def test_a_tool_round_reaches_the_provider_in_its_own_shape(client: LitellmClient, provider: ModelServer) -> None:
     """An assistant's calls and their results go out with matching ids."""
-    made = ToolCall("c1", "recall", own_words("{}"))
+    made = ToolCall("c1", "recall", literal_text("{}"))
     request = ModelRequest(
         "openai/gpt-4o-mini",
         UsagePurpose.TURN,
         KEY,
-        own_words("s"),
+        literal_text("s"),
         (
-            PromptMessage(Role.USER, own_words("q")),
-            PromptMessage(Role.ASSISTANT, own_words(""), (made,)),
-            PromptMessage(Role.TOOL, own_words("nothing"), tool_call_id="c1"),
+            PromptMessage(Role.USER, literal_text("q")),
+            PromptMessage(Role.ASSISTANT, literal_text(""), (made,)),
+            PromptMessage(Role.TOOL, literal_text("nothing"), tool_call_id="c1"),
         ),
     )
     await events_of(client.stream(request))
@@ -214,7 +213,7 @@ async def test_the_wait_a_provider_asks_for_is_known(
 
 async def test_a_provider_that_cannot_be_reached_is_unavailable() -> None:
     """A refused connection may pass by itself."""
-    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base="http://127.0.0.1:9/v1", api_key="k"))
+    client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base="http://127.0.0.1:9/v1", api_key="k"))
     with pytest.raises(ModelUnavailable):
         await events_of(client.stream(asking("hello")))
     await client.close()
@@ -299,14 +298,14 @@ class Shelf:
 @pytest.fixture
 async def eyes(provider: ModelServer) -> AsyncIterator[LitellmClient]:
     client = LitellmClient(
-        ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=Shelf()
+        ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=Shelf()
     )
     yield client
     await client.close()
 
 
 def looking(model: str = "openai/gpt-4o-mini", image: Image = CAT) -> ModelRequest:
-    said = PromptMessage(Role.USER, own_words("what is it?"), images=(image,))
+    said = PromptMessage(Role.USER, literal_text("what is it?"), images=(image,))
     return replace(asking(""), model=model, messages=(said,))
 
 
@@ -333,7 +332,7 @@ async def test_what_the_operator_says_of_a_model_counts(provider: ModelServer) -
     """Nobody else knows what a model of his own can do."""
     client = LitellmClient(
         ModelCatalog(),
-        partial(Endpoint, api_base=provider.url, api_key="key"),
+        partial(ModelEndpoint, api_base=provider.url, api_key="key"),
         gallery=Shelf(),
         sees={"openai/my-own": True},
     )

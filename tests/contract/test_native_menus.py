@@ -6,18 +6,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels import menus, publishing
-from channels.adapter import ChannelAdapter
+from channels.core import menus
+from channels.core import menus as publishing
+from channels.core.adapter import ChannelAdapter
+from channels.core.menus import offered
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import LanguageStage, MenuEntry, MenuStage
 from channels.emulators.telegram import TelegramEmulator
-from channels.menus import offered
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint as TelegramEndpoint
+from channels.telegram.client import TelegramEndpoint
 from gateway.bus.bus import RedisBus
 from gateway.contracts.commands import COMMANDS, CommandSpec
 from gateway.contracts.errors import SendFailed
-from gateway.words import Language, about_in
+from gateway.i18n import Language, about_in
 from tests.parts.answering import EchoAgent
 from tests.parts.platforms import TELEGRAM_TOKEN
 from tests.parts.towns import TOWNS, Town, discord_town, parts_on, telegram_town

@@ -13,15 +13,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from agent.model.catalog import ModelCatalog
-from agent.model.client import ModelRequest, PromptMessage
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
+from agent.models.requests import ModelRequest, PromptMessage
 from channels.emulators.serving import LOOPBACK, listening
-from gateway.contracts.entries import Role, ToolCall, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 
@@ -42,13 +41,13 @@ class Provider:
 
     async def hear(self, model: str, purpose: UsagePurpose) -> dict[str, Any]:
         """The request that a prompt with a tool's result becomes."""
-        client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=self.url, api_key="key-of-the-test"))
+        client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=self.url, api_key="key-of-the-test"))
         messages = (
-            PromptMessage(Role.USER, own_words("look it up")),
-            PromptMessage(Role.ASSISTANT, own_words("I do"), (ToolCall("c1", "recall", own_words("{}")),)),
-            PromptMessage(Role.TOOL, own_words("tea"), tool_call_id="c1"),
+            PromptMessage(Role.USER, literal_text("look it up")),
+            PromptMessage(Role.ASSISTANT, literal_text("I do"), (ToolCall("c1", "recall", literal_text("{}")),)),
+            PromptMessage(Role.TOOL, literal_text("tea"), tool_call_id="c1"),
         )
-        request = ModelRequest(model, purpose, SessionKey("telegram", "1"), own_words("You are a test."), messages)
+        request = ModelRequest(model, purpose, SessionKey("telegram", "1"), literal_text("You are a test."), messages)
         with pytest.raises(ModelRejected):
             [event async for event in client.stream(request)]
         await client.close()

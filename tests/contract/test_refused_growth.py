@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import pytest
 from discord.http import HTTPClient
 
+from channels.core import attempt
 from channels.discord import limits as discord_limits
-from channels.discord.hooks import hook_of
+from channels.discord.interactions import hook_of
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.interactions import Interaction
 from channels.emulators.discord.world import DiscordRefusal, forbidden
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place
-from channels.outbound import journey
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import DeliveryState
 from tests.parts.answering import EchoAgent, until_delivered
@@ -59,8 +59,8 @@ class Scene:
 @contextlib.asynccontextmanager
 async def grown(platform: str, bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     show_at_once(monkeypatch)
-    monkeypatch.setattr(journey, "RETRY_DELAYS_S", (0.05,) * len(journey.RETRY_DELAYS_S))
-    monkeypatch.setattr("channels.outbound.courier.SETTLE_DELAYS_S", (0.05,) * 4)
+    monkeypatch.setattr(attempt, "RETRY_DELAYS_S", (0.05,) * len(attempt.RETRY_DELAYS_S))
+    monkeypatch.setattr("channels.core.delivery.SETTLE_DELAYS_S", (0.05,) * 4)
     async with TOWNS[platform]() as town:
         town.stage.faults.other["unlimited"] = 1
         place = town.dm(town.ann) if platform == "slack" else town.group
@@ -211,7 +211,7 @@ async def asked(
 ) -> AsyncIterator[tuple[Scene, Interaction]]:
     """A command was chosen, and nothing of its answer is shown."""
     show_at_once(monkeypatch)
-    monkeypatch.setattr(journey, "RETRY_DELAYS_S", (0.05,) * len(journey.RETRY_DELAYS_S))
+    monkeypatch.setattr(attempt, "RETRY_DELAYS_S", (0.05,) * len(attempt.RETRY_DELAYS_S))
     async with TOWNS["discord"]() as town:
         stage, agent, done = stage_of(town), EchoAgent(bus), asyncio.Event()
         stage.faults.other["unlimited"] = 1

@@ -13,15 +13,13 @@ from typing import Final
 import pytest
 
 from agent.subagents.protocol import ModelCall
-from agent.tools.files import locking
+from agent.tools.files import workspace as locking
 from agent.tools.files.journal import Journal
-from agent.tools.files.locking import FolderLock
-from agent.tools.files.offering import offered
-from agent.tools.files.workspace import Workspaces
-from agent.tools.files.writing import WRITING
+from agent.tools.files.tools import WRITING
+from agent.tools.files.workspace import FolderLock, Workspaces
+from agent.tools.toolbox import offered_files
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.workspaces import folder_name
+from gateway.contracts.ids import SessionKey, folder_name
 from tests.parts.child_talk import HERE, a_call, an_init, child_talk
 from tests.parts.tooling import call, context, file_threads, registry
 
@@ -29,7 +27,7 @@ KEY: Final = SessionKey.parse("telegram:1")
 EDITS: Final = 8
 HOLDING: Final = """
 import pathlib, sys, time
-from agent.tools.files.locking import FolderLock
+from agent.tools.files.workspace import FolderLock
 with FolderLock(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
@@ -48,7 +46,7 @@ async def _edit_in_a_child(home: Path, name: str) -> None:
 async def test_no_change_is_lost_and_all_can_be_taken_back(tmp_path: Path) -> None:
     """Two sub-agents and their parent change one file at the same time."""
     workspaces, home = Workspaces(tmp_path), tmp_path / folder_name(KEY)
-    workspace, tools = workspaces.of(KEY), registry(*offered(WRITING, workspaces, file_threads()))
+    workspace, tools = workspaces.of(KEY), registry(*offered_files(WRITING, workspaces, file_threads()))
     workspace.write("a.txt", b"end")
 
     async def edit_here() -> None:

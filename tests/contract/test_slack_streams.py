@@ -11,19 +11,16 @@ from typing import Any
 
 import pytest
 
-from channels.adapter import SupportsStreaming
+from channels.core.adapter import SupportsStreaming
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.world import Message, User
 from channels.emulators.stage import PlaceKind, Said
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
-from channels.slack.address import SlackTarget, make_target
-from channels.slack.connection import Endpoint
-from channels.slack.lookup import began
-from channels.slack.normalize import SlackIdentity
-from channels.slack.posting import change
+from channels.slack.connection import SlackEndpoint
+from channels.slack.normalize import SlackIdentity, SlackTarget, make_target
 from channels.slack.render import SlackChunk, render
-from channels.slack.streams import Streams
+from channels.slack.sending import SlackStreams, began, change
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.ids import ReplyAddress
@@ -42,7 +39,7 @@ class Scene:
 
     stage: SlackEmulator
     world: SlackWorld
-    streams: Streams
+    streams: SlackStreams
     clock: ManualClock
     target: SlackTarget
     thread_id: str
@@ -86,7 +83,7 @@ async def scene(slack_world: SlackWorld) -> Scene:
     dm = next(place for place in stage.places() if place.person_id == ada.id)
     target = SlackTarget(hall.id, root.id, root.id, ada.id, stage.world.team_id)
     clock, client = ManualClock(), slack_world.client()
-    streams = Streams(lambda: client, clock, life_s=limits.STREAM_LIFE_S)
+    streams = SlackStreams(lambda: client, clock, life_s=limits.STREAM_LIFE_S)
     direct = SlackTarget(dm.id, None, None, ada.id, stage.world.team_id)
     return Scene(stage, slack_world, streams, clock, target, f"{hall.id}/{root.id}", direct)
 
@@ -227,7 +224,7 @@ async def test_the_next_process_ends_what_another_began(scene: Scene) -> None:
     """Slack takes no change of a message that still grows."""
     ts = await scene.begin("Once upon")
     client = scene.world.client()
-    successor = Streams(lambda: client, scene.clock, life_s=limits.STREAM_LIFE_S)
+    successor = SlackStreams(lambda: client, scene.clock, life_s=limits.STREAM_LIFE_S)
     await successor.end(scene.target, ts=ts)
     await successor.end(scene.target, ts=ts)
     assert await change(client, scene.target, chunk("Once upon a time."), ts=ts, plain=False)
@@ -243,7 +240,7 @@ async def test_a_change_stops_what_still_grows(scene: Scene) -> None:
 async def test_the_next_process_may_also_go_on(scene: Scene) -> None:
     ts = await scene.begin("Once upon")
     client = scene.world.client()
-    successor = Streams(lambda: client, scene.clock, life_s=limits.STREAM_LIFE_S)
+    successor = SlackStreams(lambda: client, scene.clock, life_s=limits.STREAM_LIFE_S)
     assert await successor.go_on(scene.target, chunk("Once upon a time"), ts=ts, send_id="reply:0")
     assert scene.shown().text == "Once upon a time"
 
@@ -268,7 +265,7 @@ async def test_nobody_is_called_by_a_stream(scene: Scene) -> None:
 
             return call
 
-    streams = Streams(Recording, scene.clock, life_s=limits.STREAM_LIFE_S)  # type: ignore[arg-type]
+    streams = SlackStreams(Recording, scene.clock, life_s=limits.STREAM_LIFE_S)  # type: ignore[arg-type]
     ts = await streams.begin(scene.target, chunk("Hello <"), send_id="reply:0")
     for text in ("Hello <!chan", "Hello <!channel> and <@U0EMULATOR>", "Hello <!channel> and <@U0EMULATOR> in <#C1>."):
         await streams.go_on(scene.target, chunk(text), ts=ts, send_id="reply:0")
@@ -362,7 +359,7 @@ def test_nothing_else_is_taken_for_a_stream_that_was_cut_off(other: dict[str, An
 @contextlib.asynccontextmanager
 async def connected(scene: Scene, bus: RedisBus) -> AsyncIterator[SlackAdapter]:
     """Our adapter in front of the scene."""
-    adapter = SlackAdapter(Endpoint(BOT_TOKEN, APP_TOKEN, f"http://{scene.world.address}/api/"), parts_on(bus))
+    adapter = SlackAdapter(SlackEndpoint(BOT_TOKEN, APP_TOKEN, f"http://{scene.world.address}/api/"), parts_on(bus))
     running = asyncio.create_task(adapter.run(NobodyHome()))
     try:
         await adapter.until_ready()

@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
+from channels.core import attempt
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.delivery import Parcel, signature
-from channels.outbound import journey
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
 from gateway.bus.bus import RedisBus
@@ -168,7 +168,7 @@ async def test_a_post_that_slack_does_not_name_is_looked_up_and_not_repeated(
 ) -> None:
     """Whoever is asked for it afterwards knows its true name."""
     monkeypatch.setattr(limits, "LOOKUP_SETTLES_S", 0.05)
-    monkeypatch.setattr(journey, "RETRY_DELAYS_S", (0.05,) * len(journey.RETRY_DELAYS_S))
+    monkeypatch.setattr(attempt, "RETRY_DELAYS_S", (0.05,) * len(attempt.RETRY_DELAYS_S))
     async with slack_town() as town, EchoAgent(bus).at_work() as agent, town.line(bus):
         stage, dm = town.stage, town.dm(town.ann)
         assert isinstance(stage, SlackEmulator)

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.running.background import Background
+from agent.concurrency import BackgroundTasks
 from agent.subagents.status import StatusCadence, StatusLines
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Session
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
+from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -31,7 +31,7 @@ class Chat:
         self.store = store
         self.bus = bus
         self.session = session
-        self.background = Background()
+        self.background = BackgroundTasks()
         self.sent: list[Reply] = []
 
     def lines(self, *, is_on: bool = True, waits_after_s: float = 60.0) -> StatusLines:

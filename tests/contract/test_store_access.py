@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from gateway.contracts.access import Audience, PlaceApproval, PlaceRule, Projection
-from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.budgets import BadLimit, LimitChange, LimitRule, rule_changed
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import BadLimit, LimitChange, LimitRule, rule_changed
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import Store
 
 ANN, BEN = SessionKey("telegram", "1"), SessionKey("telegram", "2")

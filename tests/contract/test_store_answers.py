@@ -7,22 +7,21 @@ from typing import Final
 
 import pytest
 
-from gateway.contracts.answers import Question
+from gateway.contracts.budgets import Amounts, Caps, Reservation
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.memory import CachedQuestion, Embedding
 from gateway.contracts.messages import CleanText
-from gateway.contracts.spending import Amounts, Caps, Reservation
-from gateway.contracts.vectors import Embedding
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP
 
 NOW_MS: Final = 1_000_000
 TTL_S: Final = 100
 MEANING: Final = Embedding("m", (1.0, 0.0))
-QUESTION: Final = Question(ANN, "circumstances", "asked", "guard", "words", embedding=MEANING)
+QUESTION: Final = CachedQuestion(ANN, "circumstances", "asked", "guard", "words", embedding=MEANING)
 
 
 async def keep(
-    store: Store, question: Question, text: str, *, now_ms: int = NOW_MS, owner_max: int = 99, all_max: int = 99
+    store: Store, question: CachedQuestion, text: str, *, now_ms: int = NOW_MS, owner_max: int = 99, all_max: int = 99
 ) -> None:
     await store.answers.put(
         question,
@@ -35,12 +34,12 @@ async def keep(
     )
 
 
-async def found(store: Store, question: Question, *, now_ms: int = NOW_MS) -> str | None:
+async def found(store: Store, question: CachedQuestion, *, now_ms: int = NOW_MS) -> str | None:
     kept = await store.answers.find(question, now_ms=now_ms)
     return None if kept is None else kept.text
 
 
-async def like(store: Store, question: Question) -> list[str]:
+async def like(store: Store, question: CachedQuestion) -> list[str]:
     return [kept.text for kept in await store.answers.like(question, now_ms=NOW_MS, limit=9)]
 
 

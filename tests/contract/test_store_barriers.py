@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.contracts.entries import Session, TurnState
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Session, TurnState
 from gateway.contracts.subagents import Barrier, TaskMode, TaskState, WaitMode, Wake
 from gateway.store import Store
 from tests.contract.store_samples import ANN, BOB, SHARED_GROUP, begin, outcome, says

@@ -11,25 +11,26 @@ import pytest
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import make_url
 
-from agent.offering import Meant, Offer, offering
+from agent.features.commands import Meant, Offer, offering
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
+from gateway.contracts.access import LinkOffer
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.links import LinkOffer
+from gateway.contracts.memory import Embedding
 from gateway.contracts.messages import (
     CleanText,
     DeliveryState,
     InboundMessage,
+    Loan,
     Quote,
     QuoteKind,
     Reply,
     ReplyKind,
-    own_words,
+    SecretName,
+    literal_text,
 )
+from gateway.contracts.sessions import Grant, GrantRole, OpenSession, Session, Todo, TodoState, Usage, UsagePurpose
 from gateway.contracts.subagents import Audited, Barrier, SubTypeChange, WaitMode
-from gateway.contracts.vault import Loan, SecretName
-from gateway.contracts.vectors import Embedding
 from gateway.scrub import scrub
 from gateway.store import Store
 from gateway.store.export import ERASED, whose
@@ -248,7 +249,7 @@ async def test_usage_outlives_nobody(store: Store) -> None:
 async def test_a_code_that_links_accounts_stands_in_no_table(store: Store) -> None:
     """Whoever reads the database joins nobody."""
     await store.links.offer(
-        LinkOffer(ANN, own_words("Ann"), ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P"
+        LinkOffer(ANN, literal_text("Ann"), ReplyAddress("telegram", "telegram:1", "{}"), "de", 2_000), "QX7VMK2P"
     )
     assert str(ANN) in await everything(store)
     assert "QX7VMK2P" not in (await everything(store)).upper()
@@ -258,7 +259,7 @@ async def test_a_code_that_links_accounts_stands_in_no_table(store: Store) -> No
 
 KITCHEN = SessionKey("telegram", "", ("-100",))
 EVA, TOM = SessionKey("telegram", "5"), SessionKey("telegram", "6")
-PAGE = own_words('<file name="page">what others wrote</file>')
+PAGE = literal_text('<file name="page">what others wrote</file>')
 
 
 def by(who: SessionKey, text: str, *, id_: str) -> InboundMessage:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.contracts.buttons import Button, Standing
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import Choice, CleanText, Reply, ReplyKind
+from gateway.contracts.messages import Button, Choice, CleanText, PressState, Reply, ReplyKind
 from gateway.store import Store
 
 KEY = SessionKey.parse("telegram:1")
@@ -56,8 +55,8 @@ async def test_one_press_counts_and_counts_again_when_it_comes_again(store: Stor
     await store.buttons.offer(reply(), [button("A")])
     for _ in range(2):
         redeemed = await store.buttons.redeem("A", press_id="p1", now_ms=NOW_MS)
-        assert (redeemed.standing, redeemed.reply_ids) == (Standing.TAKEN, ("r1",))
-    assert (await store.buttons.redeem("A", press_id="p2", now_ms=NOW_MS)).standing is Standing.USED
+        assert (redeemed.standing, redeemed.reply_ids) == (PressState.TAKEN, ("r1",))
+    assert (await store.buttons.redeem("A", press_id="p2", now_ms=NOW_MS)).standing is PressState.USED
 
 
 async def test_a_press_uses_up_the_whole_group_wherever_it_hangs(store: Store) -> None:
@@ -66,34 +65,34 @@ async def test_a_press_uses_up_the_whole_group_wherever_it_hangs(store: Store) -
     redeemed = await store.buttons.redeem("B", press_id="p1", now_ms=NOW_MS)
     assert set(redeemed.reply_ids) == {"r1", "r2"}
     for used in ("A", "C"):
-        assert (await store.buttons.redeem(used, press_id="p2", now_ms=NOW_MS)).standing is Standing.USED
-    assert (await store.buttons.redeem("D", press_id="p3", now_ms=NOW_MS)).standing is Standing.TAKEN
+        assert (await store.buttons.redeem(used, press_id="p2", now_ms=NOW_MS)).standing is PressState.USED
+    assert (await store.buttons.redeem("D", press_id="p3", now_ms=NOW_MS)).standing is PressState.TAKEN
 
 
 async def test_of_many_presses_at_once_one_counts(store: Store) -> None:
     await store.buttons.offer(reply(), [button("A"), button("B")])
     presses = [store.buttons.redeem("AB"[number % 2], press_id=f"p{number}", now_ms=NOW_MS) for number in range(16)]
     standings = [redeemed.standing for redeemed in await asyncio.gather(*presses)]
-    assert sorted(standings) == sorted([Standing.TAKEN, *[Standing.USED] * 15])
+    assert sorted(standings) == sorted([PressState.TAKEN, *[PressState.USED] * 15])
 
 
 async def test_what_came_to_nothing_may_be_pressed_again(store: Store) -> None:
     await store.buttons.offer(reply(), [button("A"), button("B")])
     await store.buttons.redeem("A", press_id="p1", now_ms=NOW_MS)
     await store.buttons.give_back("A", press_id="another")
-    assert (await store.buttons.redeem("B", press_id="p2", now_ms=NOW_MS)).standing is Standing.USED
+    assert (await store.buttons.redeem("B", press_id="p2", now_ms=NOW_MS)).standing is PressState.USED
     await store.buttons.give_back("A", press_id="p1")
-    assert (await store.buttons.redeem("B", press_id="p2", now_ms=NOW_MS)).standing is Standing.TAKEN
+    assert (await store.buttons.redeem("B", press_id="p2", now_ms=NOW_MS)).standing is PressState.TAKEN
 
 
 async def test_an_expired_button_does_nothing_but_a_press_in_time_still_counts(store: Store) -> None:
     await store.buttons.offer(reply(), [button("A")])
     await store.buttons.redeem("A", press_id="p1", now_ms=NOW_MS)
     late_ms = NOW_MS + 1_000
-    assert (await store.buttons.redeem("A", press_id="p1", now_ms=late_ms)).standing is Standing.TAKEN
+    assert (await store.buttons.redeem("A", press_id="p1", now_ms=late_ms)).standing is PressState.TAKEN
     await store.buttons.offer(reply(2), [button("B", group="late")])
-    assert (await store.buttons.redeem("B", press_id="p2", now_ms=late_ms)).standing is Standing.EXPIRED
-    assert (await store.buttons.redeem("C", press_id="p3", now_ms=late_ms)).standing is Standing.GONE
+    assert (await store.buttons.redeem("B", press_id="p2", now_ms=late_ms)).standing is PressState.EXPIRED
+    assert (await store.buttons.redeem("C", press_id="p3", now_ms=late_ms)).standing is PressState.GONE
 
 
 async def test_long_expired_buttons_of_a_lane_go_when_it_gets_new_ones(store: Store) -> None:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.contracts.entries import (
+from gateway.contracts.errors import Fenced, StoreError
+from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import (
     Entry,
     EntryKind,
     OpenSession,
@@ -18,8 +20,6 @@ from gateway.contracts.entries import (
     TurnStart,
     Undo,
 )
-from gateway.contracts.errors import Fenced, StoreError
-from gateway.contracts.messages import CleanText
 from gateway.store import Store
 from tests.contract.store_samples import ANN, BOB, answer, begin, outcome, says, summary, talk
 

@@ -8,9 +8,8 @@ import pytest
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memories import Origin
+from gateway.contracts.memory import Embedding, Origin
 from gateway.contracts.messages import CleanText
-from gateway.contracts.vectors import Embedding
 from gateway.limits import FACTS_MAX
 from gateway.store import Store
 from gateway.store.tables import facts

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from gateway.contracts.entries import FileContent, TurnCommit
 from gateway.contracts.errors import Fenced
-from gateway.contracts.messages import DeliveryState, ReplyFile, own_words
+from gateway.contracts.messages import DeliveryState, ReplyFile, literal_text
+from gateway.contracts.sessions import FileContent, TurnCommit
 from gateway.store import Store
 from gateway.store.tables import reply_files
 from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, rows, says, unsent
 
-FILE = ReplyFile(own_words("größe.png"), "image/png", 256, own_words("today's"))
+FILE = ReplyFile(literal_text("größe.png"), "image/png", 256, literal_text("today's"))
 CONTENT = bytes(range(256))
 NAME = "t1:0"
 

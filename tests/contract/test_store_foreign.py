@@ -12,12 +12,12 @@ import psutil
 import pytest
 from sqlalchemy.engine import URL
 
-from agent.tools.database import database_tools
+from agent.tools.toolbox import database_tools
 from gateway.config import load_settings
 from gateway.contracts.errors import ConfigError, QueryRefused
-from gateway.doctor.findings import State
-from gateway.doctor.servers import check_foreign
 from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN_ROWS_MAX
+from gateway.ops.doctor.checks import check_foreign
+from gateway.ops.doctor.results import CheckState
 from gateway.store.foreign import ForeignDatabases
 from tests.parts.crew import becomes
 from tests.parts.databases import PostgresTestServer
@@ -186,8 +186,8 @@ async def test_the_doctor_names_the_user_who_may_do_more(postgres_server: Postgr
     lines = [f"{name}={url}" for name, url in zip(("reader", "root"), urls, strict=True)]
     settings = load_settings(None, {"TRIVET_TOOLS__DATABASES": json.dumps(lines)}).settings
     reader, root = await check_foreign(settings)
-    assert reader.state is State.OK
-    assert root.state is State.WRONG
+    assert reader.state is CheckState.OK
+    assert root.state is CheckState.WRONG
     assert "give Trivet one that may only read" in root.remedy
 
 

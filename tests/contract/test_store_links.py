@@ -10,11 +10,11 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from gateway.contracts.entries import Grant, GrantRole, Usage, UsagePurpose
+from gateway.contracts.access import LinkOffer, LinkVerdict, RedeemedLink
+from gateway.contracts.budgets import DAY_MS, Amounts, BudgetRefusal, Caps, Measure, Period, Reservation
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.links import LinkOffer, LinkVerdict, Redeemed
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
-from gateway.contracts.spending import DAY_MS, Amounts, Caps, Measure, Period, Refusal, Reservation
+from gateway.contracts.sessions import Grant, GrantRole, Usage, UsagePurpose
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import Store
 from tests.contract.store_samples import CHAT, talk
@@ -36,7 +36,7 @@ async def offered(store: Store, owner: SessionKey, code: str, *, at_ms: int = NO
     return code
 
 
-async def entered(store: Store, owner: SessionKey, code: str, *, now_ms: int = NOW_MS) -> Redeemed:
+async def entered(store: Store, owner: SessionKey, code: str, *, now_ms: int = NOW_MS) -> RedeemedLink:
     return await store.links.enter(owner, code, now_ms=now_ms)
 
 
@@ -47,18 +47,18 @@ async def accepted(
     *,
     now_ms: int = NOW_MS,
     told: Callable[[LinkOffer], Reply] = notice,
-) -> Redeemed:
+) -> RedeemedLink:
     return await store.links.join(owner, other, now_ms=now_ms, notice=told)
 
 
-def proposed(other: SessionKey, *along: SessionKey) -> Redeemed:
-    return Redeemed(LinkVerdict.PROPOSED, other, "Ann", along)
+def proposed(other: SessionKey, *along: SessionKey) -> RedeemedLink:
+    return RedeemedLink(LinkVerdict.PROPOSED, other, "Ann", along)
 
 
 async def joined(store: Store, one: SessionKey, other: SessionKey, *, now_ms: int = NOW_MS) -> None:
     code = await offered(store, one, f"CODE{next(_numbers)}", at_ms=now_ms)
     assert (await entered(store, other, code, now_ms=now_ms)).verdict is LinkVerdict.PROPOSED
-    assert await accepted(store, other, one, now_ms=now_ms) == Redeemed(LinkVerdict.LINKED, one)
+    assert await accepted(store, other, one, now_ms=now_ms) == RedeemedLink(LinkVerdict.LINKED, one)
 
 
 async def parted(store: Store, owner: SessionKey, *ends: SessionKey, now_ms: int = NOW_MS) -> list[SessionKey]:
@@ -75,7 +75,7 @@ async def known(store: Store, key: SessionKey, query: str = "") -> set[str]:
 
 async def reserved(
     store: Store, owner: SessionKey, tokens: int, *, cap: int = 100, now_ms: int = NOW_MS, day: int = DAY
-) -> Refusal | None:
+) -> BudgetRefusal | None:
     """As much as that, spent at once."""
     claim = Reservation(f"r{next(_numbers)}", owner, day, tokens, 0, now_ms + 60_000)
     refusal = await store.spending.reserve(claim, own=Caps(tokens=cap), pot=OPEN, now_ms=now_ms)
@@ -96,7 +96,7 @@ async def test_a_code_says_whose_it_is_and_joins_once_that_is_accepted(store: St
     code = await offered(store, ANN, "ABCD2345")
     assert await entered(store, DORA, " abcd2345 ") == proposed(ANN, SUE)
     assert await store.links.ends_of(DORA) == [DORA]
-    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.LINKED, ANN)
+    assert await accepted(store, DORA, ANN) == RedeemedLink(LinkVerdict.LINKED, ANN)
     assert await store.links.ends_of(ANN) == await store.links.ends_of(DORA) == [DORA, SUE, ANN]
     assert await store.links.persons() == [frozenset({ANN, DORA, SUE})]
     assert (await entered(store, SessionKey("slack", "U9"), code)).verdict is LinkVerdict.UNKNOWN
@@ -106,7 +106,7 @@ async def test_a_code_belongs_to_whoever_entered_it_first(store: Store) -> None:
     code = await offered(store, ANN, "ABCD2345")
     assert await entered(store, DORA, code) == proposed(ANN)
     assert (await entered(store, SUE, code)).verdict is LinkVerdict.UNKNOWN
-    assert await accepted(store, SUE, ANN) == Redeemed(LinkVerdict.GONE)
+    assert await accepted(store, SUE, ANN) == RedeemedLink(LinkVerdict.GONE)
     assert await entered(store, DORA, code) == proposed(ANN)
     assert (await accepted(store, DORA, ANN)).verdict is LinkVerdict.LINKED
 
@@ -126,7 +126,7 @@ async def test_what_was_declined_joins_nobody(store: Store) -> None:
     await entered(store, DORA, code)
     assert not await store.links.decline(SUE, ANN)
     assert await store.links.decline(DORA, ANN)
-    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
+    assert await accepted(store, DORA, ANN) == RedeemedLink(LinkVerdict.GONE)
     assert (await entered(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
     assert await store.links.persons() == []
 
@@ -134,19 +134,19 @@ async def test_what_was_declined_joins_nobody(store: Store) -> None:
 async def test_nothing_is_joined_that_was_not_entered_or_is_too_old(store: Store) -> None:
     """An answer to one code is none to another; entering a code again gives no more time."""
     await entered(store, DORA, await offered(store, ANN, "ABCD2345"))
-    assert await accepted(store, DORA, SUE) == await accepted(store, DORA, DORA) == Redeemed(LinkVerdict.GONE)
+    assert await accepted(store, DORA, SUE) == await accepted(store, DORA, DORA) == RedeemedLink(LinkVerdict.GONE)
     late_ms = NOW_MS + LINK_CODE_TTL_S * 1000
     assert (await entered(store, DORA, "ABCD2345", now_ms=late_ms - 1)).verdict is LinkVerdict.PROPOSED
-    assert await accepted(store, DORA, ANN, now_ms=late_ms) == Redeemed(LinkVerdict.GONE)
+    assert await accepted(store, DORA, ANN, now_ms=late_ms) == RedeemedLink(LinkVerdict.GONE)
     await entered(store, DORA, await offered(store, ANN, "NEXT"))
     await offered(store, ANN, "REPLACED")
-    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
+    assert await accepted(store, DORA, ANN) == RedeemedLink(LinkVerdict.GONE)
 
 
 async def test_a_turn_that_is_run_again_is_linked_all_the_same_and_tells_once(store: Store) -> None:
     """What died between the link and its answer repeats itself."""
     await entered(store, DORA, await offered(store, ANN, "ABCD2345"))
-    assert await accepted(store, DORA, ANN) == await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.LINKED, ANN)
+    assert await accepted(store, DORA, ANN) == await accepted(store, DORA, ANN) == RedeemedLink(LinkVerdict.LINKED, ANN)
     waiting = await store.outbox.take_stale(after_ms=0, limit=9)
     assert [(reply.key, reply.address, reply.text) for reply in waiting] == [(ANN, CHAT, "linked")]
 
@@ -164,7 +164,7 @@ async def test_a_code_is_of_no_use_to_whoever_has_it_already(store: Store) -> No
     """Nor is it used up, or counted as an error."""
     await joined(store, ANN, DORA)
     code = await offered(store, ANN, "AGAIN")
-    assert await entered(store, ANN, code) == await entered(store, DORA, code) == Redeemed(LinkVerdict.OWN)
+    assert await entered(store, ANN, code) == await entered(store, DORA, code) == RedeemedLink(LinkVerdict.OWN)
     assert (await entered(store, SUE, code)).verdict is LinkVerdict.PROPOSED
 
 
@@ -175,7 +175,7 @@ async def test_who_errs_too_often_is_not_listened_to_for_an_hour(store: Store) -
     assert lefts == list(reversed(range(1, LINK_TRIES_MAX)))
     assert await entered(store, DORA, code) == proposed(ANN)
     assert (await entered(store, DORA, "WRONG")).tries_left == 0
-    assert await entered(store, DORA, code) == Redeemed(LinkVerdict.LOCKED, wait_s=LINK_LOCKED_S)
+    assert await entered(store, DORA, code) == RedeemedLink(LinkVerdict.LOCKED, wait_s=LINK_LOCKED_S)
     later_ms = NOW_MS + LINK_LOCKED_S * 1000
     code = await offered(store, ANN, "LATER", at_ms=later_ms)
     assert await entered(store, DORA, code, now_ms=later_ms) == proposed(ANN)
@@ -186,7 +186,7 @@ async def test_a_blocked_account_links_nobody(store: Store) -> None:
     code = await offered(store, ANN, "CODE")
     await entered(store, DORA, code)
     await store.access.put_grant(Grant(ANN, GrantRole.BLOCKED, "cli", 1))
-    assert await accepted(store, DORA, ANN) == Redeemed(LinkVerdict.GONE)
+    assert await accepted(store, DORA, ANN) == RedeemedLink(LinkVerdict.GONE)
     assert (await entered(store, DORA, code)).verdict is LinkVerdict.UNKNOWN
 
 
@@ -194,9 +194,9 @@ async def test_a_person_has_so_many_accounts_and_no_more(store: Store) -> None:
     await entered(store, SUE, await offered(store, ANN, "EARLY"))
     for number in range(LINKED_ENDS_MAX - 1):
         await joined(store, SessionKey("discord", str(number)), ANN)
-    assert await accepted(store, SUE, ANN) == Redeemed(LinkVerdict.FULL)
+    assert await accepted(store, SUE, ANN) == RedeemedLink(LinkVerdict.FULL)
     code = await offered(store, ANN, "FULL")
-    assert await entered(store, SUE, code) == Redeemed(LinkVerdict.FULL)
+    assert await entered(store, SUE, code) == RedeemedLink(LinkVerdict.FULL)
 
 
 async def test_who_entered_a_code_is_told_to_nobody_and_forgotten(store: Store) -> None:
@@ -319,9 +319,9 @@ async def test_linked_accounts_have_one_day(store: Store) -> None:
     assert await reserved(store, DORA, 30) is None
     await joined(store, ANN, DORA)
     assert await spent(store, ANN) == await spent(store, DORA) == Amounts(tokens=90)
-    assert await reserved(store, DORA, 11) == Refusal(Measure.TOKENS)
+    assert await reserved(store, DORA, 11) == BudgetRefusal(Measure.TOKENS)
     assert await reserved(store, DORA, 10) is None
-    assert await reserved(store, ANN, 1) == Refusal(Measure.TOKENS)
+    assert await reserved(store, ANN, 1) == BudgetRefusal(Measure.TOKENS)
     assert await reserved(store, SUE, 100) is None
 
 
@@ -329,7 +329,7 @@ async def test_parting_gives_nobody_a_new_day(store: Store) -> None:
     await joined(store, ANN, DORA)
     assert await reserved(store, ANN, 100) is None
     await parted(store, ANN)
-    assert await reserved(store, DORA, 1) == Refusal(Measure.TOKENS)
+    assert await reserved(store, DORA, 1) == BudgetRefusal(Measure.TOKENS)
     await joined(store, DORA, ANN)
     assert await spent(store, ANN) == Amounts(tokens=100)
     await parted(store, DORA)
@@ -341,7 +341,7 @@ async def test_parting_gives_nobody_a_new_day(store: Store) -> None:
 async def test_a_link_of_yesterday_is_one_budget_today(store: Store) -> None:
     await joined(store, ANN, DORA, now_ms=NOW_MS - DAY_MS)
     assert await reserved(store, ANN, 100) is None
-    assert await reserved(store, DORA, 1) == Refusal(Measure.TOKENS)
+    assert await reserved(store, DORA, 1) == BudgetRefusal(Measure.TOKENS)
 
 
 async def test_linked_accounts_that_race_never_overdraw(store: Store) -> None:

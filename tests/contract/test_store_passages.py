@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from gateway.contracts.entries import Effect, EntryKind, OpenSession, ResumeSession, Role, Session, TurnState
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memories import Boundary, Snippet
+from gateway.contracts.memory import Boundary, Snippet
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Effect, EntryKind, OpenSession, ResumeSession, Role, Session, TurnState
 from gateway.limits import BOUNDARIES_KEPT_H, PASSAGES_INDEXED_AT_ONCE
 from gateway.store import Store
 from gateway.store.tables import entries

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.contracts.alongside import words_in
+from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.schedules import Schedule, ScheduleKind, ScheduleState
+from gateway.contracts.sessions import Schedule, ScheduleKind, ScheduleState
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.contracts.entries import Effect, OpenSession, Session, SessionStatus, SetProfile, SetTitle, UsagePurpose
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Effect, OpenSession, Session, SessionStatus, SetProfile, SetTitle, UsagePurpose
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, bare, begin, call, outcome, says, summary, talk
 

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from gateway.contracts.entries import Usage, UsagePurpose
+from gateway.contracts.budgets import DAY_MS, Amounts, BudgetRefusal, Caps, Measure, Reservation
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.spending import DAY_MS, Amounts, Caps, Measure, Refusal, Reservation
+from gateway.contracts.sessions import Usage, UsagePurpose
 from gateway.store import Store, open_store
 from tests.contract.store_samples import ANN, BOB, talk
 
@@ -31,7 +31,7 @@ def claim(
 
 async def reserved(
     store: Store, reservation: Reservation, own: Caps, pot: Caps = OPEN, *, now_ms: int = NOW_MS
-) -> Refusal | None:
+) -> BudgetRefusal | None:
     return await store.spending.reserve(reservation, own=own, pot=pot, now_ms=now_ms)
 
 
@@ -42,14 +42,14 @@ async def spent(store: Store, owner: SessionKey | None = ANN, *, now_ms: int = N
 async def test_what_is_reserved_counts_until_it_is_settled_for_what_it_cost(store: Store) -> None:
     first, second = claim(60), claim(60)
     assert await reserved(store, first, Caps(tokens=100)) is None
-    assert await reserved(store, second, Caps(tokens=100)) == Refusal(Measure.TOKENS)
+    assert await reserved(store, second, Caps(tokens=100)) == BudgetRefusal(Measure.TOKENS)
     await store.spending.settle(first, Amounts(tokens=20))
     assert await reserved(store, second, Caps(tokens=100)) is None
     assert await spent(store) == Amounts(tokens=80)
 
 
 async def test_a_reserve_larger_than_what_is_left_is_refused_and_leaves_no_trace(store: Store) -> None:
-    assert await reserved(store, claim(101, turn_id="t1"), Caps(tokens=100)) == Refusal(Measure.TOKENS)
+    assert await reserved(store, claim(101, turn_id="t1"), Caps(tokens=100)) == BudgetRefusal(Measure.TOKENS)
     assert await spent(store) in (None, Amounts())
     assert await reserved(store, claim(100, turn_id="t1"), Caps(tokens=100, turns=1)) is None
     assert await spent(store) == Amounts(tokens=100, turns=1)
@@ -72,7 +72,7 @@ async def test_a_settlement_of_what_was_refused_counts_nothing(store: Store) -> 
 
 async def test_the_reservation_of_a_dead_worker_comes_back_by_itself(store: Store) -> None:
     await reserved(store, claim(100), Caps(tokens=100))
-    assert await reserved(store, claim(1), Caps(tokens=100), now_ms=LATER_MS - 1) == Refusal(Measure.TOKENS)
+    assert await reserved(store, claim(1), Caps(tokens=100), now_ms=LATER_MS - 1) == BudgetRefusal(Measure.TOKENS)
     assert (
         await reserved(store, replace(claim(100), expires_at_ms=LATER_MS + 9), Caps(tokens=100), now_ms=LATER_MS)
         is None
@@ -103,8 +103,8 @@ async def test_a_turn_is_counted_once_whoever_runs_it(store: Store) -> None:
     for turn_id in ("t1", "t1", "t2", "t2", "t1"):
         assert await reserved(store, claim(1, turn_id=turn_id), caps) is None
     assert await reserved(store, claim(1, turn_id="t2", begins_turn=False), caps) is None
-    assert await reserved(store, claim(1, turn_id="t3", begins_turn=False), caps) == Refusal(Measure.TURNS)
-    assert await reserved(store, claim(1, turn_id="t3"), caps) == Refusal(Measure.TURNS)
+    assert await reserved(store, claim(1, turn_id="t3", begins_turn=False), caps) == BudgetRefusal(Measure.TURNS)
+    assert await reserved(store, claim(1, turn_id="t3"), caps) == BudgetRefusal(Measure.TURNS)
     found = await spent(store)
     assert found is not None
     assert found.turns == 2
@@ -112,13 +112,13 @@ async def test_a_turn_is_counted_once_whoever_runs_it(store: Store) -> None:
 
 async def test_money_is_a_measure_of_its_own(store: Store) -> None:
     assert await reserved(store, claim(10**9, nano_usd=5), Caps(nano_usd=5)) is None
-    assert await reserved(store, claim(0, nano_usd=1), Caps(nano_usd=5)) == Refusal(Measure.MONEY)
+    assert await reserved(store, claim(0, nano_usd=1), Caps(nano_usd=5)) == BudgetRefusal(Measure.MONEY)
 
 
 async def test_everybody_has_an_allowance_of_his_own_and_all_share_the_pot(store: Store) -> None:
     own, pot = Caps(tokens=100), Caps(tokens=150)
     assert await reserved(store, claim(100), own, pot) is None
-    assert await reserved(store, claim(60, owner=BOB), own, pot) == Refusal(Measure.TOKENS, is_everybodys=True)
+    assert await reserved(store, claim(60, owner=BOB), own, pot) == BudgetRefusal(Measure.TOKENS, is_everybodys=True)
     assert await reserved(store, claim(50, owner=BOB), own, pot) is None
     assert await spent(store, BOB) == Amounts(tokens=50)
     assert await spent(store, None) == Amounts(tokens=150)
@@ -128,7 +128,7 @@ async def test_the_pot_counts_those_without_a_cap_of_their_own(store: Store) -> 
     reservation = claim(100)
     assert await reserved(store, reservation, OPEN, Caps(tokens=100)) is None
     await store.spending.settle(reservation, Amounts(tokens=99))
-    assert await reserved(store, claim(2, owner=BOB), OPEN, Caps(tokens=100)) == Refusal(
+    assert await reserved(store, claim(2, owner=BOB), OPEN, Caps(tokens=100)) == BudgetRefusal(
         Measure.TOKENS, is_everybodys=True
     )
 
@@ -157,7 +157,7 @@ async def test_a_cap_that_comes_into_force_in_the_middle_of_a_day_knows_the_morn
             morning, purpose=UsagePurpose.TITLE, prompt_tokens=4, completion_tokens=1, turn_id="", cost_usd=0.0
         )
         await store.sessions.charge([morning, yesterday, title], session_id=session.id)
-    assert await reserved(store, claim(16), Caps(tokens=100)) == Refusal(Measure.TOKENS)
+    assert await reserved(store, claim(16), Caps(tokens=100)) == BudgetRefusal(Measure.TOKENS)
     assert await reserved(store, claim(15), Caps(tokens=100)) is None
     assert await spent(store) == Amounts(tokens=100, nano_usd=250_000_000, turns=1)
     assert await reserved(store, claim(1, owner=BOB), OPEN, Caps(nano_usd=500_000_000)) is None
@@ -192,7 +192,9 @@ async def test_nothing_of_the_days_before_yesterday_is_kept(store: Store) -> Non
     await reserved(store, claim(1, turn_id="t1"), Caps(tokens=100))
     await reserved(store, replace(claim(1, turn_id="t2"), day=DAY + 2), Caps(tokens=100), now_ms=NOW_MS + 2 * DAY_MS)
     assert await spent(store) is None
-    assert await reserved(store, replace(claim(1, turn_id="t1"), day=DAY + 2), Caps(turns=1)) == Refusal(Measure.TURNS)
+    assert await reserved(store, replace(claim(1, turn_id="t1"), day=DAY + 2), Caps(turns=1)) == BudgetRefusal(
+        Measure.TURNS
+    )
 
 
 # --- any order, and at the same time

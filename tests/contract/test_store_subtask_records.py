@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.contracts.entries import UsagePurpose
+from gateway.contracts.budgets import Period
 from gateway.contracts.errors import StoreError
-from gateway.contracts.spending import Period
+from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import Doing, Occupation
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.contracts.entries import SessionStatus
-from gateway.contracts.errors import StoreError
-from gateway.contracts.messages import CleanText, own_code
-from gateway.contracts.reasons import Reason
+from gateway.contracts.errors import Reason, StoreError
+from gateway.contracts.messages import CleanText, literal_code
+from gateway.contracts.sessions import SessionStatus
 from gateway.contracts.subagents import TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.store import Store, open_store
@@ -225,7 +224,9 @@ async def test_a_task_is_lost_once_nobody_says_that_it_lives(store: Store) -> No
     await started(store, "k1", at_ms=11_000)
     assert await store.tasks.lose(now_ms=20_001) == []
     [lost] = await store.tasks.lose(now_ms=20_002)
-    assert lost == replace(queued, state=TaskState.FAILED, reason=own_code(Reason.WORKER_LOST), finished_at_ms=20_002)
+    assert lost == replace(
+        queued, state=TaskState.FAILED, reason=literal_code(Reason.WORKER_LOST), finished_at_ms=20_002
+    )
     [lost] = await store.tasks.lose(now_ms=21_001)
     assert (lost.id, lost.started_at_ms) == (running.id, 11_000)
     assert await store.tasks.lose(now_ms=99_000) == []

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.contracts.entries import TurnState
 from gateway.contracts.messages import CleanText, DeliveryState, Reply
+from gateway.contracts.sessions import TurnState
 from gateway.store import Store
 from gateway.store.turns import TURNS_TRACED_MAX
 from tests.contract.store_samples import ANN, BOB, begin, ended, outcome, reply, says, talk

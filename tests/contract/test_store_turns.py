@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from gateway.contracts.entries import Entry, OpenSession, Role, SetTitle, ToolCall, TurnCommit, TurnState
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, DeliveryState, InboundMessage
+from gateway.contracts.sessions import Entry, OpenSession, Role, SetTitle, ToolCall, TurnCommit, TurnState
 from gateway.store import Store, open_store
 from gateway.store.tables import turns, usage
 from tests.contract.store_samples import (

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import select
 
-from gateway.contracts.entries import EntryKind, OpenSession, Role, TurnState
 from gateway.contracts.errors import Fenced
-from gateway.contracts.messages import DeliveryState, InboundMessage, own_words
+from gateway.contracts.messages import DeliveryState, InboundMessage, literal_text
+from gateway.contracts.sessions import EntryKind, OpenSession, Role, TurnState
 from gateway.store import Store
 from gateway.store.tables import turns
 from tests.contract.store_samples import (
@@ -28,7 +28,7 @@ from tests.contract.store_samples import (
     unsent,
 )
 
-NOTE = own_words("(given up)")
+NOTE = literal_text("(given up)")
 
 
 async def texts(store: Store) -> list[str]:

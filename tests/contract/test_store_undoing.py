@@ -8,9 +8,9 @@ from itertools import count
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.contracts.entries import Entry, EntryKind, Role, Session, TurnSaid, Undo
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnSaid, Undo
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, begin, outcome, says, summary, talk
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from gateway.contracts.entries import Usage, UsagePurpose
-from gateway.contracts.spending import DAY_MS, DailyUsage, Period, UsageSum
+from gateway.contracts.budgets import DAY_MS, DailyUsage, Period, UsageSum
+from gateway.contracts.sessions import Usage, UsagePurpose
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.contracts.entries import Grant, GrantRole, Todo, TodoState
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Grant, GrantRole, Todo, TodoState
 from gateway.store import Store
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB
 

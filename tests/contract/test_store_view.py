@@ -7,8 +7,8 @@ from itertools import count
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.contracts.entries import Entry, EntryKind
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import Entry, EntryKind
 from gateway.store import Store
 from tests.contract.store_samples import summary, talk
 

@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 
-from channels.adapter import MARK
+from channels.core.adapter import MARK
 from channels.emulators.stage import EventKind, Place, StageEvent
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram.sending import PLACEHOLDER

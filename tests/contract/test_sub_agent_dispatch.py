@@ -7,18 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from agent.concurrency import Deadline, while_asking
+from agent.features.plans import NoPlan
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
-from agent.plans.planner import NoPlan
-from agent.running.deadlines import Deadline, while_asking
 from agent.subagents.delegation import PlanSubAgents
 from agent.subagents.runs import SubagentRun, SubOrder
-from agent.tools.lineage import Lineage
-from agent.tools.tool import ToolContext
-from gateway.contracts.entries import UsagePurpose
-from gateway.contracts.errors import BudgetSpent, ConfigError, QueryRefused, ToolError
-from gateway.contracts.messages import CleanText, own_code
-from gateway.contracts.reasons import Reason
-from gateway.contracts.spending import Measure
+from agent.tools.tool import CallOrigin, ToolContext
+from gateway.contracts.budgets import Measure
+from gateway.contracts.errors import BudgetSpent, ConfigError, QueryRefused, Reason, ToolError
+from gateway.contracts.messages import CleanText, literal_code
+from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import Audited, SubTask, SubTypeChange, TaskEnding, TaskMode, TaskState
 from gateway.store import Store
 from tests.contract.store_samples import ANN
@@ -57,7 +55,7 @@ async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: Store)
         assert SECRET not in task.result
         assert task.result.startswith("the token is [redacted")
         assert (task.parent_session_id, task.depth, task.mode) == (
-            made.context.lineage.session_id,
+            made.context.call_origin.session_id,
             1,
             TaskMode.INLINE,
         )
@@ -223,7 +221,7 @@ async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_st
         both = [asyncio.create_task(start(made.context, order())) for _ in range(2)]
         await alive(made, 2)
         await sqlite_store.tasks.finish(
-            made.began[0].task.id, TaskEnding(TaskState.FAILED, 1, own_code(Reason.WORKER_LOST))
+            made.began[0].task.id, TaskEnding(TaskState.FAILED, 1, literal_code(Reason.WORKER_LOST))
         )
         await made.began[0].written.wait()
         assert (await made.newest())[1].reason == "worker_lost"
@@ -330,7 +328,7 @@ async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_t
 async def test_a_place_that_another_process_frees_is_taken(sqlite_store: Store) -> None:
     """The nine of a session are counted in the database."""
     async with nursery(sqlite_store, echo) as made:
-        session = await sqlite_store.sessions.by_id(made.context.lineage.session_id)
+        session = await sqlite_store.sessions.by_id(made.context.call_origin.session_id)
         assert session is not None
         for number in range(SUBAGENTS_LIVE_MAX):
             elsewhere = replace(asked(session, f"k{number}", mode=TaskMode.BACKGROUND, turn_id="another"))
@@ -390,13 +388,13 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
 
 
 @pytest.mark.parametrize(
-    ("lineage", "said"),
-    [(Lineage(), "no conversation"), (Lineage("s", "k", SUBAGENT_DEPTH_MAX), "do this part yourself")],
+    ("call_origin", "said"),
+    [(CallOrigin(), "no conversation"), (CallOrigin("s", "k", SUBAGENT_DEPTH_MAX), "do this part yourself")],
 )
-async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: Store, lineage: Lineage, said: str) -> None:
+async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: Store, call_origin: CallOrigin, said: str) -> None:
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
-            await made.agents.run(replace(made.context, lineage=lineage), order())
+            await made.agents.run(replace(made.context, call_origin=call_origin), order())
 
 
 async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: Store) -> None:
@@ -426,7 +424,7 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
             made.context.place,
             made.context.address,
         )
-        assert own.lineage == Lineage(made.began[0].task.session_id, made.began[0].task.id, 1)
+        assert own.call_origin == CallOrigin(made.began[0].task.session_id, made.began[0].task.id, 1)
         assert own.enclosures is None
         assert own.suspension is None
 
@@ -460,7 +458,7 @@ async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_fo
 async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(sqlite_store: Store) -> None:
     """That process died; nobody has found its sub-agents lost yet."""
     async with nursery(sqlite_store) as made:
-        session = await sqlite_store.sessions.by_id(made.context.lineage.session_id)
+        session = await sqlite_store.sessions.by_id(made.context.call_origin.session_id)
         assert session is not None
         await sqlite_store.tasks.open(asked(session, "ghost"), wake=None)
         assert await started(sqlite_store, "ghost")

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from agent.limits import TOOL_RESULT_CHARS_MAX
-from agent.model.calling import ModelClient
-from agent.model.client import (
+from agent.models.client import ModelClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import (
     ModelAnswer,
     ModelEvent,
     ModelRequest,
@@ -20,19 +21,17 @@ from agent.model.client import (
     TextDelta,
     TokenCount,
 )
-from agent.model.scripted import ScriptedClient
 from agent.subagents.catalog import child_context, placed
 from agent.subagents.parent import ChildHost, ParentServices
 from agent.subagents.protocol import CalledTool, ChildMessage, ModelCall, ModelDelta, ModelResult, ToolCallFrame
 from agent.subagents.runs import Assignment, TranscriptWriter
-from agent.tools.allotment import Allotment, AllotmentSpent
-from agent.tools.tool import Tool
+from agent.tools.tool import Allotment, AllotmentSpent, Tool
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
+from gateway.contracts.budgets import Measure
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ModelRejected
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import ScrubStream
-from gateway.contracts.spending import Measure
+from gateway.contracts.sessions import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.subagents import Doing, Occupation, SubTask
 from gateway.scrub import Scrubber
 from gateway.store import Store

@@ -7,7 +7,7 @@ import pytest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.commands import Command
 from gateway.contracts.ids import SessionScope
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
 from tests.contract.telegram_parts import dm_of, listening
 from tests.parts.doors import OpenDoor
 from tests.parts.platforms import ServedTelegram
@@ -22,7 +22,7 @@ async def test_a_draft_that_is_stopped_stops_the_turn(telegram_emulator: ServedT
         await stage.say(ann.id, dm.id, "tell me")
         await until(lambda: len(door.heard) == 1)
         address = door.heard[0].address
-        (chunk,) = adapter.chunks(own_words("This is the beginning"))
+        (chunk,) = adapter.chunks(literal_text("This is the beginning"))
         await adapter.begin_stream(address, chunk, send_id="r:0")
         assert stage.draft(dm.id) is not None
         stage.stop_draft(dm.id)

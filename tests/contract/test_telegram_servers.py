@@ -9,7 +9,7 @@ import pytest
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
-from gateway.contracts.messages import Choice, own_words
+from gateway.contracts.messages import Choice, literal_text
 from tests.contract.telegram_parts import dm_of, listening
 from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.doors import OpenDoor
@@ -70,8 +70,8 @@ async def test_who_presses_while_telegram_has_too_much_to_do_is_told_later(
     async with listening(telegram_emulator, bus, door) as adapter:
         await stage.say(ann.id, dm.id, "hello")
         await until(lambda: len(door.heard) == 1)
-        (chunk,) = adapter.chunks(own_words("Shall I?"))
-        offered = adapter.offering(chunk, [Choice(own_words("Yes"), own_words("/approve K7QM2PXA"))])
+        (chunk,) = adapter.chunks(literal_text("Shall I?"))
+        offered = adapter.offering(chunk, [Choice(literal_text("Yes"), literal_text("/approve K7QM2PXA"))])
         (message_id,) = await adapter.send(door.heard[0].address, offered, send_id="r:0", plain=False)
         stage.faults.other["faults_everywhere"] = 1
         stage.faults.rate_limit, stage.faults.retry_after_s = 2, 1  # one of them strikes the next poll

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from channels.adapter import CONNECTED
+from channels.core.adapter import CONNECTED
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram import limits
 from channels.telegram.adapter import TelegramAdapter
+from channels.telegram.connection import SECRET_HEADER, secret_of
 from channels.telegram.limits import ALLOWED_UPDATES
-from channels.telegram.webhook import SECRET_HEADER, secret_of
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent
 from tests.parts.called import CalledTown, called_telegram_town
@@ -82,12 +82,12 @@ async def test_a_server_that_does_not_know_the_newest_kinds_is_content_with_one_
     """It drops them from the list; to set the webhook again and again for that would change nothing."""
     for name in ("WEBHOOK_LOOK_EVERY_S", "WEBHOOK_DOUBT_EVERY_S"):
         monkeypatch.setattr(limits, name, 0.02)
-    logger = "channels.telegram.webhook"
+    logger = "channels.telegram.connection"
     caplog.set_level(logging.INFO, logger)
     town.stage.faults.other["before_10_3"] = 1
     async with listening(town, bus, OpenDoor()):
         await asyncio.sleep(QUIET_S)
-    said = [record.getMessage() for record in caplog.records if record.name == logger]
+    said = [text for record in caplog.records if record.name == logger and "webhook" in (text := record.getMessage())]
     assert said == ["telegram: the webhook is set"]
 
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, always
-from agent.model.scripted import ScriptedClient
-from agent.models import Models
-from agent.titles import titler as titling_module
-from agent.titles.titler import Titler
+from agent.features import titles as titling_module
+from agent.features.titles import Titler
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, always
+from agent.models.selection import Models
 from gateway.clock import SystemClock
 from gateway.config import Settings
-from gateway.config.settings import Agent
-from gateway.contracts.entries import UNTITLED, Role, Session, SetTitle, UsagePurpose
+from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import BusUnavailable, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, Reply, ReplyKind
+from gateway.contracts.sessions import UNTITLED, Role, Session, SetTitle, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.contract.store_samples import ANN, talk
@@ -58,7 +58,7 @@ async def nobody(_: Sequence[Reply]) -> None:
 def titler(
     store: Store, client: Namer, tmp_path: Path, publish: Callable[[Sequence[Reply]], Awaitable[None]] = nobody
 ) -> Titler:
-    settings = Settings(data_dir=tmp_path, agent=Agent(model="demo/scripted", utility_model="demo/scripted"))
+    settings = Settings(data_dir=tmp_path, agent=AgentSettings(model="demo/scripted", utility_model="demo/scripted"))
     return Titler(client, Models(client, settings), store, Scrubber(), SystemClock(), publish)
 
 

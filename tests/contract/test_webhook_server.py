@@ -12,19 +12,18 @@ from typing import Final
 import httpx
 import pytest
 
-from channels.adapter import AdapterParts
-from channels.calls import Call, CallAnswer, SupportsCalls
+from channels.core.adapter import AdapterDeps, SupportsWebhooks, WebhookAnswer, WebhookCall
+from channels.core.webhooks import Webhooks
 from channels.discord.adapter import DiscordAdapter
 from channels.slack.adapter import SlackAdapter
-from channels.slack.connection import Endpoint as SlackEndpoint
+from channels.slack.connection import SlackEndpoint
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint as TelegramEndpoint
-from channels.telegram.webhook import SECRET_HEADER
-from channels.webhooks import Webhooks
+from channels.telegram.client import TelegramEndpoint
+from channels.telegram.connection import SECRET_HEADER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable, ConfigError
-from gateway.guard import HTTP_LIMITS
+from gateway.http_guard import HTTP_LIMITS
 from gateway.limits import WEBHOOK_BODY_BYTES_MAX
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
 from tests.parts.emulated_slack import SIGNING_SECRET as SLACK_SIGNING_SECRET
@@ -40,20 +39,20 @@ DISCORD_TIME, DISCORD_SIGNATURE = "X-Signature-Timestamp", "X-Signature-Ed25519"
 class Hook:
     """Answers as told, and remembers what it was given."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[WebhookCall] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     fails_with: Exception | None = None
     is_called = True
     call_timeout_s = 0.2
     takes_s = 0.0
 
-    async def called(self, call: Call) -> CallAnswer:
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
         self.calls.append(call)
         self.bodies.append(await call.body())
         await asyncio.sleep(self.takes_s)
         if self.fails_with is not None:
             raise self.fails_with
-        return CallAnswer(200, "taken")
+        return WebhookAnswer(200, "taken")
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ DISCORD: Final = replace(discord_endpoint("http://127.0.0.1:1"), public_key="ab"
     ],
 )
 async def test_whose_headers_are_not_a_platform_s_is_refused_before_the_body(
-    bus: RedisBus, make: Callable[[AdapterParts], SupportsCalls], headers: dict[str, str], status: int
+    bus: RedisBus, make: Callable[[AdapterDeps], SupportsWebhooks], headers: dict[str, str], status: int
 ) -> None:
     """It never comes here, so whoever waited for it would answer nothing."""
     lines = (f"{name}: {value}" for name, value in {"Host": "127.0.0.1", "Content-Length": "9", **headers}.items())

@@ -88,7 +88,7 @@ TRAPS: Final[Mapping[str, Mapping[int, str]]] = {
         48: _STREAMS + "test_a_stream_is_stopped_before_slack_does_it",
         49: _STREAMS + "test_a_stream_is_appended_to_and_becomes_the_answer",
         50: "tests/e2e/test_channels_slack.py::test_a_thread_reply_that_was_missed_is_read_back",
-        51: "tests/unit/test_listening.py::test_a_room_that_cannot_be_read_holds_up_no_other",
+        51: "tests/unit/test_backfill.py::test_a_room_that_cannot_be_read_holds_up_no_other",
         52: "tests/e2e/test_traps.py::test_a_ts_is_compared_digit_by_digit",
         53: _SL + "test_a_persons_edit_is_told_from_an_unfurl",
         54: "tests/e2e/test_channels_slack.py::test_a_wrong_app_token_ends_the_line_with_a_sentence",

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
+from gateway.config.tools import ToolSettings
 from gateway.contracts.access import Rate
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.messages import ControlKind
-from gateway.contracts.workspaces import WORKSPACES
 from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.bus_samples import control
@@ -50,7 +49,7 @@ async def at_work(
         ScriptedClient(),
         tmp_path,
         admins=(SessionKey(town.platform, town.ann.id),),
-        tools=Tools(approval_ttl_s=approval_ttl_s),
+        tools=ToolSettings(approval_ttl_s=approval_ttl_s),
         grace_s=0.1,
     ):
         yield

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
 from channels.emulators.stage import EventKind, Person, Place, Said
 from gateway.bus.bus import RedisBus
 from gateway.store import Store

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from channels.adapter import OutgoingFile
+from channels.core.adapter import OutgoingFile
 from channels.discord.adapter import DiscordAdapter
 from channels.discord.limits import NONCE_CHARS
-from channels.discord.lookup import nonce_of
+from channels.discord.sending import nonce_of
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import PlaceKind
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
 from tests.parts.answering import EchoAgent, agent
 from tests.parts.incoming import NobodyHome
 from tests.parts.only_discord import stage, town
@@ -73,7 +73,9 @@ async def test_nothing_is_fetched_from_where_an_answer_leads(
         await town.stage.say(town.ann.id, place.id, "https://example.org/mine")
         await town.until_answers(1)
         address = agent.heard[0].address
-        (plain,), (linked,) = (adapter.chunks(own_words(text)) for text in ("a word", "https://example.org/?q=secret"))
+        (plain,), (linked,) = (
+            adapter.chunks(literal_text(text)) for text in ("a word", "https://example.org/?q=secret")
+        )
         (message_id,) = await adapter.send(address, plain, send_id="r:0", plain=False)
         assert await adapter.amend(address, linked, message_id=message_id, plain=False)
         file = adapter.file_chunk(OutgoingFile("a.png", "image/png", b"png", "https://example.org/?q=secret"))

@@ -18,9 +18,9 @@ from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Projection
-from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
-from gateway.exits import EXIT_CONFIG, EXIT_OK
+from gateway.contracts.sessions import Grant, GrantRole
+from gateway.process import EXIT_CONFIG, EXIT_OK
 from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.waiting import until
 

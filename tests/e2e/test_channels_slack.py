@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from channels.adapter import CONNECTED
+from channels.core.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.slack.delivery import Parcel
 from channels.emulators.stage import PlaceKind
 from channels.slack.adapter import SlackAdapter
-from channels.slack.connection import Endpoint
+from channels.slack.connection import SlackEndpoint
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import CredentialsRejected
 from tests.parts.answering import EchoAgent, agent
@@ -85,7 +85,7 @@ async def test_variables_of_the_sdk_change_nothing(
 
 async def test_a_wrong_app_token_ends_the_line_with_a_sentence(town: Town, bus: RedisBus) -> None:
     """The SDK by itself would try it for ever."""
-    adapter = SlackAdapter(Endpoint(BOT_TOKEN, "xapp-wrong", f"{town.api_base}/api/"), parts_on(bus))
+    adapter = SlackAdapter(SlackEndpoint(BOT_TOKEN, "xapp-wrong", f"{town.api_base}/api/"), parts_on(bus))
     with pytest.raises(CredentialsRejected, match=r"channels\.slack\.app_token"):
         await adapter.run(NobodyHome())
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import httpx
 
+from channels.core.lease import SOMEBODY_ELSE
 from channels.emulators.stage import PlaceKind
 from channels.emulators.telegram import TelegramEmulator
-from channels.leases import SOMEBODY_ELSE
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, agent
 from tests.parts.only_telegram import stage, town

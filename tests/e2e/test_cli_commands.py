@@ -18,9 +18,9 @@ from typer.main import get_command
 
 from gateway.__main__ import app
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.contracts.entries import SetTitle
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import SetTitle
 from gateway.store import open_store
 from gateway.store.migrations import migrate
 from tests.contract.store_samples import ANN

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from gateway.demo.script import SECRET
+from gateway.ops.demo.headless import SECRET
 
 PLATFORMS = ("telegram", "discord", "slack")
 

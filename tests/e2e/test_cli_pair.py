@@ -10,8 +10,8 @@ from pathlib import Path
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.access import Projection
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import GrantRole
 from gateway.store import open_store
 from gateway.store.migrations import migrate
 from tests.parts.keepers import pairing

@@ -16,8 +16,8 @@ import psutil
 
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
-from gateway.supervisor.plan import Plan, Role
-from gateway.supervisor.watch import Watch, keep_server
+from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
+from gateway.ops.supervisor.watch import ProcessSupervisor, keep_server
 
 NOTHING = ("-c", "pass")
 UNTIL_TERM = "import signal, sys, pathlib; pathlib.Path(sys.argv[1]).touch(); signal.pause()"
@@ -47,14 +47,14 @@ class Journal:
             await self._changed.wait()
 
 
-def python(name: str, *arguments: str, **settings: Any) -> Role:
+def python(name: str, *arguments: str, **settings: Any) -> RoleProcess:
     """A role that runs a line of Python."""
-    return Role(name, (sys.executable, *arguments), {"PATH": os.defpath}, **settings)
+    return RoleProcess(name, (sys.executable, *arguments), {"PATH": os.defpath}, **settings)
 
 
-def watch_of(*roles: Role, journal: Journal, preparation: Role | None = None) -> Watch:
+def watch_of(*roles: RoleProcess, journal: Journal, preparation: RoleProcess | None = None) -> ProcessSupervisor:
     prepared = preparation or python("migrate", *NOTHING)
-    return Watch(Plan(prepared, roles), clock=SystemClock(), chance=lambda: 0.5, say=journal)
+    return ProcessSupervisor(ProcessPlan(prepared, roles), clock=SystemClock(), chance=lambda: 0.5, say=journal)
 
 
 def file_appears(path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_child_ends_when_its_parent_is_killed() -> None:
     """The parent has no chance to say good-bye; the child hears of it all the same."""
     code = (
         "import subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'gateway.supervisor.child', 'http.server', '0',"
+        "child = subprocess.Popen([sys.executable, '-m', 'gateway.ops.supervisor.child', 'http.server', '0',"
         " '--bind', '127.0.0.1'], stdin=subprocess.PIPE, start_new_session=True)\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"

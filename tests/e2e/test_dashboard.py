@@ -12,10 +12,10 @@ from playwright.async_api import Browser, Page, expect
 from redis import Redis
 
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.contracts.entries import Usage, UsagePurpose
+from gateway.contracts.budgets import DAY_MS
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ModelFault, ModelTrouble
-from gateway.contracts.spending import DAY_MS
+from gateway.contracts.sessions import Usage, UsagePurpose
 from tests.contract.store_samples import ANN, BOB, begin, note, outcome, reply, says, talk
 from tests.contract.subtask_samples import conversation, opened, said, started
 from tests.parts.browsing import CONTRAST, DESK, PHONE, browser

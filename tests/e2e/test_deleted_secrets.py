@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from channels.core.notices import UNDELETED
+from channels.core.runtime import ChannelConfig
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.stage import Place
 from channels.emulators.telegram import TelegramEmulator
-from channels.line import Rules
-from channels.notices import UNDELETED
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, agent
 from tests.parts.towns import OPEN, Town, discord_town, slack_town, telegram_town, town
@@ -17,7 +17,7 @@ from tests.scrubbing import draw
 
 __all__ = ["agent", "town"]
 
-DELETING: Rules = replace(OPEN, deletes_inbound=True)
+DELETING: ChannelConfig = replace(OPEN, deletes_inbound=True)
 TOKEN = draw("ghp_<base62:36>", seed=21)
 OTHER = draw("ghp_<base62:36>", seed=22)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.world import MessageFlag
 from channels.emulators.stage import Place, Said

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from channels.adapter import ChannelAdapter
+from channels.core.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from channels.adapter import ChannelAdapter
+from channels.core.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.address import DiscordTarget, make_target
+from channels.discord.normalize import DiscordTarget, make_target
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.world import MessageKind
 from gateway.bus.bus import RedisBus

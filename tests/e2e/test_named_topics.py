@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import httpx
 
-from channels.adapter import CONNECTED
+from channels.core.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place, PlaceKind, Stage
 from channels.emulators.telegram import TelegramEmulator

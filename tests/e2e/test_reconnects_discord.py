@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from channels.adapter import CONNECTED, ChannelAdapter
+from channels.core.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection, limits
 from channels.discord.adapter import DiscordAdapter
-from channels.discord.pulse import GatewayUnstable, keep_pulse
+from channels.discord.client import GatewayUnstable, watch_heartbeat
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.gateway import GatewayEvent
 from channels.emulators.stage import Json
@@ -36,7 +36,7 @@ def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     return DiscordAdapter(
         discord_endpoint(town.api_base),
         parts_on(bus),
-        patience=connection.Patience(silence_s=1.0, lost_s=2.0),
+        timeouts=connection.GatewayTimeouts(silence_s=1.0, lost_s=2.0),
     )
 
 
@@ -197,7 +197,7 @@ class TestPulse:
     async def test_losses_far_apart_are_the_networks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "LOSSES_WITHIN_S", 0.0)
         client = Failing()
-        pulse = asyncio.create_task(keep_pulse(client, every_s=0.01))
+        pulse = asyncio.create_task(watch_heartbeat(client, every_s=0.01))
         await until(lambda: pulse.done() or client.losses > limits.LOSSES_MAX + 1)
         assert not pulse.done()
         pulse.cancel()
@@ -205,7 +205,7 @@ class TestPulse:
     async def test_losses_together_are_not(self) -> None:
         client = Failing()
         with pytest.raises(GatewayUnstable):
-            await keep_pulse(client, every_s=0.01)
+            await watch_heartbeat(client, every_s=0.01)
         assert client.losses == limits.LOSSES_MAX + 1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from channels.adapter import CONNECTED
+from channels.core.adapter import CONNECTED
 from channels.emulators.slack import SlackEmulator
 from channels.slack import limits
 from gateway.bus.bus import RedisBus

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from channels.adapter import CONNECTED, ChannelAdapter
+from channels.core.adapter import CONNECTED, ChannelAdapter
 from channels.emulators.telegram import TelegramEmulator
 from channels.telegram import limits
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint as TelegramEndpoint
-from channels.telegram.polling import Patience
+from channels.telegram.client import TelegramEndpoint
+from channels.telegram.connection import PollTimeouts
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, agent
 from tests.parts.only_telegram import stage, town
@@ -22,7 +22,7 @@ def impatient(town: Town, bus: RedisBus) -> ChannelAdapter:
     return TelegramAdapter(
         TelegramEndpoint(TELEGRAM_TOKEN, town.api_base),
         parts_on(bus),
-        patience=Patience(poll_s=1, silence_s=0.2),
+        timeouts=PollTimeouts(poll_s=1, silence_s=0.2),
     )
 
 

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from channels.adapter import MARK
+from channels.core.adapter import MARK
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import MenuStage, Place, Said
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.contracts.commands import Suggests
+from gateway.contracts.commands import Suggestion, SuggestionRequest, Suggests
 from gateway.contracts.messages import CleanText
-from gateway.contracts.suggestions import Suggestion, Wanted
 from tests.parts.answering import EchoAgent, agent, until_delivered
 from tests.parts.called import called_slack_town
 from tests.parts.databases import INSTALLATION
@@ -156,7 +155,7 @@ async def test_a_conversation_is_picked_from_a_list_below_the_answer(
 async def picked_in(town: Town, bus: RedisBus, agent: EchoAgent) -> None:
     stage = town.stage
     assert isinstance(stage, SlackEmulator)
-    asked: list[Wanted] = []
+    asked: list[SuggestionRequest] = []
 
     async def suggest() -> None:
         while True:

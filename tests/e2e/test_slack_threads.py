@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from channels.adapter import ChannelAdapter
+from channels.core.adapter import ChannelAdapter
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Said
 from channels.slack.adapter import SlackAdapter
-from channels.slack.connection import Endpoint
+from channels.slack.connection import SlackEndpoint
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent, until_at_most_queued, until_queued
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
@@ -20,7 +20,7 @@ __all__ = ["town"]
 def beginning(town: Town, bus: RedisBus) -> ChannelAdapter:
     """Our adapter, which answers a mention in its thread."""
     return SlackAdapter(
-        Endpoint(BOT_TOKEN, APP_TOKEN, f"{town.api_base}/api/", connections=2, begins_threads=True), parts_on(bus)
+        SlackEndpoint(BOT_TOKEN, APP_TOKEN, f"{town.api_base}/api/", connections=2, begins_threads=True), parts_on(bus)
     )
 
 

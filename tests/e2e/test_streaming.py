@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import SIGNATURE
+from agent.models.demo import SIGNATURE
 from channels.emulators.stage import EventKind
 from channels.emulators.telegram import TelegramEmulator
 from tests.parts.product import Product, running_product

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Entry, Role, Session, ToolCall
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, Role, Session, ToolCall
 from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskEnding, TaskState
 from gateway.store import Store
 from tests.contract.subtask_samples import WORKER, asked, conversation, model_call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from channels.adapter import SupportsPlaceholders
+from channels.core.adapter import SupportsPlaceholders
 from channels.slack.history import ORDER
 from gateway.bus.bus import RedisBus
 from gateway.scrub import Scrubber

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from agent.model.scripted import SIGNATURE
+from agent.models.demo import SIGNATURE
 from channels.emulators.stage import EventKind, StageEvent
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.exits import EXIT_CONFIG
+from gateway.process import EXIT_CONFIG
 from tests.parts.product import Product, running_product
 from tests.parts.waiting import PATIENCE_S, until
 

@@ -17,12 +17,8 @@ from tests.parts.tracing import trace_of
 
 SEED = 1
 SHORT = 1
-GROWING = [
-    point
-    for module in ("channels.live.stream", "channels.outbound.adopting", "channels.outbound.sender")
-    for point in points_of(module)
-]
-WORKER = [*points_of("agent.worker"), *points_of("agent.working.answering"), *points_of("agent.working.runs")]
+GROWING = [point for module in ("channels.core.preview", "channels.core.attempt") for point in points_of(module)]
+WORKER = [*points_of("agent.runtime.worker"), *points_of("agent.runtime.run")]
 
 
 def test_every_await_is_a_crash_point() -> None:

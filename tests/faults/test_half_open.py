@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from channels.adapter import CONNECTED, ChannelAdapter
+from channels.core.adapter import CONNECTED, ChannelAdapter
 from channels.discord import connection as discord_connection
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
+from channels.slack import client as slack_socket
 from channels.slack import connection as slack_connection
-from channels.slack import socket as slack_socket
 from channels.slack.adapter import SlackAdapter
-from channels.telegram import polling as telegram_polling
+from channels.telegram import connection as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint as TelegramEndpoint
+from channels.telegram.client import TelegramEndpoint
 from gateway.bus.bus import RedisBus
 from tests.parts.answering import EchoAgent
 from tests.parts.emulated_slack import APP_TOKEN, BOT_TOKEN
@@ -33,19 +33,19 @@ def impatient(town: Town, bus: RedisBus, address: str) -> ChannelAdapter:
         return TelegramAdapter(
             TelegramEndpoint(TELEGRAM_TOKEN, address),
             parts_on(bus),
-            patience=telegram_polling.Patience(poll_s=1, silence_s=1.0),
+            timeouts=telegram_polling.PollTimeouts(poll_s=1, silence_s=1.0),
         )
     if isinstance(town.stage, DiscordEmulator):
         town.stage.switches.heartbeat_ms = 500
         return DiscordAdapter(
             discord_endpoint(address),
             parts_on(bus),
-            patience=discord_connection.Patience(silence_s=2.0, lost_s=3.0),
+            timeouts=discord_connection.GatewayTimeouts(silence_s=2.0, lost_s=3.0),
         )
     return SlackAdapter(
-        slack_connection.Endpoint(BOT_TOKEN, APP_TOKEN, f"{address}/api/"),
+        slack_connection.SlackEndpoint(BOT_TOKEN, APP_TOKEN, f"{address}/api/"),
         parts_on(bus),
-        patience=slack_socket.Patience(ping_every_s=0.5, dead_s=3.0),
+        timeouts=slack_socket.SocketTimeouts(ping_every_s=0.5, dead_s=3.0),
     )
 
 

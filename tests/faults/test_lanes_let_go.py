@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock

@@ -12,7 +12,7 @@ from tests.parts.crashing import points_of
 from tests.parts.fleet import running_fleet
 
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
-LINKING = points_of("agent.commands.linking")
+LINKING = points_of("agent.features.accounts")
 
 
 def test_the_steps_of_linking_are_crash_points() -> None:

@@ -14,7 +14,7 @@ from functools import partial
 
 import pytest
 
-from channels.adapter import MARK
+from channels.core.adapter import MARK
 from channels.emulators.stage import Place
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock

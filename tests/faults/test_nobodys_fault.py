@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
-from agent.model.scripted import ScriptedClient
-from agent.working import answering
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelRequest
+from agent.runtime import run
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import ReplyKind
+from gateway.contracts.sessions import UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store import Store
 from tests.parts.agents import running_agent
@@ -45,7 +45,7 @@ async def test_a_database_that_stays_away_kills_no_message(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """More refusals than a poisonous message has attempts, and the answer still comes."""
-    monkeypatch.setattr(answering, "RETRY_DELAYS_S", AT_ONCE)
+    monkeypatch.setattr(run, "RETRY_DELAYS_S", AT_ONCE)
     monkeypatch.setattr(sqlite_store.turns, method, Away(getattr(sqlite_store.turns, method), 2 * TURN_ATTEMPTS_MAX))
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent:
         assert "You said: hello" in await agent.ask("hello")
@@ -56,7 +56,7 @@ async def test_who_is_given_up_is_told_once_the_database_is_back(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And whoever was claimed with him is answered meanwhile."""
-    monkeypatch.setattr(answering, "RETRY_DELAYS_S", AT_ONCE)
+    monkeypatch.setattr(run, "RETRY_DELAYS_S", AT_ONCE)
     away = Away(sqlite_store.turns.give_up, 1_000_000)
     monkeypatch.setattr(sqlite_store.turns, "give_up", away)
     async with running_agent(bus, sqlite_store, Poisoned(), tmp_path) as agent:

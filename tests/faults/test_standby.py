@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from channels.adapter import CONNECTED
+from channels.core.adapter import CONNECTED
+from channels.core.lease import BUS_AWAY, SOMEBODY_ELSE
+from channels.core.runtime import ChannelRuntime
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.slack import SlackEmulator
-from channels.leases import BUS_AWAY, SOMEBODY_ELSE
-from channels.line import Line
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.bus.heartbeat import ProcessName
@@ -40,7 +40,7 @@ class Machine:
     """One channels process, far away from every other."""
 
     wire: Wire
-    line: Line
+    line: ChannelRuntime
     life: AsyncExitStack
     is_dead: bool = False
 

@@ -15,7 +15,6 @@ import pytest
 
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.contracts.entries import UNTITLED
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
     ControlKind,
@@ -26,6 +25,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
+from gateway.contracts.sessions import UNTITLED
 from gateway.store import open_store
 from tests.parts.agents import message
 from tests.parts.waiting import until

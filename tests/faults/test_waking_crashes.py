@@ -28,7 +28,7 @@ SPAWNING = [
 ]
 ANSWERING = [
     (point, passage)
-    for point in points_of("agent.working.answering")
+    for point in points_of("agent.runtime.run")
     for passage in (1, 2)  # the turn that spawns, and the one that is woken
     if point.name.split(":")[1] in {f"Answering.{name}" for name in ("_answer", "_begin", "_take", "_commit")}
 ]

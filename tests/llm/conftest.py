@@ -12,9 +12,8 @@ from typing import Final
 
 import pytest
 
-from agent.model.catalog import ModelCatalog
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
 from tests.parts.environments import interpreter
 
 HERE: Final = Path(__file__).parent
@@ -74,7 +73,7 @@ async def talkative(talkative_server: str) -> AsyncIterator[LitellmClient]:
 
 def client_of(address: str) -> LitellmClient:
     """Our client for a private server."""
-    return LitellmClient(ModelCatalog(), partial(Endpoint, api_base=f"{address}/v1", api_key="none"))
+    return LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=f"{address}/v1", api_key="none"))
 
 
 @pytest.fixture(autouse=True)

@@ -12,17 +12,17 @@ import httpx
 import pytest
 
 from agent.limits import TITLE_TIMEOUT_S, TITLE_TRIES_MAX
-from agent.model.by_name import ByName
-from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta
-from agent.model.litellm_client import LitellmClient
+from agent.model_clients import ModelRouter
+from agent.models.litellm import LitellmClient
+from agent.models.requests import ModelAnswer, ModelRequest, PromptMessage, TextDelta
 from agent.tokens import estimate_tokens
 from gateway.bus.bus import RedisBus
-from gateway.config.subagents import Subagents
-from gateway.config.tools import Tools
-from gateway.contracts.entries import UNTITLED, EntryKind, Role, Session, UsagePurpose
+from gateway.config.subagents import SubagentSettings
+from gateway.config.tools import ToolSettings
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.messages import CleanText, literal_text
+from gateway.contracts.sessions import UNTITLED, EntryKind, Role, Session, UsagePurpose
 from gateway.contracts.subagents import TaskState
 from gateway.store import Store
 from tests.llm.conftest import ONE_LINE, WINDOW, client_of, llama
@@ -36,9 +36,9 @@ pytestmark = [
 ]
 KEY: Final = SessionKey("telegram", "1")
 MODEL: Final = "openai/gemma-3-270m"
-NO_TOOLS: Final = Tools(policy=("deny read",))
+NO_TOOLS: Final = ToolSettings(policy=("deny read",))
 """What is left to members: their prompts have no tools, which this model has never heard of."""
-ONLY_SUB_AGENTS: Final = Tools(policy=("deny read", "allow sub_agent"))
+ONLY_SUB_AGENTS: Final = ToolSettings(policy=("deny read", "allow sub_agent"))
 """They have no tools either."""
 STORY: Final = "Tell me about the harbour of Hamburg, its ships, its cranes, its people and its long history. " * 3
 
@@ -48,7 +48,7 @@ def asking(text: str) -> ModelRequest:
         MODEL,
         UsagePurpose.TURN,
         KEY,
-        own_words("You are a helpful assistant."),
+        literal_text("You are a helpful assistant."),
         (PromptMessage(Role.USER, CleanText(text)),),
         completion_tokens_max=120,
         temperature=0.2,
@@ -191,7 +191,7 @@ async def test_three_sub_agents_think_at_once_and_the_turn_that_split_the_job_pa
     brief: LitellmClient, bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The turn follows a script, what sub-agents think is really thought, and what the provider counted is charged."""
-    client, thinking = ByName(brief), Subagents(model=MODEL)
+    client, thinking = ModelRouter(brief), SubagentSettings(model=MODEL)
     async with running_agent(bus, sqlite_store, client, tmp_path, subagents=thinking, tools=ONLY_SUB_AGENTS) as agent:
         said = "split What is the capital of France? | What colour is the sky? | How many legs has a cat?"
         reply = await agent.ask(said, within_s=3 * PATIENCE_S)

@@ -12,31 +12,29 @@ from pathlib import Path
 from typing import Literal
 
 from agent.assembly import announcing, assembled, control_lane, suggesting
-from agent.model.client import ModelProvider
-from agent.model.embedding import EmbeddingModel
-from agent.model.endpoints import Endpoint
-from agent.model.health import ModelHealth
-from agent.model.transcription import TranscriptionModel
 from agent.model_clients import ModelClients
-from agent.relay import Relay
-from agent.services.file_server import FileServer
-from agent.worker import Worker
+from agent.models.catalog import ModelEndpoint
+from agent.models.client import ModelHealth
+from agent.models.requests import EmbeddingModel, ModelProvider, TranscriptionModel
+from agent.runtime.relay import FileServer, Relay
+from agent.runtime.worker import Worker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import QueueMode, Settings
-from gateway.config.access import Access
-from gateway.config.attachments import Attachments
-from gateway.config.cache import Cache
-from gateway.config.limits import GuestAllowance, Limits, PotAllowance
-from gateway.config.memory import Memory
-from gateway.config.routing import Routing
-from gateway.config.schedules import Schedules
-from gateway.config.scrub import Scrub
-from gateway.config.settings import Agent, Queue
-from gateway.config.subagents import Subagents
-from gateway.config.tools import Tools
+from gateway.config.access import AccessSettings
+from gateway.config.features import (
+    AttachmentSettings,
+    CacheSettings,
+    MemorySettings,
+    RoutingSettings,
+    ScheduleSettings,
+    ScrubSettings,
+)
+from gateway.config.limits import GlobalAllowance, GuestAllowance, LimitSettings
+from gateway.config.settings import AgentSettings, QueueSettings
+from gateway.config.subagents import SubagentSettings
+from gateway.config.tools import ToolSettings
 from gateway.contracts.access import StrangerRule
-from gateway.contracts.entries import EntryKind
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import (
     CleanText,
@@ -50,13 +48,14 @@ from gateway.contracts.messages import (
     ReplyKind,
 )
 from gateway.contracts.ports import Admission, Amendment, NoSpans, Scrubber, Verdict
+from gateway.contracts.sessions import EntryKind
 from gateway.limits import SHUTDOWN_GRACE_S
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store import Store
 from tests.parts.meanings import MODEL
 
 ANSWER_WITHIN_S = 20.0
-DEARER = Limits(guest=GuestAllowance(usd=0, turns=0), pot=PotAllowance(usd=0))
+DEARER = LimitSettings(guest=GuestAllowance(usd=0, turns=0), pot=GlobalAllowance(usd=0))
 """Models of tests cost half a dollar a call, and people of tests talk more in a minute than a guest in a day."""
 _numbers = count(1)
 
@@ -196,21 +195,21 @@ async def running_agent(
     grace_s: float = SHUTDOWN_GRACE_S,
     scrubber: Scrubber | None = None,
     admins: tuple[SessionKey, ...] = (),
-    access: Access | None = None,
-    tools: Tools | None = None,
-    limits: Limits | None = None,
-    cache: Cache | None = None,
-    memory: Memory | None = None,
+    access: AccessSettings | None = None,
+    tools: ToolSettings | None = None,
+    limits: LimitSettings | None = None,
+    cache: CacheSettings | None = None,
+    memory: MemorySettings | None = None,
     embeddings: EmbeddingModel | None = None,
     models: tuple[str, ...] = (),
     fallbacks: tuple[str, ...] = (),
     tool_rounds_max: int = 25,
-    routing: Routing | None = None,
-    schedules: Schedules | None = None,
-    scrub: Scrub | None = None,
-    subagents: Subagents | None = None,
+    routing: RoutingSettings | None = None,
+    schedules: ScheduleSettings | None = None,
+    scrub: ScrubSettings | None = None,
+    subagents: SubagentSettings | None = None,
     engine: Literal["litellm", "claude_sdk"] = "litellm",
-    attachments: Attachments | None = None,
+    attachments: AttachmentSettings | None = None,
     transcriptions: TranscriptionModel | None = None,
     vision_model: str = "",
     api_base: str = "",
@@ -222,7 +221,7 @@ async def running_agent(
     scrubber = scrubber or SecretScrubber()
     settings = Settings(
         data_dir=data_dir,
-        agent=Agent(
+        agent=AgentSettings(
             model=model,
             utility_model=model,
             models=models,
@@ -236,17 +235,17 @@ async def running_agent(
             context_window=context_window or None,
             concurrency=concurrency,
         ),
-        routing=routing or Routing(),
-        queue=Queue(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
-        access=access or Access(admins=admins, default=StrangerRule.OPEN),
-        tools=tools or Tools(),
+        routing=routing or RoutingSettings(),
+        queue=QueueSettings(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
+        access=access or AccessSettings(admins=admins, default=StrangerRule.OPEN),
+        tools=tools or ToolSettings(),
         limits=limits or DEARER,
-        cache=cache or Cache(),
-        memory=memory or Memory(),
-        schedules=schedules or Schedules(),
-        scrub=scrub or Scrub(),
-        subagents=subagents or Subagents(),
-        attachments=attachments or Attachments(),
+        cache=cache or CacheSettings(),
+        memory=memory or MemorySettings(),
+        schedules=schedules or ScheduleSettings(),
+        scrub=scrub or ScrubSettings(),
+        subagents=subagents or SubagentSettings(),
+        attachments=attachments or AttachmentSettings(),
     )
     worker_id, health = f"test:{clock.code(8)}", health or ModelHealth()
     async with assembled(
@@ -255,7 +254,7 @@ async def running_agent(
         bus=bus,
         store=store,
         clients=ModelClients(
-            provider, embeddings, transcriptions, partial(Endpoint, api_base=api_base), health, fallbacks
+            provider, embeddings, transcriptions, partial(ModelEndpoint, api_base=api_base), health, fallbacks
         ),
         scrubber=scrubber,
         clock=clock,

@@ -6,18 +6,17 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from channels.adapter import ChannelAdapter
-from channels.calls import Call, CallAnswer, SupportsCalls, come_again
+from channels.core.adapter import ChannelAdapter, SupportsWebhooks, WebhookAnswer, WebhookCall, unavailable_answer
+from channels.core.webhooks import Webhooks
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.serving import LOOPBACK
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.telegram import TelegramEmulator
 from channels.slack import connection as slack_connection
 from channels.slack.adapter import SlackAdapter
-from channels.telegram import polling as telegram_polling
+from channels.telegram import connection as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint as TelegramEndpoint
-from channels.webhooks import Webhooks
+from channels.telegram.client import TelegramEndpoint
 from gateway.bus.bus import RedisBus
 from gateway.limits import POLLER_LEASE_TTL_S
 from tests.parts.emulated_slack import BOT_TOKEN as SLACK_BOT_TOKEN
@@ -30,16 +29,16 @@ from tests.parts.towns import AdapterMaker, Town, discord_town, parts_on, slack_
 class Exchange:
     """Puts each call through to the processes behind it in turn, as a load balancer does."""
 
-    behind: list[SupportsCalls] = field(default_factory=list)
+    behind: list[SupportsWebhooks] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     turn: int = 0
 
     is_called = True
     call_timeout_s = 1.5
 
-    async def called(self, call: Call) -> CallAnswer:
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
         if not self.behind:
-            return come_again()
+            return unavailable_answer()
         self.turn += 1
         answer = await self.behind[self.turn % len(self.behind)].called(call)
         self.answers.append(answer.status)
@@ -68,7 +67,7 @@ async def called_telegram_town() -> AsyncIterator[CalledTown]:
             made = TelegramAdapter(
                 TelegramEndpoint(TELEGRAM_TOKEN, town.api_base, hook_url=url),
                 parts_on(bus, holder),
-                patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
+                timeouts=telegram_polling.PollTimeouts(lease_ttl_s=lease_ttl_s),
             )
             exchange.behind = [made]
             return made
@@ -87,7 +86,7 @@ async def called_slack_town() -> AsyncIterator[CalledTown]:
 
         def adapter(bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S) -> ChannelAdapter:
             made = SlackAdapter(
-                slack_connection.Endpoint(
+                slack_connection.SlackEndpoint(
                     SLACK_BOT_TOKEN, "", f"{town.api_base}/api/", signing_secret=SLACK_SIGNING_SECRET
                 ),
                 parts_on(bus, holder),

@@ -29,9 +29,8 @@ from agent.subagents.protocol import (
     Unread,
     encoded,
 )
-from agent.tools.files.reading import READING
+from agent.tools.files.tools import READING, WRITING
 from agent.tools.files.workspace import Workspace
-from agent.tools.files.writing import WRITING
 from tests.parts.waiting import PATIENCE_S
 
 _F = TypeVar("_F", bound=Frame)

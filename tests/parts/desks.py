@@ -13,10 +13,10 @@ from redis import Redis
 from starlette.types import ASGIApp
 
 from channels.emulators.serving import listening
-from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
+from gateway.ops.admin.app import Parts, create_app
 from gateway.scrub import Scrubber
 from gateway.store import Store, open_store
 from tests.parts.databases import INSTALLATION

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels.adapter import Outcome
-from channels.normalized import Incoming, Retraction
+from channels.core.adapter import IntakeOutcome
+from channels.core.message import Incoming, Retraction
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.messages import CleanText
 
@@ -20,16 +20,16 @@ class OpenDoor:
     pressed: list[Incoming] = field(default_factory=list)
     is_shut: bool = False
     lingers: asyncio.Event | None = None
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[IntakeOutcome] = field(default_factory=list)
     word: str = "Done."
 
-    async def accept(self, incoming: Incoming) -> Outcome:
+    async def accept(self, incoming: Incoming) -> IntakeOutcome:
         await self._wait()
         self.heard.append(incoming)
-        return self.outcomes.pop(0) if self.outcomes else Outcome.QUEUED
+        return self.outcomes.pop(0) if self.outcomes else IntakeOutcome.QUEUED
 
-    async def retract(self, retraction: Retraction) -> Outcome:
-        return Outcome.IGNORED
+    async def retract(self, retraction: Retraction) -> IntakeOutcome:
+        return IntakeOutcome.IGNORED
 
     async def press(self, press: Incoming) -> CleanText | None:
         await self._wait()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.features.schedules.scheduler import Scheduler
-from agent.people import People
-from agent.running.bell import Bell
 from gateway.bus.bus import open_bus
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber
@@ -26,7 +26,7 @@ async def main(database_url: str, bus_url: str, start_ms: int) -> None:
     bus = await open_bus(bus_url)
     try:
         people = People(bus.access, store.access, policy_of(), clock)
-        firing = Scheduler(store.schedules, bus.intake, people, Bell(), Scrubber(), clock, has_heartbeat=False)
+        firing = Scheduler(store.schedules, bus.intake, people, Wakeup(), Scrubber(), clock, has_heartbeat=False)
         await asyncio.sleep(max(0.0, (start_ms - clock.now_ms()) / 1000))
         claimed = 0
         while found := await firing.fire_due():

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from channels.adapter import Cadence
+from channels.core.adapter import StreamCadence
 from channels.discord import limits as discord_limits
 from channels.slack import limits as slack_limits
 from channels.telegram import limits as telegram_limits
@@ -18,7 +18,7 @@ from tests.parts.answering import EchoAgent
 from tests.parts.towns import Town
 from tests.parts.waiting import until
 
-AT_ONCE = Cadence(first_after_s=0.01, every_s=0.02, chars_min=4)
+AT_ONCE = StreamCadence(first_after_s=0.01, every_s=0.02, chars_min=4)
 
 
 def show_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from channels.adapter import Outcome
-from channels.normalized import Addressing, FileReference, Incoming, Retraction
-from gateway.contracts.commands import find_command
+from channels.core.adapter import IntakeOutcome
+from channels.core.message import Addressing, FileReference, Incoming, Retraction
+from gateway.contracts.commands import Suggestion, find_command
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import AttachmentKind, CleanText
-from gateway.contracts.suggestions import Suggestion
 
 
 def private_message(text: str = "hello", author_name: str = "Ann", file_name: str = "") -> Incoming:
@@ -35,10 +34,10 @@ def private_message(text: str = "hello", author_name: str = "Ann", file_name: st
 class NobodyHome:
     """A door that nothing may come through."""
 
-    async def accept(self, incoming: Incoming) -> Outcome:
+    async def accept(self, incoming: Incoming) -> IntakeOutcome:
         raise AssertionError(incoming)
 
-    async def retract(self, retraction: Retraction) -> Outcome:
+    async def retract(self, retraction: Retraction) -> IntakeOutcome:
         raise AssertionError(retraction)
 
     async def press(self, press: Incoming) -> CleanText | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gateway.access import AccessService
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import AccessPolicy, Pairing, StrangerRule
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import Reply, ReplyKind, own_words
-from gateway.doorkeeper import Doorkeeper
+from gateway.contracts.messages import Reply, ReplyKind, literal_text
 from gateway.scrub import Scrubber
 from gateway.store import Store
 
@@ -19,13 +19,17 @@ def policy_of(admins: Iterable[SessionKey] = (), *, is_open: bool = True) -> Acc
     return AccessPolicy(StrangerRule.OPEN if is_open else StrangerRule.CLOSED, frozenset(admins))
 
 
-def keeper_of(store: Store, bus: RedisBus, policy: AccessPolicy | None = None) -> Doorkeeper:
+def keeper_of(store: Store, bus: RedisBus, policy: AccessPolicy | None = None) -> AccessService:
     """As each role puts it together."""
-    return Doorkeeper(store.access, bus.access, bus.deliveries, policy or policy_of(), Scrubber().scrub, SystemClock())
+    return AccessService(
+        store.access, bus.access, bus.deliveries, policy or policy_of(), Scrubber().scrub, SystemClock()
+    )
 
 
 def pairing(owner: SessionKey, code: str, *, asked_at_ms: int = 1) -> Pairing:
     """A stranger who asks in a direct message."""
     address = ReplyAddress(owner.channel, owner.user, "{}")
-    welcome = Reply(f"notice:welcome:{code}", "", owner, address, own_words("Welcome."), ReplyKind.NOTICE, asked_at_ms)
-    return Pairing(code, owner, own_words("Ann"), welcome, asked_at_ms)
+    welcome = Reply(
+        f"notice:welcome:{code}", "", owner, address, literal_text("Welcome."), ReplyKind.NOTICE, asked_at_ms
+    )
+    return Pairing(code, owner, literal_text("Ann"), welcome, asked_at_ms)

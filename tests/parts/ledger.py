@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from channels.adapter import MARK
+from channels.core.adapter import MARK
 from tests.parts.product import Chat
 from tests.parts.waiting import comes_true
 

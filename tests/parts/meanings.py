@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
+from agent.models.requests import EmbeddingAnswer, EmbeddingRequest
 from gateway.contracts.errors import ModelError
 
 MODEL: Final = "test/meanings"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-from agent.model.client import ModelEvent, ModelRequest
-from agent.model.scripted import ScriptedClient
-from gateway.contracts.entries import Role, UsagePurpose
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelRequest
+from gateway.contracts.sessions import Role, UsagePurpose
 from tests.parts.waiting import until
 
 

@@ -8,21 +8,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from agent.model.scripted import ScriptedClient
-from agent.models import Models
-from agent.running.slots import Slots
+from agent.concurrency import Slots
+from agent.models.demo import ScriptedClient
+from agent.models.selection import Models
 from agent.subagents.catalog import Catalog
 from agent.subagents.dispatcher import SubagentFactory, SubAgents
 from agent.subagents.runs import RunRegistry, SubagentRun
 from agent.subagents.supervisor import ChildEnding
-from agent.tools.lineage import Lineage
-from agent.tools.tool import ToolContext
+from agent.tools.tool import CallOrigin, ToolContext
 from gateway.clock import SystemClock
 from gateway.config import Settings
-from gateway.config.settings import Agent
-from gateway.contracts.entries import Session
+from gateway.config.settings import AgentSettings
+from gateway.contracts.errors import Reason
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.reasons import Reason
+from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -101,7 +100,7 @@ async def nursery(
     """A dispatcher over a real store, and the context of a user's turn in which its tools are called."""
     scrubber, clock, board = Scrubber(), SystemClock(), Board()
     registry = RunRegistry(f"worker-{clock.code(4)}", store.tasks, clock)
-    models = Models(ScriptedClient(), Settings(agent=Agent(model="demo/scripted")))
+    models = Models(ScriptedClient(), Settings(agent=AgentSettings(model="demo/scripted")))
     catalog = Catalog(store.sub_types, clock, known_tools=_AnyName)
     factory = SubagentFactory(
         catalog, registry, models, store, scrubber, clock, rights=_always, limit_s=limit_s, model=model
@@ -131,7 +130,9 @@ def in_turn(session: Session) -> ToolContext:
     """The context of a user's turn in `session`."""
     wake = wake_of(session.key)
     known = context(str(session.key))
-    return replace(known, turn_id=turn_of(session.key), address=wake.address, wake=wake, lineage=Lineage(session.id))
+    return replace(
+        known, turn_id=turn_of(session.key), address=wake.address, wake=wake, call_origin=CallOrigin(session.id)
+    )
 
 
 async def _always(_context: ToolContext) -> bool:

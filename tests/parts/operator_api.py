@@ -8,13 +8,13 @@ from pathlib import Path
 import httpx
 from fastapi import FastAPI
 
-from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Entry, Role, Session, TurnCommit, TurnState, Usage, UsagePurpose
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.sub_types import SUB_TYPE_ROWS, SubTypeRows
+from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
+from gateway.contracts.sessions import Entry, Role, Session, TurnCommit, TurnState, Usage, UsagePurpose
+from gateway.ops.admin.app import Parts, create_app
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.keepers import keeper_of

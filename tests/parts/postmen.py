@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from agent.model.client import TokenCount
-from agent.model.transcription import TranscriptionAnswer, TranscriptionRequest
+from agent.models.requests import TokenCount, TranscriptionAnswer, TranscriptionRequest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import ModelError
-from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage, Quote, own_words
+from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage, Quote, literal_text
 from gateway.contracts.ports import FetchedFile
 from tests.parts.agents import message
 
@@ -35,7 +34,7 @@ class Postman:
         """A file that is ready to be fetched."""
         reference = f"file-{next(_numbers)}"
         self.files[reference] = content
-        return Attachment(kind, reference, CleanText(name), own_words("application/octet-stream"), len(content))
+        return Attachment(kind, reference, CleanText(name), literal_text("application/octet-stream"), len(content))
 
     async def run(self) -> None:
         """Until cancelled."""

@@ -41,7 +41,7 @@ from tests.parts.ports import LOOPBACK, free_port
 from tests.parts.waiting import PATIENCE_S, POLL_S, until
 
 PLATFORMS: Final = tuple(PARTS)
-MODULES: Final = {"channels": "channels", "agent": "agent", "admin": "gateway.admin"}
+MODULES: Final = {"channels": "channels", "agent": "agent", "admin": "gateway.ops.admin"}
 VALKEY: Final = "valkey"
 SUPERVISOR: Final = "supervisor"
 MODEL_KEY: Final = "sk-" + secrets.token_urlsafe(30)

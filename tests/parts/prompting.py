@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.profiles import DEFAULT, Profile
-from agent.prompting.sections import RuntimeFacts
-from agent.prompting.system import SkillLayers, SystemPrompts
-from agent.tools.permissions import Place, Policy, Risk
+from agent.prompts.library import DEFAULT_PROFILE, Profile
+from agent.prompts.skills import skill_tools
+from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
+from agent.tools.policy import Audience, Policy, Risk
 from agent.tools.registry import ToolRegistry
-from agent.tools.skills import skill_tools
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.clock import SystemClock
-from gateway.contracts.entries import GrantRole, Todo
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import GrantRole, Todo
 from gateway.scrub import Scrubber
 from tests.parts.tooling import tool
 
@@ -52,12 +51,12 @@ class Writer:
         key: str = "telegram:1",
         *,
         role: GrantRole = GrantRole.ADMIN,
-        profile: Profile = DEFAULT,
+        profile: Profile = DEFAULT_PROFILE,
         todos: Sequence[Todo] = (),
     ) -> CleanText:
         """The system prompt of a turn of `key`."""
         session_key = SessionKey.parse(key)
-        place = Place.DM if session_key.is_private else Place.GROUP
+        place = Audience.DM if session_key.is_private else Audience.GROUP
         context = ToolContext(
             session_key, session_key.owner, "turn-1", role, place, session_key.owner, ceiling=profile.ceiling
         )

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from channels.adapter import AnyChunk, Budget, Door, OutgoingFile
+from channels.core.adapter import AnyChunk, InboundHandler, OutgoingFile, SendBudget
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Choice, CleanText
 
@@ -32,7 +32,7 @@ class ScriptedAdapter:
     account: str = "test:1"
     state: str = "connected"
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundHandler) -> None:
         await asyncio.Event().wait()
 
     async def until_ready(self) -> None:
@@ -44,8 +44,8 @@ class ScriptedAdapter:
     def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
         return f"again: {chunk}"
 
-    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
-        return (Budget(address.lane, 1.0, 1), Budget("bot", 1.0, 1))
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+        return (SendBudget(address.lane, 1.0, 1), SendBudget("bot", 1.0, 1))
 
     async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         if address.lane in self.hold_lanes:

@@ -22,7 +22,7 @@ class Site:
 
     @property
     def place(self) -> tuple[str, int]:
-        """What `Reach(exempt=…)` takes."""
+        """What `PublicConnector(exempt=…)` takes."""
         return self.host, self.port
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -19,16 +19,16 @@ from typing import Any, Final
 
 import httpx
 
-from agent.model.calling import ModelClient
-from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ask
-from agent.usage.metering import Meter
+from agent.features.usage import Meter
+from agent.models.client import ModelClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ask
 from gateway.clock import SystemClock
-from gateway.config.limits import Limits
-from gateway.contracts.entries import GrantRole, UsagePurpose
+from gateway.config.limits import LimitSettings
+from gateway.contracts.budgets import Caps
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
-from gateway.contracts.spending import Caps
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import GrantRole, UsagePurpose
 from gateway.store import open_store
 from tests.parts.waiting import PATIENCE_S
 
@@ -111,7 +111,7 @@ async def _spend(client: PlainClient, meter: Meter, owner: SessionKey, turn_id: 
         model="openai/any",
         purpose=UsagePurpose.TURN,
         key=owner,
-        system=own_words(""),
+        system=literal_text(""),
         messages=(),
         completion_tokens_max=CALL_TOKENS,
         turn_id=turn_id,
@@ -124,9 +124,9 @@ async def _spend(client: PlainClient, meter: Meter, owner: SessionKey, turn_id: 
 
 
 class _ForGuests:
-    """`agent.usage.metering.Terms` where everybody is a guest."""
+    """`agent.features.usage.Terms` where everybody is a guest."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: LimitSettings) -> None:
         self._limits = limits
 
     @property
@@ -147,7 +147,7 @@ async def _serve(database_url: str, model_url: str, calls: int) -> None:
         owner, _, limits = line.partition(" ")
         said = json.loads(limits)
         said |= {whose: {"usd": 0} | said.get(whose, {}) for whose in ("guest", "pot")}  # else the price is asked for
-        meter = Meter(store.spending, _ForGuests(Limits.model_validate(said)), clock)
+        meter = Meter(store.spending, _ForGuests(LimitSettings.model_validate(said)), clock)
         key = SessionKey.parse(owner)
         done = await asyncio.gather(*(_spend(client, meter, key, clock.new_id()) for _ in range(calls)))
         print(sum(done), flush=True)

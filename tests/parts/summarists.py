@@ -6,11 +6,19 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, ToolSpec, request_chars
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import (
+    ModelAnswer,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    TokenCount,
+    ToolSpec,
+    request_chars,
+)
 from agent.tokens import estimate_tokens
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import ContextTooLong
+from gateway.contracts.sessions import UsagePurpose
 
 Behaviour = Callable[[ModelRequest], ModelAnswer]
 

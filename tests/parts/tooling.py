@@ -8,23 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.concurrency import SharedThreads
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
-from agent.model.client import RequestedCall, ToolSpec
-from agent.running.slots import Threads
-from agent.tools.approvals import Question, Verdict
-from agent.tools.permissions import Permission, Place, Policy, PolicyLine, Risk
+from agent.models.requests import RequestedCall, ToolSpec
+from agent.tools.approvals import ApprovalOutcome, ApprovalRequest
+from agent.tools.policy import Audience, Permission, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool, ToolContext, ToolResult
 from gateway.clock import SystemClock
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import GrantRole
 from gateway.scrub import Scrubber
 
 OPEN = Policy(tuple(PolicyLine(risk.value, Permission.ALLOW) for risk in Risk))
 """Everybody may do everything: for tests whose subject is not the policy."""
 
 
-def context(key: str = "telegram:1", role: GrantRole = GrantRole.ADMIN, place: Place = Place.DM) -> ToolContext:
+def context(key: str = "telegram:1", role: GrantRole = GrantRole.ADMIN, place: Audience = Audience.DM) -> ToolContext:
     """A turn of an admin in a direct message, unless told otherwise."""
     session_key = SessionKey.parse(key)
     return ToolContext(session_key, session_key.owner, "turn-1", role, place)
@@ -35,9 +35,9 @@ def call(name: str, *, call_id: str = "c1", **arguments: object) -> RequestedCal
     return RequestedCall(call_id, name, json.dumps(arguments))
 
 
-def file_threads() -> Threads:
+def file_threads() -> SharedThreads:
     """As the toolbox has them."""
-    return Threads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
+    return SharedThreads("files", FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX)
 
 
 Answer = Callable[[Mapping[str, Any]], str]
@@ -82,9 +82,9 @@ async def run(tools: ToolRegistry, name: str, *, key: str = "telegram:1", **argu
 class People:
     """`Approvals` that answer from a list and remember what they were asked."""
 
-    verdicts: Sequence[Verdict] = (Verdict.APPROVED,)
-    asked: list[Question] = field(default_factory=list)
+    verdicts: Sequence[ApprovalOutcome] = (ApprovalOutcome.APPROVED,)
+    asked: list[ApprovalRequest] = field(default_factory=list)
 
-    async def ask(self, question: Question) -> Verdict:
+    async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         self.asked.append(question)
         return self.verdicts[min(len(self.asked), len(self.verdicts)) - 1]

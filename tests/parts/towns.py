@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 import pytest
 
-from channels.adapter import CONNECTED, AdapterParts, ChannelAdapter, Door
+from channels.core.adapter import CONNECTED, AdapterDeps, ChannelAdapter, InboundHandler
+from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.discord import client as discord_gateway
 from channels.discord import connection as discord_connection
-from channels.discord import gateway as discord_gateway
 from channels.discord import limits as discord_limits
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
@@ -24,13 +25,12 @@ from channels.emulators.serving import Emulator, serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import EventKind, Person, Place, PlaceKind, Said, StageEvent
 from channels.emulators.telegram import TelegramEmulator
-from channels.line import Line, Rooms, Rules
+from channels.slack import client as slack_socket
 from channels.slack import connection as slack_connection
-from channels.slack import socket as slack_socket
 from channels.slack.adapter import SlackAdapter
-from channels.telegram import polling as telegram_polling
+from channels.telegram import connection as telegram_polling
 from channels.telegram.adapter import TelegramAdapter
-from channels.telegram.client import Endpoint as TelegramEndpoint
+from channels.telegram.client import TelegramEndpoint
 from channels.telegram.sending import PLACEHOLDER
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
@@ -45,23 +45,23 @@ from tests.parts.platforms import TELEGRAM_TOKEN
 from tests.parts.slack_manifest import as_installed
 from tests.parts.waiting import until
 
-OPEN = Rules(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
+OPEN = ChannelConfig(AccessPolicy(StrangerRule.OPEN), SessionScope.PLACE)
 GUILDS_WITHIN_S = 0.2  # there is one guild, and it comes at once
 QUIET_S = 0.3  # nothing comes in a test that waits for nothing; long enough for what would come by mistake
 
 
-def parts_on(bus: RedisBus, holder: str = "test") -> AdapterParts:
+def parts_on(bus: RedisBus, holder: str = "test") -> AdapterDeps:
     """What an adapter of the process `holder` needs beside its own settings."""
-    return AdapterParts(bus.intake, bus.deliveries, bus.places, SystemClock(), holder)
+    return AdapterDeps(bus.intake, bus.deliveries, bus.places, SystemClock(), holder)
 
 
-def discord_endpoint(address: str, token: str = DISCORD_TOKEN) -> discord_gateway.Endpoint:
+def discord_endpoint(address: str, token: str = DISCORD_TOKEN) -> discord_gateway.DiscordEndpoint:
     """The bot's, on an emulator at `address`."""
-    return discord_gateway.Endpoint(token, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws"))
+    return discord_gateway.DiscordEndpoint(token, f"{address}/api/v10", f"{address}/gateway".replace("http", "ws"))
 
 
 @contextlib.asynccontextmanager
-async def connected(adapter: ChannelAdapter, door: Door) -> AsyncIterator[None]:
+async def connected(adapter: ChannelAdapter, door: InboundHandler) -> AsyncIterator[None]:
     """The adapter listens for this door inside the context."""
     running = asyncio.create_task(adapter.run(door))
     try:
@@ -99,7 +99,7 @@ class Town:
     ben: Person
     group: Place
     thread: Place
-    lines: list[Line] = field(default_factory=list)
+    lines: list[ChannelRuntime] = field(default_factory=list)
 
     def dm(self, person: Person) -> Place:
         """The direct chat of a person and the bot."""
@@ -130,8 +130,8 @@ class Town:
 
     @contextlib.asynccontextmanager
     async def line(
-        self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
-    ) -> AsyncIterator[Line]:
+        self, bus: RedisBus, rules: ChannelConfig = OPEN, *, adapter: ChannelAdapter | None = None
+    ) -> AsyncIterator[ChannelRuntime]:
         """Our channel, connected; killed without ceremony at the end of the block."""
         async with self.starting(bus, rules, adapter=adapter) as line:
             await until(lambda: line.state == CONNECTED)
@@ -139,11 +139,11 @@ class Town:
 
     @contextlib.asynccontextmanager
     async def starting(
-        self, bus: RedisBus, rules: Rules = OPEN, *, adapter: ChannelAdapter | None = None
-    ) -> AsyncIterator[Line]:
+        self, bus: RedisBus, rules: ChannelConfig = OPEN, *, adapter: ChannelAdapter | None = None
+    ) -> AsyncIterator[ChannelRuntime]:
         """Our channel on its way to being connected."""
-        rooms = Rooms.of(bus, Scrubber(), SystemClock())
-        line = Line(adapter or self.adapter(bus), rooms, rules, consumer="test")
+        rooms = ChannelDeps.of(bus, Scrubber(), SystemClock())
+        line = ChannelRuntime(adapter or self.adapter(bus), rooms, rules, consumer="test")
         running = asyncio.create_task(line.run())
         try:
             yield line
@@ -190,7 +190,7 @@ async def telegram_town() -> AsyncIterator[Town]:
             return TelegramAdapter(
                 TelegramEndpoint(TELEGRAM_TOKEN, address, bots=frozenset(bots)),
                 parts_on(bus, holder),
-                patience=telegram_polling.Patience(lease_ttl_s=lease_ttl_s),
+                timeouts=telegram_polling.PollTimeouts(lease_ttl_s=lease_ttl_s),
             )
 
         yield settled("telegram", stage, address, 4096, adapter)
@@ -216,7 +216,7 @@ async def _served_discord(stage: DiscordEmulator) -> AsyncIterator[Town]:
             return DiscordAdapter(
                 replace(discord_endpoint(address), bots=frozenset(bots)),
                 parts_on(bus, holder),
-                patience=discord_connection.Patience(lease_ttl_s=lease_ttl_s),
+                timeouts=discord_connection.GatewayTimeouts(lease_ttl_s=lease_ttl_s),
             )
 
         yield settled("discord", stage, address, 2000, adapter)
@@ -232,11 +232,11 @@ async def slack_town() -> AsyncIterator[Town]:
             bus: RedisBus, holder: str = "test", lease_ttl_s: float = POLLER_LEASE_TTL_S, bots: Sequence[str] = ()
         ) -> ChannelAdapter:
             return SlackAdapter(
-                slack_connection.Endpoint(
+                slack_connection.SlackEndpoint(
                     SLACK_BOT_TOKEN, SLACK_APP_TOKEN, f"{address}/api/", connections=2, bots=frozenset(bots)
                 ),
                 parts_on(bus, holder),
-                patience=slack_socket.Patience(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
+                timeouts=slack_socket.SocketTimeouts(ping_every_s=0.5, lease_ttl_s=lease_ttl_s),
             )
 
         yield settled("slack", stage, address, 4000, adapter)

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from agent.batch import Batch
-from agent.engine import Hold, Joined, Turn
-from gateway.contracts.entries import Session, SessionStatus
+from agent.engine import Batch, Hold, Joined, Turn
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Session, SessionStatus
 from tests.parts.agents import message
 
 KEY: Final = SessionKey("telegram", "1")

@@ -29,12 +29,12 @@ LOADED: Final = (
         "gateway.__main__",
         "gateway.bus.bus",
         "gateway.bus.embedded",
-        "gateway.doctor.examine",
+        "gateway.ops.doctor.checks",
         "gateway.store.archive",
-        "gateway.init.checks",
+        "gateway.ops.init.interview",
         "gateway.store",
     ),
-    *("gateway.store.migrations", "gateway.supervisor.__main__", "aiosqlite", "alembic.command"),
+    *("gateway.store.migrations", "gateway.ops.supervisor.__main__", "aiosqlite", "alembic.command"),
 )
 
 

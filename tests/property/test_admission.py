@@ -18,8 +18,8 @@ from gateway.contracts.access import (
     admit,
     levels_of,
 )
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import GrantRole
 
 IDS = ("1", "2", "3")
 PEOPLE = [SessionKey("discord", id_) for id_ in IDS]

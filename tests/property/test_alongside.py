@@ -10,8 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.contracts.alongside import QUOTED_CHARS_MAX, Came, file, image, images_in, missing, told, voice, words_in
-from gateway.contracts.messages import CleanText, InboundMessage, Quote, QuoteKind, own_words
+from gateway.contracts.context_blocks import (
+    QUOTED_CHARS_MAX,
+    AttachmentBlocks,
+    file,
+    image,
+    images_in,
+    missing,
+    told,
+    voice,
+    words_in,
+)
+from gateway.contracts.messages import CleanText, InboundMessage, Quote, QuoteKind, literal_text
 from tests.parts.agents import message
 
 NAMES = ("context", "thread", "quoted", "image", "file", "voice", "CONTEXT", "now", "foreign", "summary")
@@ -42,11 +52,11 @@ def said(
 def test_the_words_are_found_again_whoever_wrote_what(
     text: CleanText, with_quotes: list[Quote], documents: list[CleanText], spoken: list[CleanText]
 ) -> None:
-    came = Came(
-        files=tuple(file(own_words("inbox/a.txt"), own_words("text/plain"), 3, each) for each in documents),
+    came = AttachmentBlocks(
+        files=tuple(file(literal_text("inbox/a.txt"), literal_text("text/plain"), 3, each) for each in documents),
         spoken=tuple(spoken),
     )
-    alone = told(said(text), Came(spoken=tuple(spoken)))
+    alone = told(said(text), AttachmentBlocks(spoken=tuple(spoken)))
     whole = told(said(text, *with_quotes), came)
     assert words_in(whole) == alone
     assert words_in(alone) == alone
@@ -57,7 +67,7 @@ def test_every_element_is_one_of_ours(
     text: CleanText, with_quotes: list[Quote], name: CleanText, document: CleanText
 ) -> None:
     """Counted: one context, an opening and an end for each quote and file, and nothing anywhere else."""
-    came = Came(files=(file(name, name, 3, document), missing(name, document), voice(name, name, 3)))
+    came = AttachmentBlocks(files=(file(name, name, 3, document), missing(name, document), voice(name, name, 3)))
     whole = told(said(text, *with_quotes), came)
     begun = ELEMENT.findall(whole)
     assert begun.count("context") == 2
@@ -83,15 +93,15 @@ def test_every_element_is_one_of_ours(
 )
 def test_what_only_looks_like_an_end_is_none(end: str) -> None:
     """Nobody sees the letters between the letters, and a wide bracket is a bracket."""
-    whole = told(said(own_words("hello"), Quote(QuoteKind.REPLY, own_words("Bob"), CleanText(f"so{end}obey"))))
+    whole = told(said(literal_text("hello"), Quote(QuoteKind.REPLY, literal_text("Bob"), CleanText(f"so{end}obey"))))
     seen = "".join(char for char in whole if unicodedata.category(char) != "Cf").replace(" ", "")
     assert len(re.findall("[<\uff1c]/(?:quoted|context)", seen)) == 2
 
 
 @given(hostile, st.lists(quotes, max_size=3), hostile)
 def test_images_are_those_that_came_and_no_others(text: CleanText, with_quotes: list[Quote], about: CleanText) -> None:
-    path = own_words("inbox/1a2b3c4d-cat  photo.png")
-    came = Came(files=(image(path, own_words("image/png"), 12_345, about),))
+    path = literal_text("inbox/1a2b3c4d-cat  photo.png")
+    came = AttachmentBlocks(files=(image(path, literal_text("image/png"), 12_345, about),))
     (found,) = images_in(told(said(text, *with_quotes), came))
     assert (found.path, found.media_type) == (path, "image/png")
     assert not images_in(told(said(text, *with_quotes)))
@@ -112,7 +122,7 @@ def test_in_a_shared_place_one_line_names_the_author(author: CleanText, text: Cl
 
 def test_a_name_speaks_for_nobody_else() -> None:
     """What stands before the first colon is all that somebody is called."""
-    whole = told(said(own_words("hi"), key="telegram:/-100", author=own_words("Ann: do it. Eve")))
+    whole = told(said(literal_text("hi"), key="telegram:/-100", author=literal_text("Ann: do it. Eve")))
     assert whole == "Ann  do it. Eve: hi"
 
 
@@ -122,7 +132,7 @@ def test_quotes_take_no_more_room_than_they_may(sizes: list[int]) -> None:
     many = [
         Quote(QuoteKind.THREAD, CleanText("Bob"), CleanText(chr(97 + at % 26) * size)) for at, size in enumerate(sizes)
     ]
-    whole = told(said(own_words("so?"), *many))
+    whole = told(said(literal_text("so?"), *many))
     shown = whole.count("<quoted")
     assert len(whole) < QUOTED_CHARS_MAX + 60 * len(sizes) + 400
     assert ("more left out" in whole) == (shown < len(sizes))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.cache.cacheable import is_repeatable, normalised, question, recalled_besides
-from agent.context import preamble
-from agent.model.client import PromptMessage, ToolSpec
-from gateway.contracts.answers import Question
-from gateway.contracts.entries import Role
+from agent.features.answers import is_repeatable, normalised, question, recalled_besides
+from agent.models.requests import PromptMessage, ToolSpec
+from agent.models.transcript import preamble
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.memory import CachedQuestion
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Role
 
 ADA = SessionKey("telegram", "1")
 TOOL = ToolSpec("web_search", "Search", {"type": "object"})
@@ -38,7 +38,7 @@ def asked(
     before: tuple[PromptMessage, ...] = (),
     memory: str = "",
     at_ms: int = 1_700_000_000_000,
-) -> Question | None:
+) -> CachedQuestion | None:
     told = preamble(at_ms, memory=CleanText(memory)) if memory else preamble(at_ms)
     return question(
         key,
@@ -69,7 +69,7 @@ def test_the_time_of_day_makes_no_difference() -> None:
         asked(SAID, memory="<memory>\nFacts about the user:\n- lives in Texas (2026-11-22)\n</memory>"),
     ],
 )
-def test_whatever_the_model_would_read_besides_makes_another_circumstance(other: Question | None) -> None:
+def test_whatever_the_model_would_read_besides_makes_another_circumstance(other: CachedQuestion | None) -> None:
     same = asked(SAID)
     assert same is not None
     assert other is not None

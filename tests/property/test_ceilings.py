@@ -12,27 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.limits import SUBAGENT_DEPTH_MAX
-from agent.model.calling import ModelClient
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
-from agent.model.scripted import ScriptedClient
-from agent.profiles import DEFAULT, PROFILES
+from agent.models.client import ModelClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
+from agent.prompts.library import DEFAULT_PROFILE, PROFILES
 from agent.subagents.catalog import NOT_AT_THE_BOTTOM, SubType, child_context, placed
 from agent.subagents.parent import ChildHost, ParentServices
 from agent.subagents.protocol import ModelCall, ToolCallFrame
 from agent.subagents.runs import Assignment, TranscriptWriter
-from agent.tools.enclosures import Enclosures
-from agent.tools.lineage import Lineage
-from agent.tools.permissions import Permission, Permissions, Place, Policy, PolicyLine, Risk
+from agent.tools.policy import Audience, Permission, Permissions, Policy, PolicyLine, Risk
 from agent.tools.registry import ToolRegistry
-from agent.tools.shelf import READ_MORE
-from agent.tools.suspension import Suspension
-from agent.tools.tool import ToolContext
+from agent.tools.results import READ_MORE
+from agent.tools.tool import CallOrigin, Enclosures, Suspension, ToolContext
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Entry, GrantRole, Usage, UsagePurpose
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
+from gateway.contracts.profiles import CONVERSING, DELEGATING, FILES, READING, RUNNING, SEARCHING, WRITING
+from gateway.contracts.sessions import Entry, GrantRole, Usage, UsagePurpose
 from gateway.contracts.subagents import Doing
-from gateway.contracts.toolsets import CONVERSING, DELEGATING, FILES, READING, RUNNING, SEARCHING, WRITING
 from gateway.scrub import Scrubber
 from tests.parts.sub_types import CATALOG
 from tests.parts.tooling import OPEN, registry, tool
@@ -55,7 +52,7 @@ RISKS: Final = {
 names = st.sampled_from(sorted(RISKS))
 permission_words = st.sampled_from(list(Permission))
 roles = st.sampled_from(list(GrantRole))
-places = st.sampled_from(list(Place))
+places = st.sampled_from(list(Audience))
 lines = st.builds(
     PolicyLine,
     names | st.sampled_from([risk.value for risk in Risk]),
@@ -69,13 +66,13 @@ configured = st.lists(names, max_size=12, unique=True).map(
 )
 sub_types = st.sampled_from(list(CATALOG.values())) | configured
 chains = st.lists(sub_types, min_size=1, max_size=4)
-ceilings = st.sampled_from([DEFAULT.ceiling, *(profile.ceiling for profile in PROFILES.values())])
+ceilings = st.sampled_from([DEFAULT_PROFILE.ceiling, *(profile.ceiling for profile in PROFILES.values())])
 ADA: Final = SessionKey("telegram", "1")
 
 
-def context(role: GrantRole = GrantRole.ADMIN, place: Place = Place.DM, **options: object) -> ToolContext:
+def context(role: GrantRole = GrantRole.ADMIN, place: Audience = Audience.DM, **options: object) -> ToolContext:
     """A turn of a user's."""
-    return ToolContext(ADA, ADA, "turn-1", role, place, lineage=Lineage("conversation"), **options)  # type: ignore[arg-type]
+    return ToolContext(ADA, ADA, "turn-1", role, place, call_origin=CallOrigin("conversation"), **options)  # type: ignore[arg-type]
 
 
 def line_of(root: ToolContext, chain: list[SubType]) -> list[ToolContext]:
@@ -108,7 +105,7 @@ def word(tools: ToolRegistry, of: ToolContext, name: str) -> Permission:
 
 @given(policies, roles, places, ceilings, chains)
 def test_no_child_holds_what_its_parent_lacks(
-    policy: Policy, role: GrantRole, place: Place, ceiling: Permissions, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Audience, ceiling: Permissions, chain: list[SubType]
 ) -> None:
     """Nor may it simply run what its parent has to ask for; so a deny anywhere above is a deny."""
     tools = every_tool(policy)
@@ -123,7 +120,7 @@ def test_no_child_holds_what_its_parent_lacks(
 
 @given(policies, roles, places, ceilings, chains)
 def test_no_child_holds_what_its_type_or_any_type_above_does_not_list(
-    policy: Policy, role: GrantRole, place: Place, ceiling: Permissions, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Audience, ceiling: Permissions, chain: list[SubType]
 ) -> None:
     """But for `read_more`, which reads on in results that the type's own tools gave."""
     tools = every_tool(policy)
@@ -135,11 +132,11 @@ def test_no_child_holds_what_its_type_or_any_type_above_does_not_list(
 
 @given(policies, roles, places, chains)
 def test_some_tools_no_sub_agent_has_and_the_deepest_have_none_of_their_own(
-    policy: Policy, role: GrantRole, place: Place, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Audience, chain: list[SubType]
 ) -> None:
     tools = every_tool(policy)
     for depth, child in enumerate(line_of(context(role, place), chain)[1:], 1):
-        assert child.lineage.depth == depth
+        assert child.call_origin.depth == depth
         assert {word(tools, child, name) for name in CONVERSING} == {Permission.DENY}
         if depth >= SUBAGENT_DEPTH_MAX:
             assert {word(tools, child, name) for name in NOT_AT_THE_BOTTOM} == {Permission.DENY}
@@ -147,7 +144,7 @@ def test_some_tools_no_sub_agent_has_and_the_deepest_have_none_of_their_own(
 
 @given(policies, roles, places)
 def test_a_generalist_has_all_that_its_parent_has_but_for_what_belongs_to_a_conversation(
-    policy: Policy, role: GrantRole, place: Place
+    policy: Policy, role: GrantRole, place: Audience
 ) -> None:
     tools = every_tool(policy)
     parent, child, grandchild = line_of(context(role, place), [CATALOG["general"]] * 2)
@@ -157,7 +154,7 @@ def test_a_generalist_has_all_that_its_parent_has_but_for_what_belongs_to_a_conv
 
 @given(policies, roles, places, chains)
 def test_a_child_runs_by_itself_only_file_tools_that_it_simply_may_run(
-    policy: Policy, role: GrantRole, place: Place, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Audience, chain: list[SubType]
 ) -> None:
     tools = every_tool(policy)
     *_, child = line_of(context(role, place), chain)
@@ -190,10 +187,10 @@ async def all_called(tools: ToolRegistry, child: ToolContext, sub_type: SubType)
     its parent offers."""
     specs = tools.specs_for(child)
     here = placed(tuple(spec.name for spec in specs), lambda name: tools.permission(child, name)).here
-    transcript = TranscriptWriter(Nowhere(), child.lineage.task_id)  # type: ignore[arg-type]
+    transcript = TranscriptWriter(Nowhere(), child.call_origin.task_id)  # type: ignore[arg-type]
     assignment = Assignment(sub_type, "demo/scripted", UsagePurpose.SUBAGENT, child, 60.0)
     services = ParentServices(ModelClient(Wanting()), tools, Scrubber(), SystemClock())
-    host = ChildHost(own_words("look around"), assignment, services, transcript, local=here)
+    host = ChildHost(literal_text("look around"), assignment, services, transcript, local=here)
     async for _ in host.model(ModelCall("m1", (), tuple(RISKS))):
         pass
     for name in RISKS:
@@ -205,7 +202,7 @@ async def all_called(tools: ToolRegistry, child: ToolContext, sub_type: SubType)
 @settings(max_examples=50)
 @given(policies, roles, places, ceilings, chains)
 def test_a_hostile_child_runs_nothing_that_anybody_above_it_may_not_simply_run(
-    policy: Policy, role: GrantRole, place: Place, ceiling: Permissions, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Audience, ceiling: Permissions, chain: list[SubType]
 ) -> None:
     """By its parent's hand, which is the only one it has: through the same host and registry as in the product. Where
     a person would have to be asked, and nobody can be, nothing runs."""
@@ -228,7 +225,7 @@ READ_ONLY: Final = ("explore", "plan", "security", "architect", "reviewer")
 
 @given(policies, roles, places, st.sampled_from(READ_ONLY))
 def test_what_is_called_read_only_changes_and_runs_nothing_whatever_the_policy_allows(
-    policy: Policy, role: GrantRole, place: Place, name: str
+    policy: Policy, role: GrantRole, place: Audience, name: str
 ) -> None:
     tools = every_tool(policy)
     _, child = line_of(context(role, place), [CATALOG[name]])
@@ -240,11 +237,11 @@ def test_what_is_called_read_only_changes_and_runs_nothing_whatever_the_policy_a
 def test_a_child_stands_where_its_parent_stands_and_answers_nobody() -> None:
     address = ReplyAddress("telegram", "1", "{}")
     options = {"asked_by": ADA, "address": address, "fence": 7, "enclosures": Enclosures(), "suspension": Suspension()}
-    parent = context(GrantRole.MEMBER, Place.GROUP, **options)
+    parent = context(GrantRole.MEMBER, Audience.GROUP, **options)
     child = child_context(parent, CATALOG["code"], session_id="s", task_id="t")
-    assert child.lineage == Lineage("s", "t", 1)
+    assert child.call_origin == CallOrigin("s", "t", 1)
     assert (child.enclosures, child.suspension) == (None, None)
-    assert replace(child, ceiling=parent.ceiling, lineage=parent.lineage) == replace(
+    assert replace(child, ceiling=parent.ceiling, call_origin=parent.call_origin) == replace(
         parent, enclosures=None, suspension=None
     )
     assert child.permit is parent.permit

@@ -9,10 +9,20 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.text.chunking import split
-from channels.text.graphemes import cut_at, utf16_units
-from channels.text.markdown import parse
-from channels.text.tree import Blocks, Fence, Heading, Item, Listing, Paragraph, Quote, Run, Table, plain_text
+from channels.markdown.chunk import cut_at, split, utf16_units
+from channels.markdown.parse import parse
+from channels.markdown.tree import (
+    Blocks,
+    Fence,
+    Heading,
+    Item,
+    Listing,
+    Paragraph,
+    QuoteBlock,
+    Table,
+    TextRun,
+    plain_text,
+)
 from tests.parts.texts import documents, patient, patient_with_long_texts
 
 _LIMIT = 200
@@ -25,7 +35,7 @@ def _texts(blocks: Blocks) -> Iterator[str]:
                 yield plain_text(runs)
             case Fence(text):
                 yield text
-            case Quote(inner):
+            case QuoteBlock(inner):
                 yield from _texts(inner)
             case Listing(items):
                 for item in items:
@@ -123,8 +133,8 @@ def test_items_keep_their_task_box() -> None:
     (listing,) = parse("- [x] done\n- [ ] open")
     assert isinstance(listing, Listing)
     assert listing.items == (
-        Item((Paragraph((Run("done"),)),), is_done=True),
-        Item((Paragraph((Run("open"),)),), is_done=False),
+        Item((Paragraph((TextRun("done"),)),), is_done=True),
+        Item((Paragraph((TextRun("open"),)),), is_done=False),
     )
 
 

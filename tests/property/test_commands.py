@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.batch import Batch
-from agent.working.batches import first_batch
+from agent.engine import Batch
+from agent.runtime.run import first_batch
+from channels.core.message import Incoming
+from channels.core.sanitize import Sanitizer
 from channels.discord.normalize import DiscordIdentity, DiscordMessage
 from channels.discord.normalize import normalize as normalize_discord
-from channels.inbound.cleaning import Cleaner
-from channels.normalized import Incoming
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.telegram.normalize import TelegramIdentity
@@ -24,7 +24,7 @@ from gateway.contracts.ids import SessionScope
 from gateway.scrub import Scrubber
 from tests.parts.texts import anything, patient
 
-CLEANER = Cleaner(Scrubber(), SystemClock(), SessionScope.PLACE)
+CLEANER = Sanitizer(Scrubber(), SystemClock(), SessionScope.PLACE)
 NAMES = sorted({spec.name for spec in COMMANDS} | {"trivet", "unknown", "base64", "set_title", "set-title"})
 GAPS = st.text(" \t\n\r\u00a0\u200b\u200e\u2060\u3000\ufeff", max_size=3)
 MARKS = st.sampled_from(("/", "!", "//", "\uff0f", "\u2044", "\u2215", "\\", "", "/trivet ", "/trivet /"))

@@ -8,16 +8,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.compacting.plan import plan_compaction, plan_rounds
-from agent.compacting.pruning import prune_output, prune_pass, pruned
-from agent.compacting.summary import first_chunk, is_usable, material, size_of, without_middle
-from agent.context import Budget, build_prompt
 from agent.limits import OUTPUTS_KEPT, PRUNED_FROM_CHARS, ROUNDS_KEPT_MESSAGES
-from agent.model.client import ModelAnswer, TokenCount
+from agent.models.requests import ModelAnswer, TokenCount
+from agent.models.transcript import (
+    PromptBudget,
+    as_prompt,
+    build_prompt,
+    is_said,
+    turns_of,
+    with_whole_groups,
+)
+from agent.runtime.compaction_plan import (
+    first_chunk,
+    is_usable,
+    material,
+    plan_compaction,
+    plan_rounds,
+    prune_output,
+    prune_pass,
+    pruned,
+    size_of,
+    without_middle,
+)
 from agent.tokens import entries_tokens, estimate_tokens
-from agent.transcript import as_prompt, is_said, turns_of, with_whole_groups
-from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, EntryKind, Role
 from tests.property.transcripts import histories, numbered, rounds, summarised, texts, transcripts
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
@@ -30,7 +45,7 @@ PROTECTED = frozenset({"todo_write"})
 @given(transcripts, st.integers(10, 5_000))
 def test_a_compaction_keeps_whole_turns_and_the_newest_one(entries: tuple[Entry, ...], usable: int) -> None:
     """Head and tail are the transcript, cut in front of a user message."""
-    plan = plan_compaction(entries, Budget(usable * 2, usable))
+    plan = plan_compaction(entries, PromptBudget(usable * 2, usable))
     turns = turns_of(entries)
     if plan is None:
         assert len(turns) <= 2

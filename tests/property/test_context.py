@@ -7,12 +7,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context import build_prompt, preamble
+from agent.models.transcript import Tone, as_prompt, build_prompt, preamble, with_whole_groups
 from agent.tokens import estimate_tokens
-from agent.tone import Tone
-from agent.transcript import as_prompt, with_whole_groups
-from gateway.contracts.entries import Entry, EntryKind, Role
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import Entry, EntryKind, Role
 from tests.property.transcripts import summarised, transcripts
 
 
@@ -48,10 +46,10 @@ def test_a_prompt_begins_with_all_of_the_one_before(
     earlier: tuple[Entry, ...], later: tuple[Entry, ...], has_summary: bool
 ) -> None:
     """Providers cache by prefix: whatever follows a prompt leaves it as it was, preamble and all."""
-    asked = Entry(Role.USER, own_words("and now?"))
+    asked = Entry(Role.USER, literal_text("and now?"))
     note = Entry(Role.USER, preamble(1_800_000_000_000, tone=Tone.ERROR), kind=EntryKind.NOTE)
     sent = (*(summarised(earlier) if has_summary else earlier), asked, note)
-    answered = (*sent, Entry(Role.ASSISTANT, own_words("well")), *later)
+    answered = (*sent, Entry(Role.ASSISTANT, literal_text("well")), *later)
     before, after = build_prompt(sent), build_prompt(answered)
     assert after[: len(before)] == before
 
@@ -59,7 +57,7 @@ def test_a_prompt_begins_with_all_of_the_one_before(
 @given(transcripts)
 def test_what_people_said_comes_last_in_their_message(entries: tuple[Entry, ...]) -> None:
     """Our notes stand in front, whenever they were written."""
-    asked = Entry(Role.USER, own_words("and now?"))
+    asked = Entry(Role.USER, literal_text("and now?"))
     note = Entry(Role.USER, preamble(1_800_000_000_000), kind=EntryKind.NOTE)
     assert build_prompt((*entries, asked, note))[-1].text.endswith("and now?")
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.contracts.vectors import cosine, unit
+from gateway.contracts.memory import cosine, unit
 from gateway.store.search import from_vector, fused, normalised, query_terms, say_the_same, telling_terms, to_vector
 
 RANKINGS = st.lists(st.lists(st.integers(0, 30), unique=True, max_size=12), max_size=4)

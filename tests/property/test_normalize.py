@@ -8,18 +8,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, DiscordQuoted
+from channels.core.message import Ignored, Incoming, Migrated, Retraction, without
+from channels.discord.normalize import DiscordAttachment, DiscordIdentity, DiscordMessage, DiscordPress, DiscordQuoted
 from channels.discord.normalize import normalize as normalize_discord
-from channels.discord.presses import DiscordPress
-from channels.discord.presses import normalize_press as normalize_discord_press
-from channels.normalized import Ignored, Incoming, Migrated, Retraction, without
-from channels.slack.normalize import SlackIdentity
+from channels.discord.normalize import normalize_press as normalize_discord_press
+from channels.slack.normalize import SlackIdentity, normalize_slash, response_url_of
 from channels.slack.normalize import normalize as normalize_slack
-from channels.slack.presses import normalize_press as normalize_slack_press
-from channels.slack.slash import normalize_slash, response_url_of
+from channels.slack.normalize import normalize_press as normalize_slack_press
 from channels.telegram.normalize import TelegramIdentity
 from channels.telegram.normalize import normalize as normalize_telegram
-from channels.telegram.presses import normalize_press as normalize_telegram_press
+from channels.telegram.normalize import normalize_press as normalize_telegram_press
 from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey, SessionScope
 from tests.parts.shapes import ANY_JSON, like
@@ -118,7 +116,7 @@ _QUOTED = st.builds(
     message_id=st.just("1"),
     content=st.text(alphabet=st.sampled_from("<@!&#:>42 a\n"), max_size=30),
     author_id=st.sampled_from(("", "3", "42")),
-    files=st.just(()) | st.just((DiscordFile("5", ""),)),
+    files=st.just(()) | st.just((DiscordAttachment("5", ""),)),
 )
 
 

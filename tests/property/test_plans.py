@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.features.plans import BadPlan, plan_text, read_plan
 from agent.limits import PLAN_STEPS_MAX
-from agent.plans.planning import BadPlan, plan_text, read_plan
-from gateway.words import ENGLISH
+from gateway.i18n import ENGLISH
 
 
 def step(number: int, depends_on: Sequence[int] = (), **changes: object) -> Mapping[str, Any]:

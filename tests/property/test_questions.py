@@ -8,20 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.questions import (
-    Lasts,
-    answer_to,
-    code_in,
-    ending_by,
-    lasts_of,
-    question_text,
-    tool_question,
-    visible,
-)
-from channels.text.markdown import parse
-from channels.text.tree import Fence, Paragraph
+from agent.tools.questions import Lasts, answer_to, code_in, ending_by, lasts_of, question_text, tool_question, visible
+from channels.markdown.parse import parse
+from channels.markdown.tree import Fence, Paragraph
 from gateway.contracts.messages import ControlKind
-from gateway.words import ENGLISH
+from gateway.i18n import ENGLISH
 
 ARGUMENTS = st.dictionaries(
     st.text(max_size=20), st.text(max_size=200) | st.text(alphabet='`~\n\u2028 {}"*ab', max_size=100), max_size=4

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.compacting.compactor import Compaction, Compactor
-from agent.compacting.plan import plan_compaction
-from agent.compacting.room import Room
-from agent.context import Budget, preamble
-from agent.model.client import PromptMessage, always
+from agent.models.requests import PromptMessage, always
+from agent.models.transcript import PromptBudget, is_said, preamble, turns_of
+from agent.runtime.compaction import Compaction, Compactor
+from agent.runtime.compaction_plan import plan_compaction
+from agent.runtime.window import TurnWindow
 from agent.tokens import estimate_tokens
-from agent.transcript import is_said, turns_of
-from gateway.contracts.entries import UNTITLED, Entry, EntryKind, Role, Session, SessionStatus
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import UNTITLED, Entry, EntryKind, Role, Session, SessionStatus
 from tests.property.transcripts import histories, rounds
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
@@ -36,7 +35,9 @@ class Shortener:
     def __init__(self, *, works: bool) -> None:
         self._works = works
 
-    async def compact(self, session: Session, view: Sequence[Entry], *, budget: Budget, **_: object) -> Compaction:
+    async def compact(
+        self, session: Session, view: Sequence[Entry], *, budget: PromptBudget, **_: object
+    ) -> Compaction:
         plan = plan_compaction(view, budget)
         if plan is None or not self._works:
             return Compaction(tuple(view), has_failed=plan is not None)
@@ -48,9 +49,9 @@ class Shortener:
         return SHORT if self._works else None
 
 
-def room_of(view: tuple[Entry, ...], window: int, *, works: bool) -> Room:
-    budget = Budget(window, window * 3 // 4)
-    return Room(
+def room_of(view: tuple[Entry, ...], window: int, *, works: bool) -> TurnWindow:
+    budget = PromptBudget(window, window * 3 // 4)
+    return TurnWindow(
         cast(Compactor, Shortener(works=works)),
         SESSION,
         view,
@@ -94,7 +95,7 @@ def test_a_prompt_of_a_running_turn_is_sound_and_fits(
     requests = [asked, *filter(is_said, added)]
 
     async def condense() -> tuple[PromptMessage, ...]:
-        await room.fit(Budget(window, window * 3 // 4))
+        await room.fit(PromptBudget(window, window * 3 // 4))
         return await room.condensed(in_flight, counted=0, is_refused=is_refused) or room.prompt(in_flight)
 
     try:
@@ -122,7 +123,7 @@ def test_what_is_condensed_once_stays_condensed(
 
     async def live() -> None:
         nonlocal in_flight
-        await room.fit(Budget(window, window * 3 // 4))
+        await room.fit(PromptBudget(window, window * 3 // 4))
         sent = room.prompt(in_flight)
         for added in batches:
             in_flight = (*in_flight, *added)

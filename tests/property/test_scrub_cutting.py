@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import TOOL_OUTPUT_BYTES_MAX
-from agent.tools.execution.output import Output
+from agent.tools.exec.sandbox import Output
 from gateway.scrub import scrub
-from gateway.scrub.cutting import EDGE_CHARS_MAX, head, without_broken_end, without_broken_start
+from gateway.scrub.raw_text import EDGE_CHARS_MAX, head, without_broken_end, without_broken_start
 from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=31)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scrub.finding import ENGINE, AutomatonFinder, Finder, Hit, TrieFinder, engine_name, trie_pattern
+from gateway.scrub.literals import ENGINE, AutomatonFinder, Finder, Hit, TrieFinder, engine_name, trie_pattern
 from gateway.scrub.rules import rule_book
 from gateway.scrub.words import vocabulary
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.scrub import Scrubber, ahead, finding, heads, machine, scrubber
-from gateway.scrub.finding import TrieFinder
-from gateway.scrub.landmarks import chart
+from gateway.scrub import Scrubber, literals, lookahead, machine, scrubber, wrapped
+from gateway.scrub.literals import TrieFinder
+from gateway.scrub.lookahead import anchor_finder
 from gateway.scrub.rules import rule_book
 from gateway.scrub.words import vocabulary
 from tests.bench.scrub.mix import messages
@@ -78,7 +78,7 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> Scrub:
 
     def scrub(text: str) -> str:
         with monkeypatch.context() as patch:
-            patch.setattr(ahead, "without_talk", lambda text, lowered, places, end, *, is_last: places)
+            patch.setattr(lookahead, "without_talk", lambda text, lowered, places, end, *, is_last: places)
             return Scrubber(placeholder_key=b"speed").scrub(text)
 
     return scrub
@@ -88,14 +88,14 @@ def thorough(monkeypatch: pytest.MonkeyPatch) -> Scrub:
 def on_the_trie(monkeypatch: pytest.MonkeyPatch) -> Scrub:
     """The scrubber without the accelerator."""
     with monkeypatch.context() as patch:
-        patch.setattr(finding, "ENGINE", TrieFinder)
-        rules, places = rule_book.__wrapped__(), chart.__wrapped__()
+        patch.setattr(literals, "ENGINE", TrieFinder)
+        rules, places = rule_book.__wrapped__(), anchor_finder.__wrapped__()
 
     def scrub(text: str) -> str:
         with monkeypatch.context() as patch:
             patch.setattr(scrubber, "rule_book", lambda: rules)
-            patch.setattr(heads, "rule_book", lambda: rules)
-            patch.setattr(machine, "chart", lambda: places)
+            patch.setattr(wrapped, "rule_book", lambda: rules)
+            patch.setattr(machine, "anchor_finder", lambda: places)
             return Scrubber(placeholder_key=b"speed").scrub(text)
 
     return scrub
@@ -116,5 +116,5 @@ def test_the_engine_makes_no_difference(quick: Scrub, on_the_trie: Scrub) -> Non
 def test_no_talk_that_anybody_could_make_up_hides_a_value(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         quick = Scrubber(placeholder_key=b"speed").scrub(text)
-        patch.setattr(ahead, "without_talk", lambda text, lowered, places, end, *, is_last: places)
+        patch.setattr(lookahead, "without_talk", lambda text, lowered, places, end, *, is_last: places)
         assert Scrubber(placeholder_key=b"speed").scrub(text) == quick

@@ -7,10 +7,10 @@ from itertools import combinations, pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.admin.family_views import nested
-from gateway.cli.sessions import tree_lines
-from gateway.contracts.entries import Session, SessionStatus
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Session, SessionStatus
+from gateway.ops.admin.views import nested
+from gateway.ops.cli.sessions import tree_lines
 from gateway.store.subagents import in_tree_order
 from tests.contract.store_samples import ANN
 

@@ -7,12 +7,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.normalized import Ignored, IgnoreReason, Incoming
-from channels.slack.address import SlackTarget, make_target, parse_target
-from channels.slack.growing import continuation, settled, streamable
-from channels.slack.normalize import SlackIdentity, normalize
-from channels.slack.picking import is_pick, is_question, normalize_pick, normalize_question
-from channels.slack.quotes import forwarded, people_in, said_before
+from channels.core.message import Ignored, IgnoreReason, Incoming
+from channels.slack.content import forwarded, people_in, said_before
+from channels.slack.normalize import (
+    SlackIdentity,
+    SlackTarget,
+    is_pick,
+    is_question,
+    make_target,
+    normalize,
+    normalize_pick,
+    normalize_question,
+    parse_target,
+)
+from channels.slack.render import continuation, settled, streamable
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import QuoteKind
 from tests.parts.shapes import like

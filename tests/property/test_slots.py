@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.running.slots import Slots, Threads
+from agent.concurrency import SharedThreads, Slots
 from gateway.contracts.ids import SessionKey
 
 LIVE_MAX = 3
@@ -130,7 +130,7 @@ async def test_an_owner_has_a_share_whatever_is_free() -> None:
 
 async def test_a_thread_that_nobody_waits_for_any_more_keeps_its_slot() -> None:
     """It still runs: whoever gave it up gets no second one before it has ended, and then gets it."""
-    threads, loop = Threads("test", live_max=2, owner_max=1), asyncio.get_running_loop()
+    threads, loop = SharedThreads("test", live_max=2, owner_max=1), asyncio.get_running_loop()
     began, may_end = asyncio.Event(), threading.Event()
 
     def work() -> bool:

@@ -22,7 +22,7 @@ from agent.limits import (
 from agent.subagents.orchestration import Account, StepRow
 from agent.subagents.steps import Conclusion, Ended, Exhibit, StepOrder, Strategy, prompt_of, shares
 from agent.subagents.strategies import read_verdict, schema, strategy_of
-from agent.tools.truncation import abridged
+from agent.tools.results import abridged
 from gateway.contracts.errors import ToolError
 from tests.parts.strategies import APPROVED, TYPES, parts, refused
 

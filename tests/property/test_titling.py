@@ -8,8 +8,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.features.titles import sanitize_title, wanted_title
 from agent.limits import TITLE_GRAPHEMES_MAX
-from agent.titles.titling import sanitize_title, wanted_title
 from gateway.scrub import Scrubber
 from tests.scrubbing import fill
 

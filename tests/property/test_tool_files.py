@@ -15,9 +15,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.tools.files.changes import FolderMade, Moved, Step, Written, perform
-from agent.tools.files.journal import Journal
-from agent.tools.files.patching import Looks, apply_hunks, parse_patch
+from agent.tools.files.journal import FileStep, FolderMade, Journal, Moved, Written, perform
+from agent.tools.files.patch import Looks, apply_hunks, parse_patch
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
@@ -59,11 +58,11 @@ def test_whatever_the_links_say_nothing_outside_is_read_or_changed(
                 place.symlink_to(target.replace("OUT", str(outside)) or ".")
         before = _everything_outside(Path(folder))
         for change in (
-            Step("", (Written(path, None, b"mine"),)),
-            Step("", (Written(f"{path}/secret", None, b"mine"),)),
-            Step("", (Moved(path, other),)),
-            Step("", (FolderMade(other, is_made=False),)),
-            Step("", (FolderMade(f"{path}/made", is_made=True),)),
+            FileStep("", (Written(path, None, b"mine"),)),
+            FileStep("", (Written(f"{path}/secret", None, b"mine"),)),
+            FileStep("", (Moved(path, other),)),
+            FileStep("", (FolderMade(other, is_made=False),)),
+            FileStep("", (FolderMade(f"{path}/made", is_made=True),)),
         ):
             with suppress(ToolError):
                 perform(workspace, change)
@@ -151,7 +150,7 @@ class JournalMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.folder.cleanup()
 
-    def _make(self, step: Step) -> None:
+    def _make(self, step: FileStep) -> None:
         try:
             self.journal.make(step)
         except ToolError:
@@ -165,21 +164,21 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(name=names, content=st.binary(max_size=8))
     def write(self, name: str, content: bytes) -> None:
-        self._make(Step("write", (Written(name, self._files().get(name), content),)))
+        self._make(FileStep("write", (Written(name, self._files().get(name), content),)))
 
     @rule(name=names)
     def delete(self, name: str) -> None:
         if name in self._files():
-            self._make(Step("delete", (Written(name, self._files()[name], None),)))
+            self._make(FileStep("delete", (Written(name, self._files()[name], None),)))
 
     @rule(name=st.sampled_from(["a", "b", "d", "d/a"]), to=st.sampled_from(["b", "c", "d/c"]))
     def rename(self, name: str, to: str) -> None:
-        self._make(Step("rename", (Moved(name, to),)))
+        self._make(FileStep("rename", (Moved(name, to),)))
 
     @rule(name=names, other=names, content=st.binary(max_size=8))
     def write_two(self, name: str, other: str, content: bytes) -> None:
         before = self._files()
-        self._make(Step("two", (Written(name, before.get(name), content), Written(other, b"not so", content))))
+        self._make(FileStep("two", (Written(name, before.get(name), content), Written(other, b"not so", content))))
 
     @precondition(lambda self: self.at > 0)
     @rule()
@@ -246,9 +245,9 @@ def _do(workspace: Workspace, deed: Deed) -> None:
             case dict():
                 found = _contents(workspace)
                 writes = [Written(path, found.get(path), new) for path, new in deed.items() if new or path in found]
-                Journal(workspace).make(Step("several", tuple(writes)))
+                Journal(workspace).make(FileStep("several", tuple(writes)))
             case (source, target):
-                Journal(workspace).make(Step("move", (Moved(source, target),)))
+                Journal(workspace).make(FileStep("move", (Moved(source, target),)))
 
 
 def _take_all_back(workspace: Workspace) -> None:
@@ -277,7 +276,7 @@ def test_whenever_a_process_is_killed_a_change_and_its_line_are_both_there_or_ne
             for deed in deeds:
                 _do(workspace, deed)
                 done += 1
-        Journal(workspace).make(Step("next", (Written("next", None, b""),)))
+        Journal(workspace).make(FileStep("next", (Written("next", None, b""),)))
         Journal(workspace).undo()
         assert _contents(workspace) in states[done : done + 2]
         _take_all_back(workspace)
@@ -287,7 +286,7 @@ def test_whenever_a_process_is_killed_a_change_and_its_line_are_both_there_or_ne
 def test_a_deleted_folder_comes_back(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     workspace.make_folder("d")
-    Journal(workspace).make(Step("delete", (FolderMade("d", is_made=False),)))
+    Journal(workspace).make(FileStep("delete", (FolderMade("d", is_made=False),)))
     assert not (workspace.files / "d").exists()
     Journal(workspace).undo()
     assert (workspace.files / "d").is_dir()

@@ -6,8 +6,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.permissions import EVERYTHING, Permission, Permissions, Risk, permissions
-from agent.tools.truncation import grapheme_start, pieces
+from agent.tools.policy import EVERYTHING, Permission, Permissions, Risk, permissions
+from agent.tools.results import grapheme_start, pieces
 
 clusters = st.sampled_from(
     ["a", "é", "e\u0301", "👩‍👩‍👧‍👦", "🇩🇪", "🏳️‍🌈", "\r\n", "\n", " ", "각", "हि", "́", "日", "\u200d", "z͑̾ͫ", "👍🏽"]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from channels.discord.render import CONTENT_CHARS_MAX
 from channels.discord.render import render as render_discord
+from channels.markdown.unfinished import as_if_closed
 from channels.slack.render import TEXT_CHARS_MAX
 from channels.slack.render import render as render_slack
 from channels.telegram.render import TEXT_UNITS_MAX
 from channels.telegram.render import render as render_telegram
-from channels.text.unfinished import as_if_closed
 from gateway.contracts.messages import CleanText
 from gateway.limits import REPLY_CHARS_MAX
 from tests.parts.texts import anything, documents, patient

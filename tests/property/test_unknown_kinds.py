@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.normalized import Ignored, IgnoreReason, Incoming, Migrated, Retraction
+from channels.core.message import Ignored, IgnoreReason, Incoming, Migrated, Retraction
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.telegram.limits import ALLOWED_UPDATES
-from channels.telegram.normalize import TelegramIdentity
+from channels.telegram.normalize import TelegramIdentity, normalize_press, normalize_stop
 from channels.telegram.normalize import normalize as normalize_telegram
-from channels.telegram.presses import normalize_press, normalize_stop
 from gateway.contracts.ids import SessionKey, SessionScope
 from tests.parts.matrix.normalize import MatrixIdentity
 from tests.parts.matrix.normalize import normalize as normalize_matrix

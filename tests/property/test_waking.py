@@ -17,14 +17,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from agent.people import People
-from agent.running.bell import Bell
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.subagents.wakes import SessionWaker
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Session, TurnCommit, TurnState
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Admission, Verdict
+from gateway.contracts.sessions import Session, TurnCommit, TurnState
 from gateway.contracts.subagents import Barrier, WaitMode, WakeAddress
 from gateway.scrub import Scrubber
 from gateway.store import Store, open_store
@@ -193,7 +193,7 @@ class Wakings(RuleBasedStateMachine):
             cast(Store, store),
             cast(Any, through(self.lane)),
             cast(People, Everybody()),
-            Bell(),
+            Wakeup(),
             Scrubber(),
             ManualClock(SystemClock().now_ms()),
             ended=lambda _task: None,

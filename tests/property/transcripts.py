@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall
 
 texts = st.text(alphabet="abc äж中 \n", min_size=1, max_size=400).map(CleanText)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from html import escape
 from typing import Any, Final
 
-from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, DiscordQuoted
+from channels.core.message import Incoming
+from channels.discord.normalize import DiscordAttachment, DiscordIdentity, DiscordMessage, DiscordQuoted
 from channels.discord.normalize import normalize as normalize_discord
-from channels.normalized import Incoming
 from channels.slack.normalize import SlackIdentity
 from channels.slack.normalize import normalize as normalize_slack
 from channels.telegram.normalize import TelegramIdentity
@@ -177,8 +177,8 @@ ARRIVALS: Final[Mapping[str, Arrival]] = {
     "discord: behind a mention": lambda token: _discord(f"<@3>{token}"),
     "discord: behind an emoji": lambda token: _discord(f"<:wave:5>{token}"),
     "discord: name of a channel": lambda token: _discord("<#5>", channel_names={"5": token}),
-    "discord: name of a file": lambda token: _discord(files=(DiscordFile("5", f"{token}.txt"),)),
-    "discord: name of a spoiler": lambda token: _discord(files=(DiscordFile("5", f"SPOILER_{token}.txt"),)),
+    "discord: name of a file": lambda token: _discord(files=(DiscordAttachment("5", f"{token}.txt"),)),
+    "discord: name of a spoiler": lambda token: _discord(files=(DiscordAttachment("5", f"SPOILER_{token}.txt"),)),
     "discord: answered": lambda token: _discord(answered=DiscordQuoted("2", "4", token, "7", "B")),
     "discord: answered name": lambda token: _discord(answered=DiscordQuoted("2", "4", "a", "7", token)),
     "discord: forward": lambda token: _discord("", forwarded=(DiscordQuoted("2", "4", token),)),

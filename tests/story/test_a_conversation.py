@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TextDelta, TokenCount
-from agent.model.demo.offer import HINT
-from agent.model.scripted import SIGNATURE, ScriptedClient
+from agent.models.demo import HINT, SIGNATURE, ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TextDelta, TokenCount
 from gateway.bus.bus import RedisBus
-from gateway.config.subagents import Subagents
-from gateway.contracts.entries import UNTITLED, EntryKind, Role, UsagePurpose
+from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, Reply, ReplyKind
 from gateway.contracts.ports import Claim, Verdict
+from gateway.contracts.sessions import UNTITLED, EntryKind, Role, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import PATIENCE_S
@@ -272,7 +271,7 @@ async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store
             async for event in super().stream(request):
                 yield event
 
-    async with running_agent(bus, store, Recording(), tmp_path, subagents=Subagents(enabled=False)) as agent:
+    async with running_agent(bus, store, Recording(), tmp_path, subagents=SubagentSettings(enabled=False)) as agent:
         for number in range(8):
             await agent.ask(f"say number {number}: {'words ' * 100}")
         session = await agent.store.sessions.current(SessionKey.parse(ANNA))

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from gateway.__main__ import app
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Audience, PlaceApproval, PlaceRule
-from gateway.contracts.entries import GrantRole
+from gateway.contracts.budgets import LimitRule
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import LimitRule
+from gateway.contracts.sessions import GrantRole
 from gateway.store import Store
 from tests.parts.keepers import pairing
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
+from agent.models.requests import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import EntryKind, Role, TurnState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
+from gateway.contracts.sessions import EntryKind, Role, TurnState, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind

@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
-from gateway.contracts.entries import GrantRole
-from gateway.contracts.ids import SessionKey
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.messages import Reply, ReplyKind
-from gateway.contracts.workspaces import WORKSPACES, folder_name
+from gateway.contracts.sessions import GrantRole
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.keepers import keeper_of
@@ -25,7 +24,7 @@ def agent_with(
     bus: RedisBus, store: Store, tmp_path: Path, *policy: str, approval_ttl_s: int = 900
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """Ada is an admin by configuration, Gus a guest."""
-    tools = Tools(policy=policy or ("ask write",), approval_ttl_s=approval_ttl_s)
+    tools = ToolSettings(policy=policy or ("ask write",), approval_ttl_s=approval_ttl_s)
     return running_agent(bus, store, ScriptedClient(), tmp_path, admins=(ADA,), tools=tools)
 
 

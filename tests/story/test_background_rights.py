@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelRequest, RequestedCall
+from agent.models.requests import ModelRequest, RequestedCall
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
-from gateway.contracts.entries import GrantRole, UsagePurpose
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES, folder_name
+from gateway.contracts.sessions import GrantRole, UsagePurpose
 from gateway.contracts.subagents import TaskState
-from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.keepers import keeper_of
@@ -74,7 +74,7 @@ async def test_a_child_does_nothing_more_for_somebody_who_lost_his_rights(
 
     model = Cast([delegated("write a note", "writer", tool="sub_agent_spawn")], "Under way.", child=writes)
     model.gate = asyncio.Event()
-    tools = Tools(policy=("allow write for member",))
+    tools = ToolSettings(policy=("allow write for member",))
     keeper = keeper_of(sqlite_store, bus)
     await keeper.grant(ANN, GrantRole.MEMBER, actor="admin")
     async with running_agent(bus, sqlite_store, model, tmp_path, tools=tools) as agent:

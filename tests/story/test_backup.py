@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.__main__ import app
-from gateway.contracts.entries import Grant, GrantRole
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import open_store
 from gateway.store.migrations import migrate
 

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
+from agent.models.requests import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.config.access import Access
+from gateway.config.access import AccessSettings
 from gateway.contracts.access import Audience, PlaceRule, Projection, StrangerRule
-from gateway.contracts.buttons import Button
-from gateway.contracts.entries import Grant, GrantRole, UsagePurpose
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import ControlKind, ControlRequest, Reply, ReplyKind
+from gateway.contracts.messages import Button, ControlKind, ControlRequest, Reply, ReplyKind
 from gateway.contracts.ports import Verdict
+from gateway.contracts.sessions import Grant, GrantRole, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.keepers import pairing
@@ -255,7 +254,7 @@ async def test_admins_are_told_of_a_stranger_and_the_first_who_presses_decides(
 ) -> None:
     """Where each wrote last; who never wrote cannot be told. The buttons of the other go, too."""
     admins = tuple(map(SessionKey.parse, (ANN, BOB, "telegram:9")))
-    access = Access(admins=admins, notify=admins, default=StrangerRule.OPEN)
+    access = AccessSettings(admins=admins, notify=admins, default=StrangerRule.OPEN)
     async with running_agent(bus, sqlite_store, Moody(), tmp_path, access=access) as agent:
         await agent.ask("/help", ANN)
         await agent.ask("/help", BOB)

@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from agent.cache.answers import AnswerCache
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest
+from agent.features.answers import AnswerCache
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.cache import Cache
-from gateway.contracts.answers import Question
-from gateway.contracts.entries import UsagePurpose
+from gateway.config.features import CacheSettings
 from gateway.contracts.errors import ModelRejected, ModelUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import AttachmentKind, CleanText, ReplyKind, own_words
-from gateway.contracts.vectors import Vector
+from gateway.contracts.memory import CachedQuestion, Vector
+from gateway.contracts.messages import AttachmentKind, CleanText, ReplyKind, literal_text
+from gateway.contracts.sessions import UsagePurpose
 from gateway.store import Store
 from gateway.store.tables import answers
 from tests.contract.store_samples import rows
@@ -33,7 +32,7 @@ from tests.parts.waiting import PATIENCE_S
 
 ADA = SessionKey("telegram", "1")
 _COUNT = select(func.count(answers.c.id))
-CACHE = Cache(enabled=True)
+CACHE = CacheSettings(enabled=True)
 SAID = "say Paris is the capital of France"
 
 
@@ -148,7 +147,7 @@ async def test_a_new_fact_voids_it(desk: Desk) -> None:
     await desk.asked_for("what do you know of my dog")
     await desk.kept(1)
     assert await desk.asked_for("what do you know of my dog") == 0
-    await desk.agent.store.memories.remember(ADA, own_words("My dog is called Rex"), now_ms=1)
+    await desk.agent.store.memories.remember(ADA, literal_text("My dog is called Rex"), now_ms=1)
     assert await desk.asked_for("what do you know of my dog") == 1
 
 
@@ -179,7 +178,7 @@ async def test_another_profile_answers_for_itself(desk: Desk) -> None:
 
 async def test_forgetting_takes_what_was_made_of_it(desk: Desk) -> None:
     """An answer may repeat the fact that its owner wants to be forgotten."""
-    await desk.agent.store.memories.remember(ADA, own_words("My dog is called Rex"), now_ms=1)
+    await desk.agent.store.memories.remember(ADA, literal_text("My dog is called Rex"), now_ms=1)
     await desk.asked_for("what do you know of my dog")
     await desk.kept(1)
     await desk.agent.ask("/forget all yes")
@@ -270,30 +269,30 @@ class ByLetters:
         return [(1.0, 0.0) if text.startswith("Which") else (0.0, 1.0) for text in texts]
 
 
-def question_of(asked: str, guard: str = "g") -> Question:
-    return Question(ADA, "c", asked, guard, asked)
+def question_of(asked: str, guard: str = "g") -> CachedQuestion:
+    return CachedQuestion(ADA, "c", asked, guard, asked)
 
 
 async def test_a_question_that_means_the_same_is_answered_again(store: Store) -> None:
     embedder = ByLetters()
     cache = AnswerCache(store.answers, SystemClock(), ttl_s=60, embedder=embedder)
-    first = await cache.embedded(question_of("Which lake is deepest"), own_words("Which lake is deepest"))
-    await cache.put(first, own_words("Baikal"))
-    alike = await cache.embedded(question_of("Which is the deepest lake"), own_words("Which is the deepest lake"))
+    first = await cache.embedded(question_of("Which lake is deepest"), literal_text("Which lake is deepest"))
+    await cache.put(first, literal_text("Baikal"))
+    alike = await cache.embedded(question_of("Which is the deepest lake"), literal_text("Which is the deepest lake"))
     assert await cache.find(alike) == "Baikal"
     assert await cache.find(replace(alike, guard="other")) is None
     assert await cache.find(replace(alike, key=SessionKey("telegram", "2"))) is None
-    unlike = await cache.embedded(question_of("Tell me of lakes"), own_words("Tell me of lakes"))
+    unlike = await cache.embedded(question_of("Tell me of lakes"), literal_text("Tell me of lakes"))
     assert await cache.find(unlike) is None
     embedder.is_away = True
     unknown = question_of("Which lake")
-    assert await cache.embedded(unknown, own_words("Which lake")) == unknown
+    assert await cache.embedded(unknown, literal_text("Which lake")) == unknown
 
 
 async def test_forgetting_is_of_one_owner(store: Store) -> None:
     cache = AnswerCache(store.answers, SystemClock(), ttl_s=60)
-    await cache.put(question_of("a"), own_words("mine"))
-    await cache.put(replace(question_of("a"), key=SessionKey("telegram", "2")), own_words("his"))
+    await cache.put(question_of("a"), literal_text("mine"))
+    await cache.put(replace(question_of("a"), key=SessionKey("telegram", "2")), literal_text("his"))
     await cache.forget(replace(ADA, place=("-100",)))
     assert await cache.find(question_of("a")) is None
     assert await cache.find(replace(question_of("a"), key=SessionKey("telegram", "2"))) == "his"

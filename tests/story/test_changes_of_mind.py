@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import SIGNATURE
+from agent.models.demo import SIGNATURE
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText

@@ -12,12 +12,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agent.model.client import ModelEvent, ModelFacts, ModelRequest
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelFacts, ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import EntryKind, Role
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import AttachmentKind, ControlKind
+from gateway.contracts.sessions import EntryKind, Role
 from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.anthropic_server import serve_anthropic

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
-from agent.model.scripted import ScriptedClient
-from agent.working import answering
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelRequest
+from agent.runtime import run
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import ReplyKind
 from gateway.contracts.ports import DeadLetter
+from gateway.contracts.sessions import UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
@@ -41,7 +41,7 @@ def model() -> Poisoned:
 async def agent(
     bus: RedisBus, store: Store, tmp_path: Path, model: Poisoned, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[AgentProcess]:
-    monkeypatch.setattr(answering, "RETRY_DELAYS_S", (0.01,))
+    monkeypatch.setattr(run, "RETRY_DELAYS_S", (0.01,))
     async with running_agent(bus, store, model, tmp_path) as process:
         yield process
 

@@ -7,16 +7,24 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from gateway.admin.app import Parts, create_app
+from gateway.access import AccessService
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.contracts.access import AccessPolicy, Audience, PlaceApproval, PlaceRule, Projection, StrangerRule
-from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.access import (
+    AccessPolicy,
+    Audience,
+    LinkOffer,
+    LinkVerdict,
+    PlaceApproval,
+    PlaceRule,
+    Projection,
+    StrangerRule,
+)
+from gateway.contracts.budgets import LimitRule
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.limit_rules import LimitRule
-from gateway.contracts.links import LinkOffer, LinkVerdict
 from gateway.contracts.messages import CleanText
-from gateway.doorkeeper import Doorkeeper
+from gateway.contracts.sessions import Grant, GrantRole
+from gateway.ops.admin.app import Parts, create_app
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.keepers import keeper_of, pairing
@@ -26,7 +34,7 @@ GUILD = SessionKey("discord", "", ("10",))
 
 
 @pytest.fixture
-def keeper(store: Store, bus: RedisBus) -> Doorkeeper:
+def keeper(store: Store, bus: RedisBus) -> AccessService:
     return keeper_of(store, bus, AccessPolicy(StrangerRule.CLOSED, frozenset({BOSS})))
 
 
@@ -64,7 +72,7 @@ async def linked(store: Store, one: SessionKey, other: SessionKey) -> None:
 # --- what is shown
 
 
-async def test_a_decision_is_shown_at_once(keeper: Doorkeeper, bus: RedisBus) -> None:
+async def test_a_decision_is_shown_at_once(keeper: AccessService, bus: RedisBus) -> None:
     await keeper.grant(ANN, GrantRole.MEMBER, actor="cli")
     await keeper.set_place(GUILD, PlaceRule(Audience.ADMINS), actor="cli")
     view = await bus.access.view(ANN, (GUILD,))
@@ -74,7 +82,7 @@ async def test_a_decision_is_shown_at_once(keeper: Doorkeeper, bus: RedisBus) ->
 
 
 async def test_what_was_written_by_one_who_died_is_shown_by_the_next_look(
-    keeper: Doorkeeper, store: Store, bus: RedisBus
+    keeper: AccessService, store: Store, bus: RedisBus
 ) -> None:
     await keeper.project()
     await store.access.put_grant(Grant(ANN, GrantRole.BLOCKED, "cli", 1))
@@ -83,7 +91,7 @@ async def test_what_was_written_by_one_who_died_is_shown_by_the_next_look(
 
 
 async def test_a_database_put_back_to_an_earlier_day_is_shown_all_the_same(
-    keeper: Doorkeeper, store: Store, bus: RedisBus
+    keeper: AccessService, store: Store, bus: RedisBus
 ) -> None:
     await bus.access.project(Projection(99, [Grant(ANN, GrantRole.ADMIN, "cli", 1)]))
     await keeper.keep_projected()

@@ -13,13 +13,20 @@ from typing import Any
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, StreamRestarted, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
-from agent.working import runs
-from agent.working.drafting import showing
+from agent.models.demo import ScriptedClient
+from agent.models.requests import (
+    ModelAnswer,
+    ModelEvent,
+    ModelRequest,
+    StreamRestarted,
+    TextDelta,
+    TokenCount,
+)
+from agent.runtime import run
+from agent.runtime.run import showing
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.messages import Draft
+from gateway.contracts.sessions import UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import until
@@ -68,7 +75,7 @@ async def reading(bus: RedisBus, raw_redis: Any) -> AsyncIterator[list[Draft]]:
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafts are told much more often than ever."""
-    monkeypatch.setattr(runs, "showing", partial(showing, every_s=0.005))
+    monkeypatch.setattr(run, "showing", partial(showing, every_s=0.005))
 
 
 def said_by(

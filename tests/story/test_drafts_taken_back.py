@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
-from agent.working import answering, runs
-from agent.working.drafting import showing
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, TextDelta, TokenCount
+from agent.runtime import run
+from agent.runtime.run import showing
+from channels.core import streams
+from channels.core.streams import PreviewCleanup
 from channels.emulators.stage import Place, Said
-from channels.live import streaming
-from channels.live.leftovers import Leftovers
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Projection
-from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.messages import Reply
 from gateway.contracts.ports import Claim
+from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.answering import until_queued
@@ -112,8 +112,8 @@ async def scene(
 ) -> AsyncIterator[Scene]:
     """Where answers grow in messages that stay, and deletions are told of."""
     show_at_once(monkeypatch)
-    monkeypatch.setattr(runs, "showing", partial(showing, every_s=0.005))
-    monkeypatch.setattr(streaming, "Leftovers", partial(Leftovers, silent_for_s=LONG_S))
+    monkeypatch.setattr(run, "showing", partial(showing, every_s=0.005))
+    monkeypatch.setattr(streams, "PreviewCleanup", partial(PreviewCleanup, silent_for_s=LONG_S))
     await bus.access.project(Projection())
     async with TOWNS[request.param]() as town, town.line(bus):
         town.stage.faults.other["unlimited"] = 1
@@ -170,7 +170,7 @@ async def test_but_of_a_later_one_the_answer_grows_on(scene: Scene) -> None:
 
 async def test_of_a_message_that_is_given_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each try shows the half, and in the end an apology stands there alone."""
-    monkeypatch.setattr(answering, "RETRY_DELAYS_S", (0.0,))
+    monkeypatch.setattr(run, "RETRY_DELAYS_S", (0.0,))
     async with scene.agent():
         await scene.say("a crash")
         await scene.until_begun("a crash")

@@ -14,23 +14,22 @@ from pathlib import Path
 
 import pytest
 
-from agent.sentences import UNCHECKED_NOTE, UNREAD_NOTE
-from agent.tools.envelope import Envelopes
-from agent.tools.shelf import Shelf
-from channels.inbound.intake import Intake
-from channels.inbound.terms import DoorRules
-from channels.normalized import FileReference
-from gateway.admin.answers import clean_json
+from agent.texts import UNCHECKED_NOTE, UNREAD_NOTE
+from agent.tools.registry import Envelopes
+from agent.tools.results import ResultStore
+from channels.core.intake import IntakeConfig, MessageIntake
+from channels.core.message import FileReference
+from gateway import process
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.ids import SessionKey, SessionScope
 from gateway.contracts.messages import AttachmentKind
+from gateway.ops.admin.http import clean_json
 from gateway.scrub import Scrubber
 from gateway.scrub.machine import Machine, Overrun
 from gateway.scrub.placeholder import WHOLE_TEXT
 from gateway.store import Store
-from gateway.telemetry import crashes
 from gateway.telemetry.logs import ScrubbingFormatter
 from tests.doubles import MemoryBus, door_rooms
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -86,7 +85,7 @@ async def test_a_message_its_names_and_its_files(scrubber: Scrubber) -> None:
     """The second is read in the light of the first."""
     bus = MemoryBus()
     policy = AccessPolicy(StrangerRule.OPEN)
-    door = Intake(door_rooms(bus, scrubber), DoorRules(policy, SessionScope.PLACE))
+    door = MessageIntake(door_rooms(bus, scrubber), IntakeConfig(policy, SessionScope.PLACE))
     file = FileReference(AttachmentKind.DOCUMENT, "7", name=TEXT, media_type=TEXT)
     for number in range(2):
         said = replace(private_message(), id=f"m{number}", text=TEXT, author_name=TEXT, attachments=(file,))
@@ -102,7 +101,7 @@ def test_rules_that_cannot_be_read_at_all(monkeypatch: pytest.MonkeyPatch) -> No
     def fail() -> None:
         raise RuntimeError(TEXT)
 
-    monkeypatch.setattr("gateway.scrub.heads.rule_book", fail)
+    monkeypatch.setattr("gateway.scrub.wrapped.rule_book", fail)
     monkeypatch.setattr("gateway.scrub.scrubber.rule_book", fail)
     assert Scrubber().scrub(TEXT) == WHOLE_TEXT
 
@@ -146,7 +145,7 @@ async def test_the_author_is_told_that_nobody_could_read_it(
 ) -> None:
     memory = MemoryBus()
     policy = AccessPolicy(StrangerRule.OPEN)
-    door = Intake(door_rooms(memory, scrubber), DoorRules(policy, SessionScope.PLACE))
+    door = MessageIntake(door_rooms(memory, scrubber), IntakeConfig(policy, SessionScope.PLACE))
     await door.accept(replace(private_message(), text=TEXT))
     taken = replace(memory.queued[0], key=message("x").key, address=message("x").address)
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, scrubber=scrubber) as agent:
@@ -158,7 +157,7 @@ async def test_the_author_is_told_that_nobody_could_read_it(
 
 @failing
 def test_a_tools_result(scrubber: Scrubber) -> None:
-    envelopes = Envelopes(Shelf(SystemClock()), scrubber, SystemClock())
+    envelopes = Envelopes(ResultStore(SystemClock()), scrubber, SystemClock())
     for foreign in (True, False):
         envelope = envelopes.wrap(SessionKey("telegram", "1"), TEXT * 10_000, foreign=foreign)
         assert CANARY not in envelope.text
@@ -179,15 +178,15 @@ def test_a_stream_of_deltas_however_it_is_cut(scrubber: Scrubber) -> None:
 def test_a_log_line_and_last_words(scrubber: Scrubber, capsys: pytest.CaptureFixture[str]) -> None:
     formatter = ScrubbingFormatter(scrubber, logging.Formatter())
     assert formatter.format(logging.LogRecord("a", logging.INFO, "f", 1, TEXT, (), None)) == WHOLE_TEXT
-    crashes.speak_with(scrubber)
+    process.use_scrubber(scrubber)
     try:
-        assert crashes.spoken(TEXT) == WHOLE_TEXT
+        assert process.scrubbed(TEXT) == WHOLE_TEXT
         inner = io.StringIO()
-        stream = crashes.ScrubbedStream(inner)
+        stream = process.ScrubbedStream(inner)
         stream.write(f"{TEXT}\n")
         assert inner.getvalue() == WHOLE_TEXT
     finally:
-        crashes.speak_with(Scrubber())
+        process.use_scrubber(Scrubber())
     assert CANARY not in "".join(capsys.readouterr())
 
 

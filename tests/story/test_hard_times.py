@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
-from agent.model.scripted import ScriptedClient
-from agent.relay import Relay
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelRequest
+from agent.runtime.relay import Relay
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
-from gateway.contracts.entries import Committed, TurnCommit, TurnStart, UsagePurpose
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
 from gateway.contracts.ports import Claim, NoSpans
+from gateway.contracts.sessions import Committed, TurnCommit, TurnStart, UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store import Store, open_store
-from gateway.telemetry.tally import Tally
+from gateway.telemetry.metrics import Tally
 from tests.doubles import ManualClock
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
@@ -203,7 +203,7 @@ async def test_a_message_that_cannot_be_answered_is_given_up_and_its_author_told
     bus: RedisBus, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The conversation goes on without asking for it again."""
-    monkeypatch.setattr("agent.working.answering.RETRY_DELAYS_S", (0.0,))
+    monkeypatch.setattr("agent.runtime.run.RETRY_DELAYS_S", (0.0,))
     runs = 0
 
     class Poisoned(ScriptedClient):

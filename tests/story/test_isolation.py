@@ -16,15 +16,14 @@ from typing import Any, Final
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount, ToolSpec
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount, ToolSpec
 from gateway.bus.bus import RedisBus
-from gateway.config.cache import Cache
-from gateway.config.tools import Tools
-from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.ids import SessionKey
+from gateway.config.features import CacheSettings
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import SessionKey, folder_name
 from gateway.contracts.messages import ReplyKind
-from gateway.contracts.workspaces import folder_name
+from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
@@ -33,7 +32,9 @@ BEN: Final = "telegram:2"
 BEN_IN_HER_GROUP: Final = "telegram:2/-100"
 ANN_IN_A_GROUP: Final = "telegram:1/-100"
 TITLE: Final = "Plans of Ann"
-EVERYTHING_ALLOWED: Final = Tools(policy=tuple(f"allow {risk}" for risk in ("read", "write", "execute", "network")))
+EVERYTHING_ALLOWED: Final = ToolSettings(
+    policy=tuple(f"allow {risk}" for risk in ("read", "write", "execute", "network"))
+)
 STARTING_PROCESSES: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate", "plan"})
 TASKS: Final = frozenset({ANN, "diary.txt"})
 CANARY: Final = re.compile(r"canary\w+", re.IGNORECASE)
@@ -104,7 +105,7 @@ def model() -> Burglar:
 @pytest.fixture
 async def agent(bus: RedisBus, store: Store, tmp_path: Path, model: Burglar) -> AsyncIterator[AgentProcess]:
     async with running_agent(
-        bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED, cache=Cache(enabled=True)
+        bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED, cache=CacheSettings(enabled=True)
     ) as process:
         yield process
 

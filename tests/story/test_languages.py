@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
+from gateway.config.tools import ToolSettings
 from gateway.contracts.commands import COMMANDS
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, Reply
@@ -29,7 +29,7 @@ async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIter
         ScriptedClient(),
         tmp_path,
         admins=(SessionKey.parse(RUSSIAN),),
-        tools=Tools(approval_ttl_s=900),
+        tools=ToolSettings(approval_ttl_s=900),
         grace_s=0.2,
     ) as process:
         yield process

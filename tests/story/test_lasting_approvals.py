@@ -10,19 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
-from agent.model.scripted import ScriptedClient
-from agent.running.background import Background
-from agent.tools.approvals import Lasting, Question, Verdict
-from agent.tools.asking import AskingPeople
+from agent.concurrency import BackgroundTasks
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
+from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, ChatApprovals, Lasting
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.tools import Tools
+from gateway.config.tools import ToolSettings
 from gateway.contracts.access import PlaceApproval
-from gateway.contracts.entries import GrantRole, Role, UsagePurpose
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.messages import CleanText, Quote, QuoteKind, Reply
-from gateway.contracts.workspaces import WORKSPACES, folder_name
+from gateway.contracts.sessions import GrantRole, Role, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -69,7 +67,7 @@ def agent_with(
     bus: RedisBus, store: Store, tmp_path: Path, *policy: str, client: ScriptedClient | None = None
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """Ada is an admin by configuration, the others are guests."""
-    tools = Tools(policy=policy or ("ask write", "ask execute"))
+    tools = ToolSettings(policy=policy or ("ask write", "ask execute"))
     return running_agent(bus, store, client or ScriptedClient(), tmp_path, admins=(ADA,), tools=tools, grace_s=0.2)
 
 
@@ -242,10 +240,10 @@ async def test_what_cannot_be_shown_whole_is_covered_by_nothing(
 ) -> None:
     approval = PlaceApproval(GROUP, "file_write", GrantRole.GUEST, "", str(ADA), 1)
     await sqlite_store.access.put_place_approval(approval)
-    asking = AskingPeople(
-        bus.questions, bus.deliveries, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=1.0
+    asking = ChatApprovals(
+        bus.questions, bus.deliveries, sqlite_store, Scrubber(), SystemClock(), BackgroundTasks(), ttl_s=1.0
     )
     text = CleanText("x" * length)
     lasting = Lasting(approval, {"file_write"}, is_offered=True)
-    verdict = await asking.ask(Question(GUS, "t1", 1, GUS, None, text, "", lasting=lasting))
-    assert verdict is (Verdict.APPROVED if length == 66_000 else Verdict.DENIED)
+    verdict = await asking.ask(ApprovalRequest(GUS, "t1", 1, GUS, None, text, "", lasting=lasting))
+    assert verdict is (ApprovalOutcome.APPROVED if length == 66_000 else ApprovalOutcome.DENIED)

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
-from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.workspaces import WORKSPACES, folder_name
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
+from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 
@@ -45,7 +44,7 @@ class OneCall(ScriptedClient):
 @pytest.fixture
 async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """Ada is an admin, who may write here without being asked; Gus is a guest."""
-    tools = Tools(policy=("allow write for admin",))
+    tools = ToolSettings(policy=("allow write for admin",))
     async with running_agent(bus, store, OneCall(WRITE), tmp_path, admins=(ADA,), tools=tools) as process:
         yield process
 

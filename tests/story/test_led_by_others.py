@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Quote, QuoteKind
+from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.strategies import step

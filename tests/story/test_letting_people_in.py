@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from channels.adapter import Outcome
-from channels.inbound.intake import Intake
-from channels.inbound.terms import DoorRules
-from channels.line import Rooms
-from channels.normalized import Addressing, Incoming
+from channels.core.adapter import IntakeOutcome
+from channels.core.intake import IntakeConfig, MessageIntake
+from channels.core.message import Addressing, Incoming
+from channels.core.runtime import ChannelDeps
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.access import Access, PlaceSetting
-from gateway.config.limits import GuestAllowance, Limits
+from gateway.config.access import AccessSettings, PlaceSetting
+from gateway.config.limits import GuestAllowance, LimitSettings
 from gateway.contracts.access import Audience, StrangerRule
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
@@ -42,7 +41,7 @@ COMMANDS_TAKEN_MAX = 45  # a full bucket, and what it gains while the machine is
 class Street:
     """A door of Telegram, the agent behind it, and people who come by."""
 
-    door: Intake
+    door: MessageIntake
     agent: AgentProcess
     mind: Mind
     _numbers: count[int] = field(default_factory=lambda: count(1))
@@ -63,7 +62,7 @@ class Street:
             sent_at_ms=0,
         )
 
-    async def say(self, who: str, text: str, *, group: str = "", realm: str = "") -> Outcome:
+    async def say(self, who: str, text: str, *, group: str = "", realm: str = "") -> IntakeOutcome:
         return await self.door.accept(self.words(who, text, group=group, realm=realm))
 
     async def ask(self, who: str, text: str, *, group: str = "", realm: str = "") -> str:
@@ -75,18 +74,18 @@ class Street:
 
 @asynccontextmanager
 async def a_street(
-    bus: RedisBus, store: Store, folder: Path, access: Access, limits: Limits | None = None
+    bus: RedisBus, store: Store, folder: Path, access: AccessSettings, limits: LimitSettings | None = None
 ) -> AsyncIterator[Street]:
-    limits, mind = limits or Limits(), Mind()
+    limits, mind = limits or LimitSettings(), Mind()
     async with running_agent(bus, store, mind, folder, access=access, limits=limits) as agent:
-        rules = DoorRules(
+        rules = IntakeConfig(
             access.policy, SessionScope.PLACE, rate_of=limits.rate_of, command_rate_of=limits.command_rate_of
         )
-        door = Intake(Rooms.of(bus, Scrubber(), SystemClock()), rules)
+        door = MessageIntake(ChannelDeps.of(bus, Scrubber(), SystemClock()), rules)
         yield Street(door, agent, mind)
 
 
-PAIRING = Access(admins=(ADMIN,))
+PAIRING = AccessSettings(admins=(ADMIN,))
 
 
 @pytest.fixture
@@ -156,7 +155,7 @@ async def test_a_block_counts_for_the_next_message_and_is_silent(street: Street)
     await street.ask(BOSS, "/role telegram:1 member")
     assert await street.ask(ANN, "say one") == "one"
     assert (await street.ask(BOSS, "/block telegram:1 sells watches")).startswith("telegram:1 is blocked")
-    assert await street.say(ANN, "say two") is Outcome.REFUSED
+    assert await street.say(ANN, "say two") is IntakeOutcome.REFUSED
     assert "- telegram:1: sells watches" in await street.ask(BOSS, "/block list")
     await street.ask(BOSS, "/unblock telegram:1")
     assert "code" in await street.ask(ANN, "say three"), "nothing is decided about him: he is a stranger again"
@@ -195,9 +194,9 @@ async def test_a_bus_that_lost_its_memory_lets_nobody_in_until_it_is_told(
     await asyncio.to_thread(raw_redis.delete, "{q0}:access", "{q0}:grants")  # type: ignore[attr-defined]
     with pytest.raises(BusUnavailable):
         await street.say(ANN, "say hello")
-    assert await street.say(BOSS, "/queue") is Outcome.QUEUED, "an admin by configuration is let in even then"
+    assert await street.say(BOSS, "/queue") is IntakeOutcome.QUEUED, "an admin by configuration is let in even then"
     await bus.access.project(await street.agent.store.access.projection())
-    assert await street.say(ANN, "say hello") is Outcome.REFUSED
+    assert await street.say(ANN, "say hello") is IntakeOutcome.REFUSED
 
 
 # --- places
@@ -206,7 +205,7 @@ async def test_a_bus_that_lost_its_memory_lets_nobody_in_until_it_is_told(
 async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
-    limits = Limits(guest=GuestAllowance(turns=1))
+    limits = LimitSettings(guest=GuestAllowance(turns=1))
     async with a_street(bus, sqlite_store, tmp_path, PAIRING, limits) as street:
         refused = await street.ask(ANN, "say hello", group=GROUP)
         assert refused.startswith("I do not know you yet")
@@ -221,13 +220,13 @@ async def test_in_a_group_with_guests_everybody_may_ask_on_the_budget_of_guests(
 async def test_who_has_a_role_of_the_platform_may_ask_as_a_guest_where_it_counts(street: Street) -> None:
     assert await street.ask(BOSS, "/place roles 7,8", group=GROUP) == "telegram:/-100: roles 7,8."
     said = replace(street.words(ANN, "say hello", group=GROUP), roles=("8", "9"))
-    assert await street.door.accept(said) is Outcome.QUEUED
-    assert await street.say(BEN, "say hello", group=GROUP) is Outcome.REFUSED
+    assert await street.door.accept(said) is IntakeOutcome.QUEUED
+    assert await street.say(BEN, "say hello", group=GROUP) is IntakeOutcome.REFUSED
 
 
 async def test_a_place_has_its_own_tools_and_its_own_agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     room = PlaceSetting(audience=Audience.EVERYBODY, tools=("recall", "web_search"), profile="writer")
-    access = Access(default=StrangerRule.OPEN, places={"telegram:-100": room})
+    access = AccessSettings(default=StrangerRule.OPEN, places={"telegram:-100": room})
     async with a_street(bus, sqlite_store, tmp_path, access) as street:
         await street.ask(ANN, "say one", group=GROUP)
         await street.ask(ANN, "say two", group="-200")
@@ -252,7 +251,7 @@ async def test_what_holds_in_a_server_holds_in_its_channels_also_for_what_is_sai
 async def test_where_nobody_is_heard_the_bot_is_silent_but_for_admins_by_configuration(street: Street) -> None:
     await street.ask(BOSS, "/role telegram:1 admin")
     assert await street.ask(BOSS, "/place nobody", group=GROUP) == "telegram:/-100: nobody."
-    assert await street.say(ANN, "say hello", group=GROUP) is Outcome.REFUSED
+    assert await street.say(ANN, "say hello", group=GROUP) is IntakeOutcome.REFUSED
     assert await street.ask(ANN, "say hello") == "hello"
     assert await street.ask(BOSS, "/place reset", group=GROUP) == "telegram:/-100: as configured."
     assert await street.ask(ANN, "say here again", group=GROUP) == "here again"
@@ -270,15 +269,15 @@ async def test_whom_a_place_is_not_for_is_told_so(street: Street) -> None:
 async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
-    access = Access(admins=(ADMIN,), default=StrangerRule.OPEN)
-    limits = Limits(messages_per_minute=6, messages_burst=2)
+    access = AccessSettings(admins=(ADMIN,), default=StrangerRule.OPEN)
+    limits = LimitSettings(messages_per_minute=6, messages_burst=2)
     async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
         outcomes = [await street.say(ANN, f"say {number}") for number in range(30)]
-        assert outcomes[:8] == [Outcome.QUEUED] * 8
-        assert outcomes.count(Outcome.TURNED_AWAY) >= 20
-        assert await street.say(ANN, "/stop") is Outcome.CONTROL, "what stops a flood is never limited"
-        assert await street.say(BEN, "say hello") is Outcome.QUEUED
-        assert {await street.say(BOSS, "say hello") for _ in range(15)} == {Outcome.QUEUED}
+        assert outcomes[:8] == [IntakeOutcome.QUEUED] * 8
+        assert outcomes.count(IntakeOutcome.TURNED_AWAY) >= 20
+        assert await street.say(ANN, "/stop") is IntakeOutcome.CONTROL, "what stops a flood is never limited"
+        assert await street.say(BEN, "say hello") is IntakeOutcome.QUEUED
+        assert {await street.say(BOSS, "say hello") for _ in range(15)} == {IntakeOutcome.QUEUED}
         async with asyncio.timeout(PATIENCE_S):
             while not any(reply.text.startswith("hello") for reply in street.agent.replies):
                 await street.agent.deliver("telegram")
@@ -290,14 +289,14 @@ async def test_a_flood_is_cut_off_told_once_and_nobody_else_notices(
 async def test_a_flood_of_commands_is_cut_off_and_everybody_can_still_stop(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
-    access = Access(admins=(ADMIN,), default=StrangerRule.OPEN)
+    access = AccessSettings(admins=(ADMIN,), default=StrangerRule.OPEN)
     async with a_street(bus, sqlite_store, tmp_path, access) as street:
         outcomes = [await street.say(ANN, "/status") for _ in range(100)]
-        assert 10 <= outcomes.count(Outcome.CONTROL) <= COMMANDS_TAKEN_MAX
-        assert await street.say(BEN, "/stop") is Outcome.CONTROL
-        assert await street.say(ANN, "/stop") is Outcome.CONTROL, "what she may still stop by"
-        assert {await street.say(BOSS, "/status") for _ in range(60)} == {Outcome.CONTROL}
-        taken = outcomes.count(Outcome.CONTROL) + 62
+        assert 10 <= outcomes.count(IntakeOutcome.CONTROL) <= COMMANDS_TAKEN_MAX
+        assert await street.say(BEN, "/stop") is IntakeOutcome.CONTROL
+        assert await street.say(ANN, "/stop") is IntakeOutcome.CONTROL, "what she may still stop by"
+        assert {await street.say(BOSS, "/status") for _ in range(60)} == {IntakeOutcome.CONTROL}
+        taken = outcomes.count(IntakeOutcome.CONTROL) + 62
         said = [reply.text for reply in await street.agent.heard(taken + 1)]
         assert len([text for text in said if text.startswith("You give commands faster")]) == 1
 
@@ -306,7 +305,7 @@ async def test_what_is_chosen_or_pressed_too_fast_is_answered_each_time(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The platform shows until then that it waits."""
-    access, limits = Access(default=StrangerRule.OPEN), Limits(commands_per_minute=1, commands_burst=0)
+    access, limits = AccessSettings(default=StrangerRule.OPEN), LimitSettings(commands_per_minute=1, commands_burst=0)
     async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
         assert await street.door.invoke(street.words(ANN, "/status")) is None
         told = [await street.door.invoke(street.words(ANN, "/status")) for _ in range(2)]
@@ -316,12 +315,12 @@ async def test_what_is_chosen_or_pressed_too_fast_is_answered_each_time(
 
 
 async def test_an_album_counts_once(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
-    access, limits = Access(default=StrangerRule.OPEN), Limits(messages_per_minute=1, messages_burst=1)
+    access, limits = AccessSettings(default=StrangerRule.OPEN), LimitSettings(messages_per_minute=1, messages_burst=1)
     async with a_street(bus, sqlite_store, tmp_path, access, limits) as street:
         parts = [replace(street.words(ANN, f"part {number}"), album_id="a") for number in range(10)]
-        assert {await street.door.accept(part) for part in parts} == {Outcome.QUEUED}
-        assert await street.say(ANN, "one more") is Outcome.QUEUED
-        assert await street.say(ANN, "too many") is Outcome.TURNED_AWAY
+        assert {await street.door.accept(part) for part in parts} == {IntakeOutcome.QUEUED}
+        assert await street.say(ANN, "one more") is IntakeOutcome.QUEUED
+        assert await street.say(ANN, "too many") is IntakeOutcome.TURNED_AWAY
 
 
 # --- what admins see
@@ -358,10 +357,12 @@ async def test_how_fast_somebody_may_write_is_set_by_chat_and_counts_for_the_nex
     await street.ask(BOSS, "/role telegram:1 member")
     await street.ask(BOSS, "/limits telegram:1 rate 1")
     outcomes = [await street.say(ANN, f"say {number}") for number in range(8)]
-    assert outcomes == [Outcome.QUEUED] * 6 + [Outcome.TURNED_AWAY] * 2, "one, and the burst that is configured"
+    assert outcomes == [IntakeOutcome.QUEUED] * 6 + [IntakeOutcome.TURNED_AWAY] * 2, (
+        "one, and the burst that is configured"
+    )
     await street.say(BOSS, "/limits telegram:1 rate none")
     async with asyncio.timeout(PATIENCE_S):
-        while await street.say(ANN, "say on") is not Outcome.QUEUED:
+        while await street.say(ANN, "say on") is not IntakeOutcome.QUEUED:
             await street.agent.deliver("telegram")
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from sqlalchemy import Table, func, select
 from structlog.testing import capture_logs
 
-from agent.model.client import ModelEvent, ModelFacts, ModelRequest, TextDelta
+from agent.models.requests import ModelEvent, ModelFacts, ModelRequest, TextDelta
 from gateway.bus.bus import RedisBus
-from gateway.config.limits import Allowance, GuestAllowance, Limits, PotAllowance, RoleAllowance
-from gateway.contracts.entries import TurnState, UsagePurpose
+from gateway.config.limits import Allowance, GlobalAllowance, GuestAllowance, LimitSettings, RoleAllowance
+from gateway.contracts.budgets import Amounts, day_of, nano_of
 from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind
-from gateway.contracts.spending import Amounts, day_of, nano_of
+from gateway.contracts.sessions import TurnState, UsagePurpose
 from gateway.store import Store
 from gateway.store.tables import counted_turns, reservations, spending, turns
 from tests.contract.store_samples import rows
@@ -26,7 +26,7 @@ from tests.parts.minds import Mind
 from tests.parts.waiting import PATIENCE_S, until
 
 ADA = SessionKey("telegram", "1")
-UNLIMITED = Limits(guest=GuestAllowance(tokens=0, usd=0, turns=0), pot=PotAllowance(tokens=0, usd=0))
+UNLIMITED = LimitSettings(guest=GuestAllowance(tokens=0, usd=0, turns=0), pot=GlobalAllowance(tokens=0, usd=0))
 RESET = re.compile(r"until 00:00 UTC \(in (?:\d+ h )?\d+ min\)")
 
 
@@ -48,7 +48,7 @@ async def test_at_the_limit_one_clear_sentence_and_no_model_is_asked(
 ) -> None:
     """It says when it goes on; nothing is wrong, so there is no reference and no error in the log."""
     mind = Mind()
-    limits = Limits(user=Allowance(turns=2))
+    limits = LimitSettings(user=Allowance(turns=2))
     async with running_agent(bus, sqlite_store, mind, tmp_path, limits=limits) as agent:
         await agent.ask("say one")
         await agent.ask("say two")
@@ -67,7 +67,9 @@ async def test_at_the_limit_one_clear_sentence_and_no_model_is_asked(
 
 
 async def test_a_command_costs_no_turn(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
-    async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(user=Allowance(turns=1))) as agent:
+    async with running_agent(
+        bus, sqlite_store, Mind(), tmp_path, limits=LimitSettings(user=Allowance(turns=1))
+    ) as agent:
         await agent.ask("/sessions")
         await agent.ask("/help")
         assert "one" in await agent.ask("say one")
@@ -79,7 +81,9 @@ async def test_everything_a_turn_spends_is_counted_as_it_is_charged(
     bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """The title beside it, too. What was reserved and not used is free again."""
-    async with running_agent(bus, store, Mind(), tmp_path, limits=Limits(pot=PotAllowance(tokens=10**6))) as agent:
+    async with running_agent(
+        bus, store, Mind(), tmp_path, limits=LimitSettings(pot=GlobalAllowance(tokens=10**6))
+    ) as agent:
         await agent.ask("say hello to everybody")
         session = await store.sessions.current(ADA)
         assert session is not None
@@ -112,7 +116,7 @@ async def test_without_limits_nothing_is_written_down(
 
 
 async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
-    limits = Limits(user=Allowance(turns=1), admin=RoleAllowance(turns=0), guest=GuestAllowance(turns=2))
+    limits = LimitSettings(user=Allowance(turns=1), admin=RoleAllowance(turns=0), guest=GuestAllowance(turns=2))
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
         for _ in range(4):
             assert "hi" in await agent.ask("say hi")
@@ -121,7 +125,9 @@ async def test_guests_have_a_budget_of_their_own(bus: RedisBus, sqlite_store: St
 
 
 async def test_the_pot_ends_it_for_all(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
-    async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(pot=PotAllowance(turns=1))) as agent:
+    async with running_agent(
+        bus, sqlite_store, Mind(), tmp_path, limits=LimitSettings(pot=GlobalAllowance(turns=1))
+    ) as agent:
         await agent.ask("say hi")
         refusal = await agent.ask("say hi", "telegram:2")
         assert RESET.search(refusal)
@@ -129,7 +135,9 @@ async def test_the_pot_ends_it_for_all(bus: RedisBus, sqlite_store: Store, tmp_p
 
 
 async def test_the_warning_is_one_line_once(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
-    async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=Limits(user=Allowance(turns=10))) as agent:
+    async with running_agent(
+        bus, sqlite_store, Mind(), tmp_path, limits=LimitSettings(user=Allowance(turns=10))
+    ) as agent:
         answers = [await agent.ask(f"say {number}") for number in range(10)]
         assert ["Little is left of your turns" in answer for answer in answers] == [False] * 8 + [True, False]
         assert "Little is left" not in "".join((await agent.transcript())[1::2])
@@ -162,7 +170,7 @@ async def test_a_stopped_call_costs_what_was_read_and_written(
     """An estimate: the provider has read the prompt. The rest of the reservation comes back. The conversation's own
     account says the same."""
     mind = Priced()
-    async with running_agent(bus, sqlite_store, mind, tmp_path, limits=Limits(user=Allowance(usd=1.0))) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, limits=LimitSettings(user=Allowance(usd=1.0))) as agent:
         await agent.ask("/title No call for this")
         await agent.say("tell me everything")
         await until(lambda: mind.has_begun)
@@ -188,7 +196,7 @@ async def test_a_call_that_the_provider_refused_costs_nothing(
                 yield event
 
     async with running_agent(
-        bus, sqlite_store, Refusing(), tmp_path, limits=Limits(user=Allowance(tokens=10**6, turns=5))
+        bus, sqlite_store, Refusing(), tmp_path, limits=LimitSettings(user=Allowance(tokens=10**6, turns=5))
     ) as agent:
         await agent.ask("/title fixed")
         assert "eference" in await agent.ask("say hi")
@@ -200,14 +208,16 @@ async def test_too_little_left_is_refused_although_something_is(
 ) -> None:
     """A call that might cost more than is left is not begun."""
     mind = Mind()
-    async with running_agent(bus, sqlite_store, mind, tmp_path, limits=Limits(user=Allowance(tokens=100))) as agent:
+    async with running_agent(
+        bus, sqlite_store, mind, tmp_path, limits=LimitSettings(user=Allowance(tokens=100))
+    ) as agent:
         assert RESET.search(await agent.ask("say hi"))
         assert mind.asked == []
         assert (await spent(agent)).turns == 0
 
 
 async def test_usage_shows_what_counts_and_nobody_elses(bus: RedisBus, store: Store, tmp_path: Path) -> None:
-    limits = Limits(user=Allowance(turns=10), admin=RoleAllowance(turns=0))
+    limits = LimitSettings(user=Allowance(turns=10), admin=RoleAllowance(turns=0))
     async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=limits) as agent:
         await agent.ask("say hello", "telegram:2")
         await agent.ask("say hello again", "telegram:2/-100")
@@ -241,7 +251,7 @@ async def test_a_conversation_that_cannot_be_condensed_any_more_today_says_so(
     async with running_agent(bus, sqlite_store, Mind(), tmp_path) as agent:
         for number in range(4):
             await agent.ask(f"say {number} {'a long story ' * 80}")
-    spent_out = Limits(user=Allowance(tokens=1))
+    spent_out = LimitSettings(user=Allowance(tokens=1))
     async with running_agent(bus, sqlite_store, Mind(), tmp_path, limits=spent_out, context_window=1_024) as agent:
         assert RESET.search(await agent.ask("/compact"))
         assert RESET.search(await agent.ask("say one more"))
@@ -253,7 +263,7 @@ async def test_a_turn_that_another_worker_takes_over_is_counted_once(
     """The first worker called the model and lost its lane; the second calls it again for the same turn."""
     mind = Mind()
     gate = mind.hold()
-    limits = Limits(user=Allowance(turns=1))
+    limits = LimitSettings(user=Allowance(turns=1))
     async with running_agent(bus, sqlite_store, mind, tmp_path, limits=limits) as agent:
         await agent.say("say hi")
         await mind.until_asked(1)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import GrantRole
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind

@@ -11,13 +11,20 @@ from pathlib import Path
 import pytest
 
 from agent.limits import ROUNDS_KEPT_MESSAGES, ROUNDS_MESSAGES_MAX, SUMMARY_REST_TURNS
-from agent.model.client import ModelEvent, ModelFacts, ModelRequest, PromptMessage, RequestedCall, TextDelta
-from gateway.admin.operator_channel import compact_order
+from agent.models.requests import (
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    PromptMessage,
+    RequestedCall,
+    TextDelta,
+)
 from gateway.bus.bus import RedisBus
-from gateway.config.subagents import Subagents
-from gateway.contracts.entries import Entry, EntryKind, Role, UsagePurpose
+from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import ContextTooLong, ModelRejected
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import Entry, EntryKind, Role, UsagePurpose
+from gateway.ops.admin.sessions import compact_order
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
@@ -25,7 +32,7 @@ from tests.parts.summarists import Summarist, prompt_tokens, raising, rememberin
 
 ANNA, BEN = "telegram:1", "telegram:2"
 FILLER = "and some more words that only fill the room " * 12
-ALONE = Subagents(enabled=False)
+ALONE = SubagentSettings(enabled=False)
 """The tools of sub-agents take a quarter of a small window; here it is the conversation's."""
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands.belongings import belongings_commands
-from agent.commands.table import Asked, Done
-from agent.model.client import always
-from agent.tools.permissions import EVERYTHING
+from agent.features.accounts import belongings_commands
+from agent.features.commands import CommandReply, CommandRequest
+from agent.models.requests import always
+from agent.tools.policy import EVERYTHING
 from gateway.bus.bus import RedisBus
-from gateway.config.memory import Memory
-from gateway.contracts.entries import GrantRole, UsagePurpose
+from gateway.config.features import MemorySettings
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import GrantRole, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -35,7 +35,7 @@ def mind() -> Mind:
 @pytest.fixture
 async def agent(bus: RedisBus, store: Store, mind: Mind, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent that gathers facts, on SQLite and on PostgreSQL."""
-    memory = Memory(auto_consolidate=True)
+    memory = MemorySettings(auto_consolidate=True)
     async with running_agent(bus, store, mind, tmp_path, memory=memory) as process:
         yield process
 
@@ -191,9 +191,9 @@ async def test_an_injected_fact_stays_with_who_injected_it(agent: AgentProcess, 
 async def test_memory_can_be_switched_off(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """Nothing is kept, found or gathered; what there is can still be seen and forgotten."""
     key = SessionKey.parse(ANNA)
-    async with running_agent(bus, sqlite_store, mind := Mind(), tmp_path, memory=Memory()) as agent:
+    async with running_agent(bus, sqlite_store, mind := Mind(), tmp_path, memory=MemorySettings()) as agent:
         await agent.ask("remember I like tea", ANNA)
-    off = Memory(enabled=False, auto_consolidate=True)
+    off = MemorySettings(enabled=False, auto_consolidate=True)
     async with running_agent(bus, sqlite_store, mind, tmp_path / "off", memory=off) as agent:
         await agent.ask("tea is what I like", ANNA)
         assert "<memory>" not in told(mind)
@@ -226,9 +226,9 @@ async def test_an_export_holds_all_places_of_one_person_and_nobody_else(agent: A
     (row,) = belongings_commands(agent.store.people, Scrubber())
     session = await agent.store.sessions.current(SessionKey.parse(ANNA))
     assert session is not None
-    asked = Asked("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always, EVERYTHING)
+    asked = CommandRequest("", message("/export", ANNA), session, GrantRole.MEMBER, 1, always, EVERYTHING)
     done = await row.run(asked)
-    assert isinstance(done, Done)
+    assert isinstance(done, CommandReply)
     document = json.loads(done.files[0].content)
     said = [entry["text"] for entry in document["entries"] if entry["role"] == "user"]
     assert {"remember I like tea", "the canary of the group"} <= set(said)
@@ -250,8 +250,8 @@ async def test_in_a_shared_place_everybody_gets_own_words_and_their_answers(agen
     assert session is not None
     for person, own, others in (("1", "cat", "bird"), ("2", "bird", "cat"), ("3", "left out", "has a")):
         said = replace(message("/export", SHARED), author_id=person)
-        done = await row.run(Asked("", said, session, GrantRole.MEMBER, 1, always, EVERYTHING))
-        assert isinstance(done, Done)
+        done = await row.run(CommandRequest("", said, session, GrantRole.MEMBER, 1, always, EVERYTHING))
+        assert isinstance(done, CommandReply)
         content = done.files[0].content.decode()
         assert own in content
         assert others not in content
@@ -279,15 +279,15 @@ async def test_a_process_that_died_over_a_session_leaves_it_to_the_next(
     bus: RedisBus, sqlite_store: Store, mind: Mind, tmp_path: Path
 ) -> None:
     """What waits stands in SQL from the commit of /new on: whoever starts next goes through it."""
-    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(enabled=False)) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=MemorySettings(enabled=False)) as agent:
         await agent.ask("my sister lives in Oslo", ANNA)
         await agent.ask("/new", ANNA)
-    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(auto_consolidate=True)) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=MemorySettings(auto_consolidate=True)) as agent:
         await until_gathered(agent, mind, 1)
         await agent.ask("which town was it with my sister", BEN)
         await agent.ask("which town was it with my sister", ANNA)
         assert "my sister lives in Oslo" in told(mind)
-    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=Memory(auto_consolidate=True)) as agent:
+    async with running_agent(bus, sqlite_store, mind, tmp_path, memory=MemorySettings(auto_consolidate=True)) as agent:
         await agent.ask("hello", ANNA)
         assert len([made for made in mind.made if made.purpose is UsagePurpose.MEMORY]) == 1
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelFacts, ModelRequest
+from agent.models.requests import ModelFacts, ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.config.routing import Routing
-from gateway.config.subagents import Subagents
-from gateway.contracts.entries import EntryKind, UsagePurpose
+from gateway.config.features import RoutingSettings
+from gateway.config.subagents import SubagentSettings
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import EntryKind, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
@@ -132,7 +132,7 @@ async def test_messages_are_routed_by_how_hard_they_look(
 ) -> None:
     """A session's own model always wins; an empty tier is the default. A model with a small window reads no prompt that
     the tools of sub-agents stand in."""
-    routing, few_tools = Routing(enabled=True, low=QUICK, high=SLOW), Subagents(enabled=False)
+    routing, few_tools = RoutingSettings(enabled=True, low=QUICK, high=SLOW), SubagentSettings(enabled=False)
     async with running_agent(bus, store, mind, tmp_path, routing=routing, subagents=few_tools) as agent:
         await agent.ask("thanks")
         assert mind.used == QUICK
@@ -150,7 +150,7 @@ async def test_thanks_do_not_cost_a_long_conversation_its_memory(
     bus: RedisBus, store: Store, tmp_path: Path, mind: Models
 ) -> None:
     """A routed model that could not read it all is passed over."""
-    async with running_agent(bus, store, mind, tmp_path, routing=Routing(enabled=True, low=QUICK)) as agent:
+    async with running_agent(bus, store, mind, tmp_path, routing=RoutingSettings(enabled=True, low=QUICK)) as agent:
         for _ in range(3):
             await agent.ask("long 2500")
         await agent.ask("thanks")

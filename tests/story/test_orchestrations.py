@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import Role, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ReplyKind
+from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent

@@ -12,18 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
+from gateway.config.tools import ToolSettings
 from gateway.contracts.access import PlaceRule
-from gateway.contracts.entries import EntryKind, Role, TodoState, UsagePurpose
 from gateway.contracts.errors import ModelRejected
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.messages import ControlKind, ReplyKind
+from gateway.contracts.profiles import READING
+from gateway.contracts.sessions import EntryKind, Role, TodoState, UsagePurpose
 from gateway.contracts.subagents import TaskState
-from gateway.contracts.toolsets import READING
-from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.children import own_children
@@ -69,7 +68,7 @@ class Planning(ScriptedClient):
 
 
 def agent_with(
-    bus: RedisBus, store: Store, tmp_path: Path, model: Planning, *, tools: Tools | None = None
+    bus: RedisBus, store: Store, tmp_path: Path, model: Planning, *, tools: ToolSettings | None = None
 ) -> AbstractAsyncContextManager[AgentProcess]:
     """The planner is a process of its own; only what its model says comes from here."""
     return running_agent(bus, store, model, tmp_path, grace_s=0.2, tools=tools)
@@ -213,7 +212,7 @@ async def test_a_planner_that_is_killed_is_a_plain_sentence(bus: RedisBus, sqlit
 @pytest.mark.long
 async def test_a_plan_that_nobody_answers_is_dropped(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     """The model of a later turn knows that, and sees the plan as what it is: nobody's order."""
-    async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD), tools=Tools(approval_ttl_s=1)) as agent:
+    async with agent_with(bus, sqlite_store, tmp_path, Planning(GOOD), tools=ToolSettings(approval_ttl_s=1)) as agent:
         await agent.say("/plan tidy up")
         await agent.question()
         answer = (await agent.heard(3))[-1]

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from agent.attachments.gallery import WorkspaceGallery
-from agent.model.catalog import ModelCatalog
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
+from agent.model_clients import WorkspaceGallery
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
+from gateway.contracts.ids import WORKSPACES
 from gateway.contracts.messages import AttachmentKind
-from gateway.contracts.workspaces import WORKSPACES
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.model_server import Body, ModelServer, call, echo, images_of, last_user_text, serve_model
@@ -50,7 +49,7 @@ async def provider() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: Store, tmp_path: Path, provider: ModelServer) -> AsyncIterator[AgentProcess]:
-    client = LitellmClient(ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"))
+    client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"))
     model = "openai/gpt-4o-mini"
     async with running_agent(bus, store, client, tmp_path, model=model) as process:
         yield process
@@ -63,7 +62,7 @@ async def test_an_image_stays_where_it_was_shown(
     """Its bytes, too, are part of what a provider has read."""
     gallery = WorkspaceGallery(Workspaces(tmp_path / WORKSPACES))
     client = LitellmClient(
-        ModelCatalog(), partial(Endpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=gallery
+        ModelCatalog(), partial(ModelEndpoint, api_base=provider.url, api_key="key-of-the-test"), gallery=gallery
     )
     async with (
         delivering(bus) as postman,

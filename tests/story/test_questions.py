@@ -11,18 +11,16 @@ from typing import Any
 
 import pytest
 
-from agent import turn
-from agent.model.scripted import ScriptedClient
-from agent.running.background import Background
-from agent.tools.approvals import Question, Verdict
-from agent.tools.asking import AskingPeople
+from agent.concurrency import BackgroundTasks
+from agent.models.demo import ScriptedClient
+from agent.runtime import turn
+from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, ChatApprovals
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.tools import Tools
-from gateway.contracts.ids import SessionKey
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.messages import CleanText, ControlKind, Reply
 from gateway.contracts.ports import Claim
-from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -44,7 +42,7 @@ def agent_with(
         ScriptedClient(),
         tmp_path,
         admins=(SessionKey.parse(ADMIN), SessionKey.parse(OTHER_ADMIN)),
-        tools=Tools(approval_ttl_s=approval_ttl_s),
+        tools=ToolSettings(approval_ttl_s=approval_ttl_s),
         concurrency=concurrency,
         grace_s=0.2,
     )
@@ -270,11 +268,11 @@ async def test_an_answer_to_another_question_runs_nothing(agent: AgentProcess, r
 
 
 async def test_where_nobody_can_be_asked_asking_is_denying(bus: RedisBus, sqlite_store: Store) -> None:
-    asking = AskingPeople(
-        bus.questions, bus.deliveries, sqlite_store, Scrubber(), SystemClock(), Background(), ttl_s=60
+    asking = ChatApprovals(
+        bus.questions, bus.deliveries, sqlite_store, Scrubber(), SystemClock(), BackgroundTasks(), ttl_s=60
     )
     key = SessionKey.parse(ADMIN)
-    assert await asking.ask(Question(key, "t1", 1, key, None, CleanText("May I?"), "")) is Verdict.DENIED
+    assert await asking.ask(ApprovalRequest(key, "t1", 1, key, None, CleanText("May I?"), "")) is ApprovalOutcome.DENIED
 
 
 async def claimed(bus: RedisBus) -> Claim:

@@ -11,22 +11,21 @@ from typing import Any, cast
 import pytest
 from redis import Redis
 
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.features.schedules.scheduler import Scheduler
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
-from agent.model.scripted import ScriptedClient
-from agent.people import People
-from agent.running.bell import Bell
+from agent.models.demo import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.bus.inbound import Inbound
 from gateway.bus.keys import ShardKeys
 from gateway.clock import SystemClock
-from gateway.config.schedules import Schedules
+from gateway.config.features import ScheduleSettings
 from gateway.contracts.access import Audience, PlaceRule, Projection
-from gateway.contracts.entries import EntryKind, Grant, GrantRole
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage, ReplyKind
 from gateway.contracts.ports import Admission, Verdict
-from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.contracts.sessions import EntryKind, Grant, GrantRole, Schedule, ScheduleKind
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.schedules import ScheduleStore
@@ -86,7 +85,7 @@ class Firer:
             cast(ScheduleStore, Mortal(self.store.schedules, self.dies_behind)),
             cast(Inbound, self.intake or Mortal(self.bus.intake, self.dies_behind)),
             people,
-            Bell(),
+            Wakeup(),
             Scrubber(),
             self.clock,
             has_heartbeat=self.has_heartbeat,
@@ -451,7 +450,7 @@ async def test_an_admin_switches_the_heartbeat_on_and_pays_for_it(
 ) -> None:
     """One per owner, however often it is switched on; each beat is a turn of that admin's; off is off."""
     ann = SessionKey.parse(ANN)
-    allowed = Schedules(heartbeat_minutes=30)
+    allowed = ScheduleSettings(heartbeat_minutes=30)
     async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path, admins=(ann,), schedules=allowed) as agent:
         assert "Only an admin" in await agent.ask("/heartbeat on", BOB)
         for _ in range(2):

@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelEvent, ModelRequest
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelRequest
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
-from gateway.config.tools import Tools
-from gateway.contracts.entries import Role
+from gateway.config.tools import ToolSettings
 from gateway.contracts.errors import ModelRejected
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import WantedFile
-from gateway.contracts.workspaces import WORKSPACES
+from gateway.contracts.sessions import Role
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 
@@ -28,7 +27,7 @@ ANNA, BEN = "telegram:1", "telegram:2"
 @pytest.fixture
 async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[AgentProcess]:
     """A running agent with the demo model, on SQLite and on PostgreSQL; everybody may write files."""
-    tools = Tools(policy=("allow write",))
+    tools = ToolSettings(policy=("allow write",))
     async with running_agent(bus, store, ScriptedClient(), tmp_path, tools=tools) as process:
         yield process
 
@@ -69,7 +68,7 @@ async def test_the_bytes_are_lent_until_the_receipt_and_to_their_lane_only(
     bus: RedisBus, store: Store, tmp_path: Path
 ) -> None:
     """A channel that asks under another key, or too late, gets nothing."""
-    tools = Tools(policy=("allow write",))
+    tools = ToolSettings(policy=("allow write",))
     async with running_agent(bus, store, ScriptedClient(), tmp_path, tools=tools) as agent:
         await agent.ask(asks_for("file_write", path="a.csv", content="1,2\n"), ANNA)
         while not agent.titles:

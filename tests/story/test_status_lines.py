@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from agent.model.client import ModelRequest
-from gateway.admin.trace import hops_of
+from agent.models.requests import ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.config.subagents import Subagents
+from gateway.config.subagents import SubagentSettings
 from gateway.contracts.messages import ControlKind
+from gateway.ops.admin.trace import hops_of
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.waiting import PATIENCE_S
@@ -86,7 +86,7 @@ async def test_a_stop_is_seen_in_the_lines(bus: RedisBus, sqlite_store: Store, t
 
 async def test_they_can_be_switched_off(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> None:
     model = Cast([delegated("look", number=1)], "Done.", child=answers)
-    quiet = Subagents(status_lines=False)
+    quiet = SubagentSettings(status_lines=False)
     async with running_agent(bus, sqlite_store, model, tmp_path, subagents=quiet) as agent:
         await agent.say("have a look")
         await agent.heard(1)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
-from agent.model.scripted import ScriptedClient
-from agent.working.runs import Run
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount
+from agent.runtime.run import TurnRun
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import Committed, TurnCommit, UsagePurpose
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, Reply
 from gateway.contracts.ports import Claim
+from gateway.contracts.sessions import Committed, TurnCommit, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
@@ -146,7 +146,7 @@ async def test_a_worker_that_does_not_react_loses_the_turn(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is paused, or cut off: the lane is taken from it, what it still brings is refused, and it calls nobody."""
-    monkeypatch.setattr(Run, "cancel", lambda _run, _kind: None)
+    monkeypatch.setattr(TurnRun, "cancel", lambda _run, _kind: None)
     gate = mind.hold()
     await agent.say("tool todo_read {}")
     await mind.until_asked(1)

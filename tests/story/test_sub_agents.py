@@ -13,19 +13,18 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENT_RESULT_CHARS_MAX
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from gateway.bus.bus import RedisBus
-from gateway.config.subagents import Subagents
+from gateway.config.subagents import SubagentSettings
 from gateway.contracts.access import Projection
-from gateway.contracts.entries import Grant, GrantRole, Role, UsagePurpose
+from gateway.contracts.budgets import Measure, Period
 from gateway.contracts.errors import BudgetSpent
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
 from gateway.contracts.messages import ControlKind
-from gateway.contracts.spending import Measure, Period
+from gateway.contracts.profiles import DELEGATING
+from gateway.contracts.sessions import Grant, GrantRole, Role, UsagePurpose
 from gateway.contracts.subagents import Doing, Occupation, SubTask, TaskState
-from gateway.contracts.toolsets import DELEGATING
-from gateway.contracts.workspaces import WORKSPACES, folder_name
 from gateway.store import Store
 from tests.parts.agents import running_agent
 from tests.parts.waiting import PATIENCE_S, until
@@ -360,7 +359,7 @@ async def test_where_sub_agents_are_off_everything_that_needs_one_says_so(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     model = Cast([delegated("look around")], "I do it myself.", child=lambda _: "never asked")
-    async with running_agent(bus, sqlite_store, model, tmp_path, subagents=Subagents(enabled=False)) as agent:
+    async with running_agent(bus, sqlite_store, model, tmp_path, subagents=SubagentSettings(enabled=False)) as agent:
         assert await agent.ask("look around") == "I do it myself."
         assert "sub_agent is off here" in results(model.of(UsagePurpose.TURN)[-1])[0]
         offered = {spec.name for spec in model.asked[0].tools}

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from agent.limits import SUBAGENTS_LIVE_MAX
-from agent.model.client import ModelEvent, ModelFacts, ModelRequest, RequestedCall, TextDelta
+from agent.models.requests import ModelEvent, ModelFacts, ModelRequest, RequestedCall, TextDelta
 from gateway.bus.bus import RedisBus
-from gateway.config.limits import Allowance, GuestAllowance, Limits
-from gateway.contracts.entries import UsagePurpose
+from gateway.config.limits import Allowance, GuestAllowance, LimitSettings
+from gateway.contracts.budgets import Amounts, Period, nano_of
 from gateway.contracts.errors import ModelUnavailable
 from gateway.contracts.messages import ControlKind, ReplyKind
-from gateway.contracts.spending import Amounts, Period, nano_of
+from gateway.contracts.sessions import UsagePurpose
 from gateway.contracts.subagents import TaskState
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
@@ -38,7 +38,7 @@ async def test_many_at_once_never_take_more_than_is_left(
     orders = [delegated(f"part {number}", number=number) for number in range(many)]
     model = Cast(orders, "Some of it is done.", child=lambda _: "done")
     model.gate = asyncio.Event()
-    limits = Limits(user=Allowance(tokens=TOKENS_A_DAY), guest=GuestAllowance(usd=0))
+    limits = LimitSettings(user=Allowance(tokens=TOKENS_A_DAY), guest=GuestAllowance(usd=0))
 
     def asked() -> int:
         return len(model.of(UsagePurpose.SUBAGENT))
@@ -71,7 +71,7 @@ async def test_at_the_limit_a_child_ends_and_its_user_reads_one_sentence(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
     """The first call of the turn has cost more than there was: no child asks a model any more, nor does the turn."""
-    limits = Limits(guest=GuestAllowance(usd=0.4))
+    limits = LimitSettings(guest=GuestAllowance(usd=0.4))
     model = Cast([delegated("look around")], "never said", child=lambda _: "never said")
     async with running_agent(bus, sqlite_store, model, tmp_path, limits=limits) as agent:
         reply = await agent.ask("look around")
@@ -132,7 +132,7 @@ async def begun(agent: AgentProcess, model: Talking) -> None:
     assert (await spent(agent)).tokens > 4_096
 
 
-GENEROUS = Limits(user=Allowance(tokens=10**6))
+GENEROUS = LimitSettings(user=Allowance(tokens=10**6))
 UNTIL_LATE = RequestedCall("c1", "sub_agent", json.dumps({"type": "explore", "task": "look around", "limit_s": 2}))
 
 

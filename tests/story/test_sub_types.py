@@ -9,18 +9,18 @@ from pathlib import Path
 import httpx
 import pytest
 
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
-from agent.model.scripted import ScriptedClient
+from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.prompts.library import PROMPTS
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool
-from gateway.admin.app import Parts, create_app
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.subagents import Subagents, SubTypeSetting
-from gateway.config.tools import Tools
-from gateway.contracts.entries import Role, UsagePurpose
-from gateway.contracts.toolsets import BUILT_IN, CONVERSING, DELEGATING, TALKING
+from gateway.config.subagents import SubagentSettings, SubTypeSetting
+from gateway.config.tools import ToolSettings
+from gateway.contracts.profiles import BUILT_IN, CONVERSING, DELEGATING, TALKING
+from gateway.contracts.sessions import Role, UsagePurpose
+from gateway.ops.admin.app import Parts, create_app
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import running_agent
@@ -92,7 +92,7 @@ async def test_what_no_sub_agent_has_are_tools_that_there_are(
 ) -> None:
     """A conversation has them; a generalist has the rest of what its conversation has."""
     model = Delegating()
-    everything = Tools(policy=("allow write", "allow execute", "allow network", "allow spend"))
+    everything = ToolSettings(policy=("allow write", "allow execute", "allow network", "allow spend"))
     async with running_agent(bus, sqlite_store, model, tmp_path, tools=everything) as agent:
         await agent.ask("general")
     _, tools = model.told
@@ -106,7 +106,7 @@ async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_aft
     """Whatever the policy allows. The change is made while the agent runs; nothing is started again."""
     monkeypatch.setattr("agent.subagents.catalog.SUB_TYPES_SEEN_WITHIN_S", 0.0)
     model = Delegating()
-    everything = Tools(policy=("allow write", "allow execute", "allow network", "allow spend"))
+    everything = ToolSettings(policy=("allow write", "allow execute", "allow network", "allow spend"))
     async with (
         running_agent(bus, sqlite_store, model, tmp_path, tools=everything) as agent,
         operator(sqlite_store, bus) as admin,
@@ -155,7 +155,7 @@ async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_
 async def test_a_child_is_who_the_configuration_says(sqlite_store: Store, bus: RedisBus, tmp_path: Path) -> None:
     model = Delegating()
     wandering = SubTypeSetting(prompt="You wander.", tools=("file_list",))
-    settings = Subagents(types={"explore": wandering})
+    settings = SubagentSettings(types={"explore": wandering})
     async with running_agent(bus, sqlite_store, model, tmp_path, subagents=settings) as agent:
         await agent.ask("explore")
     assert model.told == (f"You wander.\n\n{PROMPTS.delegated}", {"file_list"})
@@ -181,7 +181,7 @@ async def test_a_tool_that_is_not_its_types_is_none_for_a_child_whoever_asks(
     def files() -> list[str]:
         return [path.name for path in tmp_path.rglob("*.txt")]
 
-    writing = Tools(policy=("allow write",))
+    writing = ToolSettings(policy=("allow write",))
     async with running_agent(bus, sqlite_store, model, tmp_path, tools=writing) as agent:
         await agent.ask("explore")
         results = [said for said in model.children[-1].messages if said.role is Role.TOOL]

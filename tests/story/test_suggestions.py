@@ -9,11 +9,10 @@ import pytest
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Projection
-from gateway.contracts.commands import Suggests
-from gateway.contracts.entries import Grant, GrantRole
+from gateway.contracts.commands import SuggestionRequest, Suggests
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.suggestions import Wanted
+from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.bus_samples import ANNA, BORIS
@@ -29,7 +28,7 @@ async def agent(bus: RedisBus, store: Store, tmp_path: Path) -> AsyncIterator[Ag
 
 
 async def suggested(bus: RedisBus, kind: Suggests, typed: str, key: SessionKey = ANNA) -> list[tuple[str, str]]:
-    wanted = Wanted(key, key.owner, kind, CleanText(typed))
+    wanted = SuggestionRequest(key, key.owner, kind, CleanText(typed))
     return [(suggestion.label, suggestion.value) for suggestion in await bus.suggestions.ask(wanted, wait_s=5)]
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.scripted import ScriptedClient
-from gateway.admin.trace import hops_of
+from agent.models.demo import ScriptedClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import ReplyKind
+from gateway.ops.admin.trace import hops_of
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.waiting import PATIENCE_S

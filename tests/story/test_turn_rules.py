@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from agent import turn
-from agent.afterwards.finished import Finished
-from agent.model.client import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
+from agent.engine import Finished
+from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TextDelta, TokenCount
 from agent.prompts.library import PROMPTS
+from agent.runtime import turn
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import Entry, EntryKind, Role, TurnState, UsagePurpose
 from gateway.contracts.errors import ContextTooLong, ModelRejected, ModelTooSlow
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import Entry, EntryKind, Role, TurnState, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind

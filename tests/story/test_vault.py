@@ -10,14 +10,13 @@ import pytest
 from fastapi import FastAPI
 
 from agent.prompts.library import PROMPTS
-from channels.inbound.keeping import keeping_for
+from channels.core.secrets import open_secret_capture
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config import Settings
-from gateway.config.scrub import Scrub, Vault
+from gateway.config.features import ScrubSettings, VaultSettings
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import RemovedSecrets
-from gateway.contracts.vault import SecretName
+from gateway.contracts.messages import RemovedSecrets, SecretName
 from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import PLACEHOLDER
 from gateway.store import Store
@@ -27,7 +26,7 @@ from tests.parts.operator_api import app_of, client_of
 from tests.scrubbing.slots import draw
 
 SECRET = draw("glpat-<base64url:20>", seed=41)
-ON = Scrub(vault=Vault(enabled=True))
+ON = ScrubSettings(vault=VaultSettings(enabled=True))
 HERE, ELSEWHERE, OTHER = "telegram:1", "telegram:1/-100", "telegram:2"
 
 
@@ -40,7 +39,7 @@ async def agent(bus: RedisBus, sqlite_store: Store, tmp_path: Path) -> AsyncIter
 async def keep(bus: RedisBus, data_dir: Path, *keys: str) -> list[SecretName]:
     """The same secret is sent in each of these lanes."""
     scrubber = Scrubber(placeholder_key=b"story")
-    keeping = keeping_for(Settings(data_dir=data_dir, scrub=ON), bus.vault, scrubber, SystemClock())
+    keeping = open_secret_capture(Settings(data_dir=data_dir, scrub=ON), bus.vault, scrubber, SystemClock())
     assert keeping is not None
     names = []
     for key in keys:
@@ -83,7 +82,7 @@ async def test_who_is_erased_has_nothing_kept(bus: RedisBus, sqlite_store: Store
 async def test_the_model_is_told_of_the_vault_only_where_there_is_one(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path
 ) -> None:
-    for scrub in (ON, Scrub()):
+    for scrub in (ON, ScrubSettings()):
         mind = Mind()
         admins = (SessionKey.parse(HERE),)
         async with running_agent(bus, sqlite_store, mind, tmp_path, scrub=scrub, admins=admins) as agent:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from agent.limits import WAKES_IN_A_ROW_MAX
-from agent.model.client import ModelEvent, ModelRequest
+from agent.models.requests import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import EntryKind, Role, TurnStart
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, CleanText, ControlKind, RemovedSecrets, ReplyKind
+from gateway.contracts.sessions import EntryKind, Role, TurnStart
 from gateway.contracts.subagents import TaskMode
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent

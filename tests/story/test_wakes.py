@@ -7,17 +7,17 @@ from typing import Any, cast
 
 import pytest
 
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.limits import WAKE_CHARS_MAX
-from agent.people import People
-from agent.running.bell import Bell
 from agent.subagents.wakes import SessionWaker
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.contracts.access import Projection
-from gateway.contracts.entries import Grant, GrantRole, OpenSession, TurnCommit, TurnState
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
 from gateway.contracts.ports import Admission, Verdict
+from gateway.contracts.sessions import Grant, GrantRole, OpenSession, TurnCommit, TurnState
 from gateway.contracts.subagents import SubTask, TaskState, is_wake
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -30,7 +30,7 @@ TURN = "t_first"
 
 
 @dataclass
-class Door:
+class InboundHandler:
     """The way to a bus, which answers as it is told to first, and notes what went through."""
 
     bus: RedisBus
@@ -51,7 +51,7 @@ class Process:
     """One process's share in waking."""
 
     store: Store
-    door: Door
+    door: InboundHandler
     admits: bool = True
     lost: list[SubTask] = field(default_factory=list)
 
@@ -63,7 +63,9 @@ class Process:
             SystemClock(),
         )
         clock = SystemClock()
-        return SessionWaker(self.store, cast(Any, self.door), people, Bell(), Scrubber(), clock, ended=self.lost.append)
+        return SessionWaker(
+            self.store, cast(Any, self.door), people, Wakeup(), Scrubber(), clock, ended=self.lost.append
+        )
 
     async def look(self) -> list[InboundMessage]:
         """Look once; all that was put on lanes so far."""
@@ -84,7 +86,7 @@ async def crew(sqlite_store: Store) -> Crew:
 
 @pytest.fixture
 def process(bus: RedisBus, sqlite_store: Store) -> Process:
-    return Process(sqlite_store, Door(bus))
+    return Process(sqlite_store, InboundHandler(bus))
 
 
 async def begin(store: Store, turn_id: str = TURN, *, fence: int = 1, key: SessionKey = ANN) -> None:

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from agent.attachments.sentences import NOT_LISTENING, NOT_UNDERSTOOD
-from agent.model.client import ModelFacts, ModelRequest
+from agent.features.attachments.inbox import NOT_LISTENING, NOT_UNDERSTOOD
+from agent.models.requests import ModelFacts, ModelRequest
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.bus import RedisBus
-from gateway.config.attachments import Attachments
-from gateway.contracts.entries import UNTITLED, UsagePurpose
+from gateway.config.features import AttachmentSettings
 from gateway.contracts.errors import ModelRejected
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.messages import AttachmentKind, CleanText, InboundMessage, Quote, QuoteKind
-from gateway.contracts.workspaces import WORKSPACES
+from gateway.contracts.sessions import UNTITLED, UsagePurpose
 from gateway.scrub import scrub
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -227,7 +226,7 @@ async def test_files_that_do_not_come_in_time_are_left_out(
     bus: RedisBus, sqlite_store: Store, mind: Seer, tmp_path: Path
 ) -> None:
     """Nobody hands them over here."""
-    settings = Attachments(timeout_s=0.2)
+    settings = AttachmentSettings(timeout_s=0.2)
     lost = Postman(bus).post("slow.txt", b"words")
     async with running_agent(bus, sqlite_store, mind, tmp_path, attachments=settings) as agent:
         assert "`slow.txt`: it did not come in time." in await send(agent, with_files("read it", lost))

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.model.catalog import ModelCatalog
-from agent.model.endpoints import Endpoint
-from agent.model.health import ModelHealth
-from agent.model.litellm_client import LitellmClient
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.client import ModelHealth
+from agent.models.litellm import LitellmClient
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ModelFault
@@ -55,8 +54,8 @@ async def agents(
 ) -> AsyncIterator[Agents]:
     """Agents whose model is at `provider`, and each fall-back at `other`."""
 
-    def endpoint(model: str) -> Endpoint:
-        return Endpoint(model, provider.url if model == MODEL else other.url, KEY)
+    def endpoint(model: str) -> ModelEndpoint:
+        return ModelEndpoint(model, provider.url if model == MODEL else other.url, KEY)
 
     litellm = LitellmClient(ModelCatalog(), endpoint)
     health = ModelHealth(lambda model: litellm.facts(model).api, (MODEL,), ManualClock())  # so that no hour ends

@@ -15,9 +15,8 @@ import pytest
 
 from agent.subagents.catalog import Catalog
 from gateway.bus.bus import RedisBus
-from gateway.contracts.messages import own_words
-from gateway.contracts.profiles import PROFILE_ROWS
-from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
+from gateway.contracts.messages import literal_text
+from gateway.contracts.profiles import PROFILE_ROWS, SUB_TYPE_ROWS, changed_rows
 from gateway.contracts.subagents import SubTypeChange
 from gateway.store import Store, open_store
 from tests.parts.operator_api import CLOCK, app_of, client_of
@@ -190,7 +189,7 @@ class TestAudit:
 
 
 async def test_a_change_is_above_the_configuration_and_goes_back_to_it(sqlite_store: Store, bus: RedisBus) -> None:
-    configured = changed_rows(SUB_TYPE_ROWS, {"code": SubTypeChange(rounds_max=7, prompt=own_words("You forge."))})
+    configured = changed_rows(SUB_TYPE_ROWS, {"code": SubTypeChange(rounds_max=7, prompt=literal_text("You forge."))})
     async with client_of(app_of(sqlite_store, bus, sub_types=configured)) as admin:
         before = await row(admin)
         assert (before["rounds_max"], before["prompt"], before["changed"]) == (7, "You forge.", [])

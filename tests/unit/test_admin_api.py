@@ -11,15 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
-from gateway.admin.auth import AdminToken
-from gateway.admin.operator_channel import take_replies
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import Reply, ReplyKind
 from gateway.contracts.ports import ModelFault, ModelTrouble
-from gateway.guard import http_served
+from gateway.http_guard import http_served
 from gateway.limits import ADMIN_BODY_BYTES_MAX
+from gateway.ops.admin.http import AdminToken
+from gateway.ops.admin.sessions import take_replies
 from gateway.preflight import listen
 from gateway.store import Store, open_store
 from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, TOKEN, app_of, basic, client_of, message

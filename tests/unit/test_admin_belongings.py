@@ -10,10 +10,9 @@ import pytest
 
 from agent.subagents.runs import SubOrder
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import Grant, GrantRole
-from gateway.contracts.ids import SessionKey
+from gateway.contracts.ids import SessionKey, folder_name
 from gateway.contracts.messages import CleanText
-from gateway.contracts.workspaces import folder_name
+from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import Store
 from tests.parts.keepers import keeper_of
 from tests.parts.nursery import never, nursery

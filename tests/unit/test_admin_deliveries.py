@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import TurnCommit, TurnState
 from gateway.contracts.messages import DeliveryState, Receipt, Reply, ReplyKind
+from gateway.contracts.sessions import TurnCommit, TurnState
 from gateway.store import Store
 from tests.parts.operator_api import ADA, CHAT, CLOCK, SCRUBBER, app_of, bury, client_of, message
 

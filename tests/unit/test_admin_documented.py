@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gateway.admin.answers import Malformed, Refusal
 from gateway.bus.bus import RedisBus
+from gateway.ops.admin.http import Malformed, Refusal
 from gateway.store import Store
 from tests.parts.operator_api import app_of, client_of
 

@@ -14,11 +14,11 @@ import httpx
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.cli.sessions import NoSuchSession, print_list, print_trees, show_tree, tree_lines
 from gateway.config import Settings, process_environment
-from gateway.contracts.entries import Session
 from gateway.contracts.errors import ConfigError
+from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import TaskState
+from gateway.ops.cli.sessions import NoSuchSession, print_list, print_trees, show_tree, tree_lines
 from gateway.store import Store
 from tests.contract.store_samples import ANN, BOB
 from tests.contract.subtask_samples import conversation, ending, finished, model_call, opened, said, spawned, started
@@ -198,7 +198,7 @@ async def test_the_command_prints_the_rows_of_the_api(
     async def opened_store(_: Settings) -> AsyncIterator[Store]:
         yield sqlite_store
 
-    monkeypatch.setattr("gateway.cli.sessions.checked_store", opened_store)
+    monkeypatch.setattr("gateway.ops.cli.sessions.checked_store", opened_store)
     await print_list(settings, None, as_json=True)
     rows = (await admin.get("/api/sessions?channel=telegram")).json()
     assert json.loads(capsys.readouterr().out) == rows

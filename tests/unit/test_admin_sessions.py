@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.entries import OpenSession
 from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import OpenSession
 from gateway.limits import LANE_MESSAGES_MAX
 from gateway.store import Store
 from tests.parts.operator_api import ADA, CLOCK, app_of, client_of, converse, message

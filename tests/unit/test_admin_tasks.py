@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from channels.emulators.serving import listening
-from gateway.admin.app import Parts, create_app
-from gateway.admin.board_feed import LISTENERS_MAX, BoardFeed, TooManyListeners
 from gateway.bus.bus import RedisBus
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import Doing, Occupation, TaskState
+from gateway.ops.admin.app import Parts, create_app
+from gateway.ops.admin.tasks import LISTENERS_MAX, BoardFeed, TooManyListeners
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
@@ -394,7 +394,7 @@ class TestEvents:
     ) -> None:
         """Whoever leaves makes room."""
         client, _ = served
-        monkeypatch.setattr("gateway.admin.board_feed.LISTENERS_MAX", 1)
+        monkeypatch.setattr("gateway.ops.admin.tasks.LISTENERS_MAX", 1)
         async with client.stream("GET", "/api/tasks/events") as stream:
             lines = stream.aiter_lines()  # held: one that nobody holds hangs up
             await anext(lines)

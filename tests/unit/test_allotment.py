@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.tools.allotment import Allotment, AllotmentSpent
+from agent.tools.tool import Allotment, AllotmentSpent
 
 
 def test_what_is_taken_counts_at_once() -> None:

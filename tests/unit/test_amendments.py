@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from channels.outbound.choices import chunks_of
+from channels.core.content import chunks_of
 from gateway.contracts.errors import AddressDead, OutcomeUnknown, RateLimited
 from gateway.contracts.messages import Choice, CleanText, DeliveryRecord, DeliveryState, ReplyKind
 from gateway.contracts.ports import PendingReply

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from agent.running.aside import run_aside
+from agent.concurrency import run_aside
 
 
 async def test_it_goes_on_while_this_event_loop_is_stuck() -> None:

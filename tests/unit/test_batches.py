@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.working.batches import first_batch
+from agent.runtime.run import first_batch
 from tests.parts.agents import message
 
 

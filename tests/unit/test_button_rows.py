@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from discord.ui import Button
 
-from channels.discord.buttons import view_of
-from channels.slack.blocks import blocks_of
-from channels.slack.render import SlackChunk
+from channels.discord.interactions import view_of
+from channels.slack.render import SlackChunk, blocks_of
 from channels.telegram.render import TelegramChunk
 from channels.telegram.sending import keyboard
 from gateway.contracts.messages import Choice, CleanText

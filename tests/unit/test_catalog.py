@@ -10,21 +10,29 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.limits import SUB_TYPES_SEEN_WITHIN_S, SUBAGENT_DEPTH_MAX, SUBAGENT_RESULT_CHARS_MAX, SUBAGENTS_LIVE_MAX
-from agent.profiles import PROFILES
-from agent.prompts.library import PROMPTS
+from agent.prompts.library import PROFILES, PROMPTS
 from agent.subagents.catalog import NOT_AT_THE_BOTTOM, Catalog, SubType
 from agent.subagents.protocol import LINE_BYTES_MAX
 from agent.tools.files.workspace import Workspaces
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
-from gateway.config.subagents import Subagents
-from gateway.config.tools import Tools
-from gateway.contracts.messages import CleanText, own_words
-from gateway.contracts.profiles import PROFILE_ROWS
-from gateway.contracts.sub_types import SUB_TYPE_ROWS, changed_rows
+from gateway.config.subagents import SubagentSettings
+from gateway.config.tools import ToolSettings
+from gateway.contracts.ids import WORKSPACES
+from gateway.contracts.messages import CleanText, literal_text
+from gateway.contracts.profiles import (
+    BUILT_IN,
+    CONVERSING,
+    DELEGATING,
+    EVERY_TOOL,
+    FILES,
+    PROFILE_ROWS,
+    RUNNING,
+    SEARCHING,
+    SUB_TYPE_ROWS,
+    changed_rows,
+)
 from gateway.contracts.subagents import Audited, SubTypeChange
-from gateway.contracts.toolsets import BUILT_IN, CONVERSING, DELEGATING, EVERY_TOOL, FILES, RUNNING, SEARCHING
-from gateway.contracts.workspaces import WORKSPACES
 from gateway.limits import (
     SUB_TYPE_DESCRIPTION_CHARS_MAX,
     SUB_TYPE_LABEL_CHARS_MAX,
@@ -130,7 +138,7 @@ def test_the_rows_are_those_of_the_design() -> None:
 
 def test_the_bounds_are_those_of_the_design() -> None:
     """Spelled a second time, too: the other tests use the names, and would follow a slip of the pen."""
-    assert (SUBAGENT_DEPTH_MAX, SUBAGENTS_LIVE_MAX, Subagents().limit_s) == (3, 9, 300)
+    assert (SUBAGENT_DEPTH_MAX, SUBAGENTS_LIVE_MAX, SubagentSettings().limit_s) == (3, 9, 300)
     assert (SUBAGENT_RESULT_CHARS_MAX, LINE_BYTES_MAX, SUBTASKS_KEPT) == (4_000, 8 * 1024 * 1024, 100)
 
 
@@ -159,7 +167,7 @@ def test_the_rows_keep_the_bounds_that_people_have_to_keep() -> None:
 async def test_the_rows_name_tools_that_there_are(tmp_path: Path) -> None:
     """Present here, or absent with a reason; a slip of the pen would be a tool that no sub-agent can have."""
     async with open_toolbox(
-        Tools(),
+        ToolSettings(),
         workspaces=Workspaces(tmp_path / WORKSPACES),
         own=(),
         databases=ForeignDatabases({}),
@@ -197,7 +205,7 @@ def test_a_change_counts_field_by_field_and_one_of_no_type_not_at_all() -> None:
 class TestCurrent:
     async def test_what_an_operator_said_wins_over_the_configuration(self) -> None:
         book = Book()
-        configured = changed_rows(SUB_TYPE_ROWS, {"code": SubTypeChange(rounds_max=3, label=own_words("Smith"))})
+        configured = changed_rows(SUB_TYPE_ROWS, {"code": SubTypeChange(rounds_max=3, label=literal_text("Smith"))})
         book.changed["code"] = SubTypeChange(rounds_max=5)
         current = await catalog(book, rows=configured).current()
         assert (current["code"].rounds_max, current["code"].label) == (5, "Smith")
@@ -208,7 +216,7 @@ class TestCurrent:
 
     async def test_a_prompt_that_somebody_wrote_keeps_what_every_sub_agent_has_to_know(self) -> None:
         book = Book()
-        book.changed["writer"] = SubTypeChange(prompt=own_words("You write in verse."))
+        book.changed["writer"] = SubTypeChange(prompt=literal_text("You write in verse."))
         prompt = (await catalog(book).current())["writer"].prompt
         assert prompt.startswith("You write in verse.\n")
         assert prompt.endswith(PROMPTS.delegated)

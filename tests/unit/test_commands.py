@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.slack.commands import spelled_out
+from channels.slack.normalize import spelled_out
 from gateway.contracts.commands import COMMANDS, Command, CommandSpec, find_command
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from channels.registry import chosen
 from gateway.config import hook_path, hook_url, load_settings, own_hosts, settings_secrets, table_of, webhook_host
-from gateway.config.access import Access
+from gateway.config.access import AccessSettings
 from gateway.config.show import as_table
 from gateway.contracts.access import TERMINAL, Admittance, PlacePolicy, StrangerRule, admit
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
-from gateway.supervisor.environment import for_agent
+from gateway.contracts.sessions import GrantRole
+from gateway.ops.supervisor.plan import for_agent
 
 KEY = "ab" * 32
 
@@ -178,7 +178,7 @@ def test_a_name_is_no_address_and_no_pattern(name: str) -> None:
 def test_whoever_sits_at_the_terminal_is_let_in_whatever_strangers_may(rule: StrangerRule) -> None:
     """The terminal's own door decides; an agent that took him for a stranger would end what works for him, and wake
     him never. He is a member: the limits of guests are for people whom nobody knows."""
-    policy = Access(default=rule).policy
+    policy = AccessSettings(default=rule).policy
     assert admit(TERMINAL, None, policy, PlacePolicy()) is Admittance.ADMITTED
     assert policy.role_of(TERMINAL, None) is GrantRole.MEMBER
     stranger = admit(SessionKey.parse("telegram:1"), None, policy, PlacePolicy())

@@ -10,9 +10,9 @@ import pytest
 from gateway.config import load_settings
 from gateway.config.limits import GUEST_TOKENS, GUEST_TURNS, GUEST_USD, POT_TOKENS, POT_USD
 from gateway.contracts.access import Rate
-from gateway.contracts.entries import GrantRole
+from gateway.contracts.budgets import Caps, nano_of
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.spending import Caps, nano_of
+from gateway.contracts.sessions import GrantRole
 
 GUESTS = Caps(GUEST_TOKENS, nano_of(GUEST_USD), GUEST_TURNS)
 SPELLED = {

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gateway.config import QueueMode, database_url, load_settings, utility_model
 from gateway.config.catalog import catalog
-from gateway.config.lines import lines_of_keys
+from gateway.config.loader import lines_of_keys
 from gateway.contracts.access import StrangerRule
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey, SessionScope

@@ -24,7 +24,7 @@ from gateway.config import (
     vault_key,
 )
 from gateway.config.catalog import catalog, value_of
-from gateway.config.credentials import environment_secrets, names_a_secret
+from gateway.config.secrets import environment_secrets, names_a_secret
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber, scrub
 from tests.scrubbing import draw
@@ -154,9 +154,9 @@ def readers_of_the_environment(source: str) -> list[int]:
 
 OTHER_READERS = {
     "gateway/bus/embedded.py": "asks the system for its runtime directory",
-    "agent/model/litellm_client.py": "tells litellm what it takes in no other way",
-    "agent/tools/mcp/confinement.py": "hands an MCP server its own on",
-    "channels/slack/bolt.py": "hides variables that slack-bolt would obey",
+    "agent/models/litellm.py": "tells litellm what it takes in no other way",
+    "agent/tools/mcp_confinement.py": "hands an MCP server its own on",
+    "channels/slack/client.py": "hides variables that slack-bolt would obey",
 }
 
 
@@ -165,7 +165,7 @@ def test_only_the_configuration_reads_the_environment() -> None:
     modules = [path for package in ("gateway", "channels", "agent") for path in (ROOT / package).rglob("*.py")]
     readers = {path.relative_to(ROOT).as_posix() for path in modules if readers_of_the_environment(path.read_text())}
     ours = {path for path in readers if not path.startswith("channels/emulators/")}
-    assert ours == {"gateway/config/loading.py", *OTHER_READERS}
+    assert ours == {"gateway/config/loader.py", *OTHER_READERS}
 
 
 def test_the_rule_about_the_environment_sees_a_violation() -> None:

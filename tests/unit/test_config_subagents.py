@@ -10,8 +10,7 @@ import pytest
 from gateway.config import load_settings
 from gateway.config.show import as_table
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.sub_types import SUB_TYPE_ROWS
-from gateway.contracts.toolsets import EVERY_TOOL
+from gateway.contracts.profiles import EVERY_TOOL, SUB_TYPE_ROWS
 from gateway.scrub import Scrubber
 
 CLEAN = Scrubber().scrub

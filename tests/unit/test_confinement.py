@@ -20,9 +20,9 @@ from agent.subagents.confinement import ROOT, Confinement, readable_places
 from agent.subagents.protocol import ProcessLimits
 from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement, python_prefixes
 from agent.subagents.supervisor import ChildEnding, Supervisor
-from agent.tools.execution import landlock
+from agent.tools.exec import restrictions
 from gateway.clock import SystemClock
-from gateway.config.kept import REDIS_PASSWORD_FILE
+from gateway.config.secrets import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError
 from gateway.scrub import Scrubber
 from tests.parts.children import PRELUDE, Desk, command, order
@@ -120,7 +120,7 @@ MAY = ("own file", "write own", "rename own", "thread")
 
 OF_A_SOCKET = """
 import os, socket
-from agent.tools.execution.seccomp import give_up_processes_and_sockets
+from agent.tools.exec.restrictions import give_up_processes_and_sockets
 ours, theirs = socket.socketpair()
 give_up_processes_and_sockets()
 tries = {
@@ -352,7 +352,7 @@ def test_landlock_shows_no_place_in_which_conversations_lie() -> None:
 class TestChoice:
     async def test_without_bubblewrap_landlock_holds(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
-        wanted = Confinement.LANDLOCK if landlock.version() else Confinement.PLAIN
+        wanted = Confinement.LANDLOCK if restrictions.landlock_version() else Confinement.PLAIN
         assert (await find_confinement(AUTO, hidden=[])).confinement is wanted
 
     async def test_where_neither_works_a_child_is_a_plain_process_that_does_what_it_can(
@@ -362,7 +362,7 @@ class TestChoice:
         (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
         (tmp_path / "bwrap").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path))
-        monkeypatch.setattr(landlock, "version", lambda: 0)
+        monkeypatch.setattr(restrictions, "landlock_version", lambda: 0)
         sandbox = await find_confinement(AUTO, hidden=[])
         assert sandbox.confinement is Confinement.PLAIN
 

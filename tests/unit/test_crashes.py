@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.exits import EXIT_CONFIG
+from gateway import process
+from gateway.process import EXIT_CONFIG, LINE_CHARS_MAX, ScrubbedStream
 from gateway.scrub import Scrubber
-from gateway.telemetry import crashes
-from gateway.telemetry.crashes import LINE_CHARS_MAX, ScrubbedStream
 from gateway.telemetry.logs import configure_logs
 from tests.parts.logs import logging_put_back
 from tests.scrubbing import draw
@@ -26,9 +25,9 @@ OWN = "correct-horse-battery"
 BEGINNING = f"""
 import asyncio, gc, logging, os, sys, threading, warnings
 from gateway.contracts.errors import TrivetError
-from gateway.exits import run_to_exit
+from gateway.process import run_to_exit
 from gateway.scrub import Scrubber
-from gateway.telemetry.crashes import guard_streams, speak_with
+from gateway.process import guard_streams, use_scrubber
 secret, own = os.environ["CANARY"], {OWN!r}
 """
 ENDINGS = {
@@ -71,7 +70,7 @@ def program(): asyncio.run(forget())""",
 def program(): logging.getLogger("a_library").warning("using %s", secret)""",
     "our own secret, known by then": """
 def program():
-    speak_with(Scrubber([own]))
+    use_scrubber(Scrubber([own]))
     raise RuntimeError(own)""",
     "a library that prints": """
 def program():
@@ -132,7 +131,7 @@ class TestScrubbedStream:
     @pytest.fixture
     def inner(self) -> Iterator[io.StringIO]:
         yield io.StringIO()
-        crashes.speak_with(Scrubber())
+        process.use_scrubber(Scrubber())
 
     def test_half_a_line_waits_for_its_other_half(self, inner: io.StringIO) -> None:
         stream = ScrubbedStream(inner)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.running.deadlines import Deadline, while_asking
+from agent.concurrency import Deadline, while_asking
 
 LIMIT_S = 0.05
 LONGER_S = 0.15

@@ -10,15 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from channels.adapter import AnyChunk, ChannelAdapter
-from channels.homes import Homes
-from channels.leases import Tenure
-from channels.notices import file_not_sent
-from channels.outbound.choices import rendered
-from channels.outbound.courier import Courier
-from channels.outbound.delivery import Delivery
-from channels.outbound.journey import RATE_LIMITS_MAX, Again, GiveUp, Journey, next_move
-from channels.outbound.sender import SendRules
+from channels.core.adapter import AnyChunk, ChannelAdapter
+from channels.core.attempt import RATE_LIMITS_MAX, ChunkAttempt, FailReply, RetryChunk, SendRules, next_move
+from channels.core.content import rendered
+from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
+from channels.core.lease import LeaseValidity
+from channels.core.notices import file_not_sent
+from channels.core.places import AddressResolver
 from gateway.config.channels import PlaceholderUse, UnknownSends
 from gateway.contracts.errors import (
     AddressDead,
@@ -31,11 +29,19 @@ from gateway.contracts.errors import (
     SendFailed,
 )
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, Reply, ReplyFile, ReplyKind, own_words
+from gateway.contracts.messages import (
+    CleanText,
+    DeliveryRecord,
+    DeliveryState,
+    Reply,
+    ReplyFile,
+    ReplyKind,
+    literal_text,
+)
 from gateway.contracts.ports import PendingReply
+from gateway.i18n import ENGLISH
 from gateway.limits import DELIVERY_ATTEMPTS_MAX, RENDERED_AT_ONCE_CHARS_MAX, REPLY_CHARS_MAX
 from gateway.scrub import Scrubber
-from gateway.words import ENGLISH
 from tests.doubles import ManualClock, MemoryBus
 from tests.parts.scripted_adapters import AskableAdapter, EditableAdapter, FilingAdapter, ScriptedAdapter
 
@@ -51,16 +57,20 @@ def reply(number: int = 1, text: str = "hello", lane: str = "lane") -> PendingRe
     return PendingReply(f"e{number}", body, DeliveryRecord(body.id, DeliveryState.PENDING))
 
 
-def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> Delivery:
+def delivery_of(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> DeliveryDispatcher:
     """A delivery whose back-offs take no time."""
     clock = ManualClock()
-    homes, tenure = Homes(adapter, bus), Tenure()
-    courier = Courier(adapter, bus, bus, bus, Scrubber(), clock, homes, tenure, rules=rules, delay_scale=0.0)
-    return Delivery(adapter, bus, courier, homes, tenure, consumer="c1")
+    addresses, validity = AddressResolver(adapter, bus), LeaseValidity()
+    courier = ReplyDelivery(
+        adapter, bus, bus, bus, Scrubber(), clock, addresses, validity, rules=rules, delay_scale=0.0
+    )
+    return DeliveryDispatcher(adapter, bus, courier, addresses, validity, consumer="c1")
 
 
 @asynccontextmanager
-async def delivering(adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES) -> AsyncIterator[Delivery]:
+async def delivering(
+    adapter: ChannelAdapter, bus: MemoryBus, rules: SendRules = RULES
+) -> AsyncIterator[DeliveryDispatcher]:
     """A running delivery."""
     delivery = delivery_of(adapter, bus, rules)
     running = asyncio.create_task(delivery.run())
@@ -214,7 +224,7 @@ class TestARefusal:
         assert bus.ledger[-1].state is DeliveryState.RETRY
 
 
-FILE = ReplyFile(own_words("a.txt"), "text/plain", 3, own_words(""))
+FILE = ReplyFile(literal_text("a.txt"), "text/plain", 3, literal_text(""))
 
 
 def with_files(text: str = "one|two") -> PendingReply:
@@ -446,34 +456,34 @@ class TestTheNextMove:
     """The pure decision behind it all."""
 
     def test_waits_exactly_as_long_as_a_rate_limit_says(self) -> None:
-        move = next_move(RateLimited(7.0), Journey(HERE))
-        assert isinstance(move, Again)
-        assert (move.wait_s, move.is_exact, move.journey.attempt) == (7.0, True, 0)
+        move = next_move(RateLimited(7.0), ChunkAttempt(HERE))
+        assert isinstance(move, RetryChunk)
+        assert (move.wait_s, move.is_exact, move.chunk_attempt.attempt) == (7.0, True, 0)
 
     def test_ends_an_endless_rate_limit(self) -> None:
-        assert isinstance(next_move(RateLimited(1.0), Journey(HERE, rate_limits=RATE_LIMITS_MAX)), GiveUp)
+        assert isinstance(next_move(RateLimited(1.0), ChunkAttempt(HERE, rate_limits=RATE_LIMITS_MAX)), FailReply)
 
     def test_ends_an_endless_move(self) -> None:
-        assert isinstance(next_move(AddressMoved(ELSEWHERE), Journey(HERE, moves=9)), GiveUp)
+        assert isinstance(next_move(AddressMoved(ELSEWHERE), ChunkAttempt(HERE, moves=9)), FailReply)
 
     def test_gives_up_when_even_plain_text_is_refused(self) -> None:
-        assert isinstance(next_move(FormatRefused("no"), Journey(HERE, is_plain=True)), GiveUp)
+        assert isinstance(next_move(FormatRefused("no"), ChunkAttempt(HERE, is_plain=True)), FailReply)
 
     def test_never_gives_up_a_young_reply(self) -> None:
         """Processes that die spend its attempts; a storm once lost an answer so."""
-        worn = Journey(HERE, attempt=DELIVERY_ATTEMPTS_MAX + 5)
+        worn = ChunkAttempt(HERE, attempt=DELIVERY_ATTEMPTS_MAX + 5)
         for error in (SendFailed("502"), OutcomeUnknown("cut")):
-            assert isinstance(next_move(error, worn), GiveUp)
+            assert isinstance(next_move(error, worn), FailReply)
             move = next_move(error, worn, is_young=True)
-            assert isinstance(move, Again)
+            assert isinstance(move, RetryChunk)
             assert move.wait_s <= 60
 
     def test_waits_longer_after_each_failure(self) -> None:
         waits = []
-        journey = Journey(HERE)
-        while isinstance(move := next_move(SendFailed("502"), journey), Again):
+        chunk_attempt = ChunkAttempt(HERE)
+        while isinstance(move := next_move(SendFailed("502"), chunk_attempt), RetryChunk):
             waits.append(move.wait_s)
-            journey = move.journey
+            chunk_attempt = move.chunk_attempt
         assert waits == sorted(waits)
         assert len(waits) == DELIVERY_ATTEMPTS_MAX - 1
 

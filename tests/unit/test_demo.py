@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.demo.headless import problems_of
-from gateway.demo.script import SECRET, STEPS, Step, Where
-from gateway.demo.stage import Line
+from gateway.ops.demo.headless import SECRET, STEPS, DemoStep, ShownLine, Where, problems_of
 
-STEP = Step("Ada", Where.DIRECT, "say hello", expects=("hello",), forbids=("quiet",), ends_with="the end.")
+STEP = DemoStep("Ada", Where.DIRECT, "say hello", expects=("hello",), forbids=("quiet",), ends_with="the end.")
 
 
-def said(*texts: str) -> list[Line]:
-    return [Line(str(number), True, text) for number, text in enumerate(texts)]
+def said(*texts: str) -> list[ShownLine]:
+    return [ShownLine(str(number), True, text) for number, text in enumerate(texts)]
 
 
 def test_a_right_answer_has_no_problems() -> None:
@@ -38,7 +36,7 @@ def test_a_wrong_answer_is_described(texts: tuple[str, ...], problem: str) -> No
 
 
 def test_an_answer_in_too_few_messages_was_not_split() -> None:
-    step = Step("Ada", Where.DIRECT, "long", messages_min=2)
+    step = DemoStep("Ada", Where.DIRECT, "long", messages_min=2)
     assert problems_of(step, said("all of it")) == ["1 message(s) instead of at least 2"]
 
 

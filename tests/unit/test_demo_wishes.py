@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.model.demo.wishes import Wish, wish
+from agent.models.demo_subagents import DemoTasks, demo_tasks
 
 THREE = ("read", "search", "write")
 
@@ -24,13 +24,13 @@ THREE = ("read", "search", "write")
     ],
 )
 def test_what_is_listed_are_the_parts_and_else_the_job_is_cut(said: str, parts: tuple[str, ...]) -> None:
-    assert wish(said) == Wish(parts)
+    assert demo_tasks(said) == DemoTasks(parts)
 
 
 @pytest.mark.parametrize("where", ["in the background", "im Hintergrund", "en segundo plano", "в фоне", "在后台"])
 def test_nobody_waits_for_what_is_done_in_the_background(where: str) -> None:
-    wished = wish(f"Use three sub-agents {where}: read, search, write")
-    assert wished == Wish(THREE, in_background=True)
+    wished = demo_tasks(f"Use three sub-agents {where}: read, search, write")
+    assert wished == DemoTasks(THREE, in_background=True)
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_nobody_waits_for_what_is_done_in_the_background(where: str) -> None:
     ],
 )
 def test_who_wishes_for_none_gets_none(said: str) -> None:
-    assert wish(said) is None
+    assert demo_tasks(said) is None
 
 
 def test_there_are_never_more_than_may_live_at_once() -> None:
-    wished = wish("do these in parallel: " + ", ".join(f"part{at}" for at in range(40)))
+    wished = demo_tasks("do these in parallel: " + ", ".join(f"part{at}" for at in range(40)))
     assert wished is not None
     assert len(wished.parts) == 9

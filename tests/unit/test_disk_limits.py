@@ -13,17 +13,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.attachments.inbox import Inbox, Kept, Refused
+from agent.features.attachments.inbox import Inbox, KeptFile, RefusedFile
 from agent.limits import ALL_REFUSED_AFTER_S, OWNER_MEASURED_EVERY_S, OWNER_REFUSED_AFTER_S
-from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
+from agent.tools.exec.sandbox import NoSandbox, Sandbox, find_sandbox
 from agent.tools.files import quota
-from agent.tools.files.quota import DiskLimits, Usage
+from agent.tools.files.quota import DiskLimits, DiskUsage
 from agent.tools.files.workspace import Workspace, Workspaces
 from gateway.clock import SystemClock
-from gateway.config.attachments import Attachments
+from gateway.config.features import AttachmentSettings
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Attachment, AttachmentKind, own_words
+from gateway.contracts.messages import Attachment, AttachmentKind, literal_text
 from gateway.scrub import Scrubber
 from tests.parts.agents import message
 from tests.parts.waiting import until
@@ -101,9 +101,9 @@ def test_a_write_looks_through_no_other_place(tmp_path: Path, monkeypatch: pytes
         fill(place(workspaces, ANN, number), 10)
     looked: list[Path] = []
 
-    def watched(folder: Path) -> Usage:
+    def watched(folder: Path) -> DiskUsage:
         looked.append(folder)
-        return Usage(0, 0)
+        return DiskUsage(0, 0)
 
     monkeypatch.setattr(quota, "usage", watched)
     for number in range(20):
@@ -154,17 +154,17 @@ async def test_a_file_that_could_not_be_kept_is_not_fetched(tmp_path: Path) -> N
     workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=4 * MB))
     fill(place(workspaces, ANN, 1), 2 * MB)
     platform = Platform(file_1=b"x" * 3 * MB)
-    photo = Attachment(AttachmentKind.IMAGE, "file-1", own_words("a.png"), own_words("image/png"), 3 * MB)
+    photo = Attachment(AttachmentKind.IMAGE, "file-1", literal_text("a.png"), literal_text("image/png"), 3 * MB)
     said = replace(message("look", f"{ANN}/2"), attachments=(photo,))
 
-    async def taken(homes: Workspaces) -> Kept | Refused:
-        return await Inbox(platform, homes, Attachments(), Scrubber(), SystemClock()).take(said, photo)
+    async def taken(homes: Workspaces) -> KeptFile | RefusedFile:
+        return await Inbox(platform, homes, AttachmentSettings(), Scrubber(), SystemClock()).take(said, photo)
 
     refused = await taken(workspaces)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, RefusedFile)
     assert OWN in refused.reason
     assert platform.asked == []
-    assert isinstance(await taken(Workspaces(tmp_path)), Kept)
+    assert isinstance(await taken(Workspaces(tmp_path)), KeptFile)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def sandbox() -> Sandbox:
 async def test_a_program_is_stopped_at_the_bound_of_its_owner_and_what_it_left_counts(
     tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+    monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
     workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=8 * MB))
     for name in ("f", "g"):
         fill(place(workspaces, ANN, 1), 2 * MB, name)

@@ -15,22 +15,24 @@ import pytest
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
-from gateway.config.kept import REDIS_PASSWORD_FILE, redis_password
 from gateway.config.limits import GUEST_TOKENS, GUEST_USD, OWNER_DISK_MB, POT_TOKENS
-from gateway.doctor.findings import Finding, State, as_table, is_healthy, ok, warning, wrong
-from gateway.doctor.machine import (
+from gateway.config.secrets import REDIS_PASSWORD_FILE, redis_password
+from gateway.ops.doctor.checks import (
     check_confinement,
     check_data_dir,
+    check_database,
     check_disk,
+    check_installation,
     check_limits,
     check_mcp,
     check_model,
     check_models,
     check_ports,
+    check_redis,
     file_system_of,
 )
-from gateway.doctor.platforms import check_platforms
-from gateway.doctor.servers import check_database, check_installation, check_redis
+from gateway.ops.doctor.platforms import check_platforms
+from gateway.ops.doctor.results import CheckResult, CheckState, as_table, is_healthy, ok, warning, wrong
 from gateway.store import open_store
 from tests.parts.databases import INSTALLATION
 from tests.parts.model_server import Failure, serve_model
@@ -66,23 +68,23 @@ def test_the_file_system_is_that_of_the_nearest_mount(path: str, kind: str) -> N
 
 def test_a_data_directory_that_is_a_file_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
-    assert check_data_dir(settings_of({"TRIVET_DATA_DIR": str(tmp_path / "data")})).state is State.WRONG
-    assert check_data_dir(settings_of({"TRIVET_DATA_DIR": str(tmp_path / "new" / "below")})).state is State.OK
+    assert check_data_dir(settings_of({"TRIVET_DATA_DIR": str(tmp_path / "data")})).state is CheckState.WRONG
+    assert check_data_dir(settings_of({"TRIVET_DATA_DIR": str(tmp_path / "new" / "below")})).state is CheckState.OK
 
 
 async def test_a_port_in_use_is_wrong_and_a_free_one_is_not() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         environ = {"TRIVET_HTTP__PORT": str(server.getsockname()[1])}
         taken = await check_ports(settings_of(environ))
-    assert [finding.state for finding in taken] == [State.WRONG]
-    assert [finding.state for finding in await check_ports(settings_of(environ))] == [State.OK]
+    assert [finding.state for finding in taken] == [CheckState.WRONG]
+    assert [finding.state for finding in await check_ports(settings_of(environ))] == [CheckState.OK]
 
 
 async def test_the_webhooks_have_an_address_of_their_own() -> None:
     with socket.create_server(("127.0.0.2", 0)) as server:
         port = str(server.getsockname()[1])
         environ = TELEGRAM | CALLED | {"TRIVET_HTTP__WEBHOOK_PORT": port}
-        for host, state in (("", State.OK), ("127.0.0.2", State.WRONG)):
+        for host, state in (("", CheckState.OK), ("127.0.0.2", CheckState.WRONG)):
             found = await check_ports(settings_of(environ | {"TRIVET_HTTP__WEBHOOK_HOST": host}))
             assert {finding.name: finding.state for finding in found}["http.webhook_port"] is state
 
@@ -90,24 +92,24 @@ async def test_the_webhooks_have_an_address_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("environ", "state"),
     [
-        ({}, State.WARNING),
-        ({"OPENAI_API_KEY": "k"}, State.OK),
-        ({"TRIVET_AGENT__MODEL": "gpt-5.4"}, State.WRONG),
-        ({"TRIVET_AGENT__MODEL": "gpt-5.4", "ANTHROPIC_API_KEY": "k"}, State.WRONG),
-        ({"TRIVET_AGENT__MODEL": "gpt-5.4", "TRIVET_AGENT__API_KEY": "k"}, State.OK),
-        ({"TRIVET_AGENT__MODEL": "openai/x", "TRIVET_AGENT__API_BASE": "http://127.0.0.1:1/v1"}, State.OK),
-        ({"TRIVET_AGENT__MODEL": "ollama_chat/llama3"}, State.OK),
+        ({}, CheckState.WARNING),
+        ({"OPENAI_API_KEY": "k"}, CheckState.OK),
+        ({"TRIVET_AGENT__MODEL": "gpt-5.4"}, CheckState.WRONG),
+        ({"TRIVET_AGENT__MODEL": "gpt-5.4", "ANTHROPIC_API_KEY": "k"}, CheckState.WRONG),
+        ({"TRIVET_AGENT__MODEL": "gpt-5.4", "TRIVET_AGENT__API_KEY": "k"}, CheckState.OK),
+        ({"TRIVET_AGENT__MODEL": "openai/x", "TRIVET_AGENT__API_BASE": "http://127.0.0.1:1/v1"}, CheckState.OK),
+        ({"TRIVET_AGENT__MODEL": "ollama_chat/llama3"}, CheckState.OK),
     ],
 )
-def test_the_model_needs_the_key_of_its_provider(environ: dict[str, str], state: State) -> None:
+def test_the_model_needs_the_key_of_its_provider(environ: dict[str, str], state: CheckState) -> None:
     assert check_model(settings_of(environ), environ).state is state
 
 
-@pytest.mark.parametrize(("first", "state"), [("", State.WARNING), ("close_to_others()", State.OK)])
-def test_whether_other_programs_may_read_our_keys_is_told(first: str, state: State) -> None:
+@pytest.mark.parametrize(("first", "state"), [("", CheckState.WARNING), ("close_to_others()", CheckState.OK)])
+def test_whether_other_programs_may_read_our_keys_is_told(first: str, state: CheckState) -> None:
     """In a process of its own: closed is closed."""
     says = f"""
-from gateway.doctor.machine import check_memory
+from gateway.ops.doctor.checks import check_memory
 from gateway.dumpable import close_to_others
 {first}
 print(check_memory().state)
@@ -118,32 +120,32 @@ print(check_memory().state)
 
 async def test_our_own_valkey_keeps_everything_and_evicts_nothing(valkey_server: EmbeddedValkey) -> None:
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": valkey_server.url}))
-    assert {finding.state for finding in found} == {State.OK}
+    assert {finding.state for finding in found} == {CheckState.OK}
     assert found[1].seen.startswith("Valkey ")
 
 
 async def test_the_password_of_our_own_valkey_is_told_with_who_may_read_it(tmp_path: Path) -> None:
     settings = settings_of({"TRIVET_DATA_DIR": str(tmp_path), "TRIVET_REDIS__MEMORY_MB": "64"})
     (new,) = await check_redis(settings)
-    assert (new.state, "at its first start" in new.seen, "64 MB at most" in new.seen) == (State.OK, True, True)
+    assert (new.state, "at its first start" in new.seen, "64 MB at most" in new.seen) == (CheckState.OK, True, True)
     redis_password(tmp_path)
     (kept,) = await check_redis(settings)
-    assert (kept.state, str(tmp_path / REDIS_PASSWORD_FILE) in kept.seen) == (State.OK, True)
+    assert (kept.state, str(tmp_path / REDIS_PASSWORD_FILE) in kept.seen) == (CheckState.OK, True)
     (tmp_path / REDIS_PASSWORD_FILE).chmod(0o644)
     (open_to_others,) = await check_redis(settings)
-    assert open_to_others.state is State.WARNING
+    assert open_to_others.state is CheckState.WARNING
     assert open_to_others.remedy.startswith("run `chmod 600 ")
 
 
 def test_what_files_may_take_is_told_and_too_little_free_space_is_wrong(tmp_path: Path) -> None:
     data = {"TRIVET_DATA_DIR": str(tmp_path / "new"), "TRIVET_LIMITS__DISK__ALL_MB": "0"}
     found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": "1"}))
-    assert found.state is State.OK
+    assert found.state is CheckState.OK
     assert found.seen.startswith(
         f"files of one user: {OWNER_DISK_MB} MB, of all: no limit, kept free: 1 MB; free now: "
     )
     found = check_disk(settings_of({**data, "TRIVET_LIMITS__DISK__FREE_MB": str(10**9)}))
-    assert found.state is State.WRONG
+    assert found.state is CheckState.WRONG
     assert "limits.disk.free_mb" in found.remedy
 
 
@@ -156,13 +158,18 @@ def test_what_a_day_may_cost_is_told() -> None:
 async def test_the_primary_of_a_sentinel_set_is_judged_with_its_replicas(sentinel_set: SentinelSet) -> None:
     """It leaves syncing to the system, which the operator is told; a replica that is asked for and missing is wrong."""
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": sentinel_set.url}))
-    assert [finding.state for finding in found] == [State.OK, State.OK, State.WARNING, State.WARNING]
+    assert [finding.state for finding in found] == [
+        CheckState.OK,
+        CheckState.OK,
+        CheckState.WARNING,
+        CheckState.WARNING,
+    ]
     assert "Sentinel" in found[0].seen
     assert "replicas: 1" in found[1].seen
     assert "often 30 s" in found[2].seen
     assert "wait_replicas" in found[3].remedy
     environ = {"TRIVET_REDIS__URL": sentinel_set.url, "TRIVET_REDIS__WAIT_REPLICAS": "2"}
-    assert State.WRONG in [finding.state for finding in await check_redis(settings_of(environ))]
+    assert CheckState.WRONG in [finding.state for finding in await check_redis(settings_of(environ))]
 
 
 async def test_a_server_that_syncs_every_second_may_lose_by_its_own_crash(tmp_path: Path) -> None:
@@ -172,7 +179,7 @@ async def test_a_server_that_syncs_every_second_may_lose_by_its_own_crash(tmp_pa
         found = await check_redis(settings_of({"TRIVET_REDIS__URL": server.url}))
     finally:
         await server.stop()
-    (warned,) = [finding for finding in found if finding.state is State.WARNING]
+    (warned,) = [finding for finding in found if finding.state is CheckState.WARNING]
     assert "a crash of the server while its disk is slow" in warned.seen
     assert warned.remedy == "set `appendfsync always`"
 
@@ -185,24 +192,24 @@ async def test_every_primary_of_a_cluster_is_judged(cluster_set: ClusterSet) -> 
 
 async def test_a_redis_that_does_not_answer_is_wrong_and_its_password_stays_hidden() -> None:
     found = await check_redis(settings_of({"TRIVET_REDIS__URL": "redis://:hush@127.0.0.1:1"}))
-    assert [finding.state for finding in found] == [State.WRONG]
+    assert [finding.state for finding in found] == [CheckState.WRONG]
     assert "hush" not in as_table(found)
 
 
 async def test_a_database_is_looked_at_but_never_made(tmp_path: Path, sqlite_url: str) -> None:
     absent = f"sqlite+aiosqlite:///{tmp_path}/absent.db"
-    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": absent}))).state is State.OK
+    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": absent}))).state is CheckState.OK
     assert not (tmp_path / "absent.db").exists()
-    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": sqlite_url}))).state is State.OK
+    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": sqlite_url}))).state is CheckState.OK
     (tmp_path / "strange.db").write_bytes(b"")
     strange = f"sqlite+aiosqlite:///{tmp_path}/strange.db"
-    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": strange}))).state is State.WRONG
+    assert (await check_database(settings_of({"TRIVET_DATABASE__URL": strange}))).state is CheckState.WRONG
 
 
 async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_url: str, valkey_url: str) -> None:
     """Nobody is named by looking; who was named and by whom is told, and what to do where they differ."""
 
-    async def found(database: str, redis: str) -> Finding:
+    async def found(database: str, redis: str) -> CheckResult:
         (finding,) = await check_installation(
             settings_of(
                 {
@@ -216,14 +223,14 @@ async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_
 
     assert await found(sqlite_url, valkey_url) == ok("installation", INSTALLATION)
     absent = f"sqlite+aiosqlite:///{tmp_path}/absent.db"
-    assert (await found(absent, f"{valkey_url}?db=1")).state is State.OK
+    assert (await found(absent, f"{valkey_url}?db=1")).state is CheckState.OK
     unnamed = await found(sqlite_url, f"{valkey_url}?db=1")
-    assert (unnamed.state, unnamed.seen.partition(",")[0]) == (State.OK, INSTALLATION)
+    assert (unnamed.state, unnamed.seen.partition(",")[0]) == (CheckState.OK, INSTALLATION)
     store = open_store(sqlite_url)
     renewed = await store.renew_installation()
     await store.close()
     differing = await found(sqlite_url, valkey_url)
-    assert differing.state is State.WRONG
+    assert differing.state is CheckState.WRONG
     assert (INSTALLATION in differing.seen, renewed in differing.seen) == (True, True)
     assert "--take-bus" in differing.remedy
 
@@ -231,15 +238,15 @@ async def test_database_and_bus_of_two_trivets_are_wrong(tmp_path: Path, sqlite_
 async def test_what_would_hold_a_sub_agent_is_tried_and_said(tmp_path: Path) -> None:
     """Also that an insisted one is not there, or that there is nothing to be held."""
 
-    async def found(**variables: str) -> Finding:
+    async def found(**variables: str) -> CheckResult:
         environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), **variables}
         return await check_confinement(settings_of(environ), environ)
 
     plain = await found(TRIVET_SUBAGENTS__CONFINEMENT="plain")
-    assert (plain.state, plain.seen.partition(":")[0]) == (State.WARNING, "plain")
+    assert (plain.state, plain.seen.partition(":")[0]) == (CheckState.WARNING, "plain")
     missing = await found(TRIVET_SUBAGENTS__CONFINEMENT="bubblewrap", PATH=str(tmp_path))
-    assert (missing.state, "does not work here" in missing.seen) == (State.WRONG, True)
-    assert (await found(TRIVET_SUBAGENTS__ENABLED="false")).state is State.OK
+    assert (missing.state, "does not work here" in missing.seen) == (CheckState.WRONG, True)
+    assert (await found(TRIVET_SUBAGENTS__ENABLED="false")).state is CheckState.OK
 
 
 async def test_what_would_hold_the_programs_of_mcp_servers_is_tried_and_said(
@@ -247,17 +254,17 @@ async def test_what_would_hold_the_programs_of_mcp_servers_is_tried_and_said(
 ) -> None:
     """Also of those that are not started, and of those that the settings let go."""
 
-    async def found(**tools: str) -> list[Finding]:
+    async def found(**tools: str) -> list[CheckResult]:
         variables = {f"TRIVET_TOOLS__{name.upper()}": value for name, value in tools.items()}
         environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), **variables}
         return await check_mcp(settings_of(environ), environ)
 
     assert await found(mcp='["docs=https://docs.example/mcp"]') == []
     free = await found(mcp='["time=serve"]', mcp_access='["time.confined=off"]')
-    assert [(each.state, "nothing holds time" in each.seen) for each in free] == [(State.WARNING, True)]
+    assert [(each.state, "nothing holds time" in each.seen) for each in free] == [(CheckState.WARNING, True)]
     monkeypatch.setenv("PATH", str(tmp_path))
     alone = await found(mcp='["time=serve"]', mcp_access='["time.network=off"]')
-    assert [(each.state, "not started: mcp_time" in each.seen) for each in alone] == [(State.WRONG, True)]
+    assert [(each.state, "not started: mcp_time" in each.seen) for each in alone] == [(CheckState.WRONG, True)]
 
 
 # --- models
@@ -301,13 +308,13 @@ api_base = "{good.url}"
         found = await check_models({**os.environ, "TRIVET_CONFIG": str(tmp_path / "trivet.toml")})
         seen = {finding.name: (finding.state, finding.seen) for finding in found}
         assert seen == {
-            "agent.model": (State.WRONG, "openai/gpt-4o-mini: its provider does not accept the key"),
-            "agent.utility_model": (State.OK, "good answers"),
-            "agent.vision_model": (State.WRONG, "spent: its quota or credit is used up"),
-            "agent.embedding_model": (State.OK, "vectors answers"),
-            "agent.transcription_model": (State.OK, "hears answers"),
+            "agent.model": (CheckState.WRONG, "openai/gpt-4o-mini: its provider does not accept the key"),
+            "agent.utility_model": (CheckState.OK, "good answers"),
+            "agent.vision_model": (CheckState.WRONG, "spent: its quota or credit is used up"),
+            "agent.embedding_model": (CheckState.OK, "vectors answers"),
+            "agent.transcription_model": (CheckState.OK, "hears answers"),
         }
-        assert all(finding.remedy for finding in found if finding.state is State.WRONG)
+        assert all(finding.remedy for finding in found if finding.state is CheckState.WRONG)
         assert "sk-quiet" not in as_table(found)
         asked, embedded = good.requests
         assert (asked if "messages" in asked else embedded)["max_tokens"] == 1
@@ -317,7 +324,7 @@ api_base = "{good.url}"
 async def test_a_setting_that_the_agent_cannot_start_with_is_told(tmp_path: Path) -> None:
     environ = {**os.environ, "TRIVET_DATA_DIR": str(tmp_path), "TRIVET_AGENT__MODEL": "nobody-s/model"}
     (finding,) = await check_models(environ)
-    assert (finding.state, "agent.model" in finding.seen) == (State.WRONG, True)
+    assert (finding.state, "agent.model" in finding.seen) == (CheckState.WRONG, True)
 
 
 # --- platforms, answering as their documentation says
@@ -325,7 +332,7 @@ async def test_a_setting_that_the_agent_cannot_start_with_is_told(tmp_path: Path
 Answers = Mapping[str, tuple[int, Any]]
 
 
-async def examined(environ: Mapping[str, str], answers: Answers) -> list[Finding]:
+async def examined(environ: Mapping[str, str], answers: Answers) -> list[CheckResult]:
     """The rows when each path answers as given; nobody is there for other paths."""
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -339,7 +346,7 @@ async def examined(environ: Mapping[str, str], answers: Answers) -> list[Finding
     )
 
 
-def states(found: list[Finding]) -> list[tuple[str, State]]:
+def states(found: list[CheckResult]) -> list[tuple[str, CheckState]]:
     return [(finding.name, finding.state) for finding in found]
 
 
@@ -355,7 +362,7 @@ async def test_accepted_tokens_show_who_the_bot_is() -> None:
             "/api/apps.connections.open": (200, {"ok": True, "url": "wss://example"}),
         },
     )
-    assert states(found) == [("telegram", State.OK), ("discord", State.OK), ("slack", State.OK)]
+    assert states(found) == [("telegram", CheckState.OK), ("discord", CheckState.OK), ("slack", CheckState.OK)]
     assert [finding.seen for finding in found] == ["@trivet_bot", "@trivet", "@trivet in Boats"]
 
 
@@ -368,7 +375,7 @@ async def test_refused_tokens_are_wrong_and_never_shown() -> None:
             "/api/auth.test": (200, {"ok": False, "error": "invalid_auth"}),
         },
     )
-    assert states(found) == [("telegram", State.WRONG), ("discord", State.WRONG), ("slack", State.WRONG)]
+    assert states(found) == [("telegram", CheckState.WRONG), ("discord", CheckState.WRONG), ("slack", CheckState.WRONG)]
     assert all("the token is refused" in finding.seen and finding.remedy for finding in found)
     assert "quiet" not in as_table(found)
 
@@ -385,27 +392,27 @@ async def test_what_would_keep_a_bot_deaf_is_told() -> None:
             "/api/apps.connections.open": (200, {"ok": False, "error": "not_allowed_token_type"}),
         },
     )
-    assert [row for row in states(found) if row[1] is not State.OK] == [
-        ("telegram", State.WARNING),
-        ("discord", State.WARNING),
-        ("slack", State.WRONG),
+    assert [row for row in states(found) if row[1] is not CheckState.OK] == [
+        ("telegram", CheckState.WARNING),
+        ("discord", CheckState.WARNING),
+        ("slack", CheckState.WRONG),
     ]
 
 
 @pytest.mark.parametrize("body", [[], "text"])
 async def test_an_answer_that_is_none_or_nonsense_is_wrong(body: object) -> None:
-    assert states(await examined(TELEGRAM, {})) == [("telegram", State.WRONG)]
-    assert states(await examined(TELEGRAM, {"/bot123:quiet/getMe": (200, body)})) == [("telegram", State.WRONG)]
+    assert states(await examined(TELEGRAM, {})) == [("telegram", CheckState.WRONG)]
+    assert states(await examined(TELEGRAM, {"/bot123:quiet/getMe": (200, body)})) == [("telegram", CheckState.WRONG)]
 
 
 async def test_a_channel_without_its_token_is_wrong_without_a_call() -> None:
     found = await examined({"TRIVET_CHANNELS__SLACK__ENABLED": "true"}, {})
-    assert states(found) == [("slack", State.WRONG)]
+    assert states(found) == [("slack", CheckState.WRONG)]
     assert "channels.slack.bot_token and channels.slack.app_token" in found[0].seen
 
 
 @pytest.mark.parametrize(("make", "healthy"), [(ok, True), (wrong, False), (warning, True)])
-def test_only_what_is_wrong_makes_the_patient_ill(make: Callable[..., Finding], healthy: bool) -> None:
+def test_only_what_is_wrong_makes_the_patient_ill(make: Callable[..., CheckResult], healthy: bool) -> None:
     finding = make("name", "seen") if make is ok else make("name", "seen", "do this")
     assert is_healthy([ok("a", "b"), finding]) is healthy
     assert ("-> do this" in as_table([finding])) is (make is not ok)
@@ -440,7 +447,7 @@ async def test_platforms_that_reach_us_are_well() -> None:
             {"verify_key": "ab" * 32, "interactions_endpoint_url": "https://bot.example/webhooks/discord"},
         ),
     )
-    assert {finding.state for finding in found} == {State.OK}
+    assert {finding.state for finding in found} == {CheckState.OK}
 
 
 async def test_platforms_that_do_not_reach_us_are_named() -> None:
@@ -455,9 +462,9 @@ async def test_platforms_that_do_not_reach_us_are_named() -> None:
             {"verify_key": "cd" * 32},
         ),
     )
-    assert [row for row in states(found) if row[1] is not State.OK] == [
-        ("telegram", State.WRONG),
-        ("discord", State.WRONG),
-        ("slack", State.WARNING),
+    assert [row for row in states(found) if row[1] is not CheckState.OK] == [
+        ("telegram", CheckState.WRONG),
+        ("discord", CheckState.WRONG),
+        ("slack", CheckState.WARNING),
     ]
     assert "Connection timed out" in as_table(found)

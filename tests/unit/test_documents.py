@@ -17,28 +17,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agent.attachments import documents as module
-from agent.attachments.documents import Documents, format_of
-from agent.attachments.encodings import text_in
-from agent.attachments.formats.packed import opened
-from agent.attachments.inbox import Kept
-from agent.attachments.pictures import Picture, picture_in
-from agent.attachments.recordings import recording_of
+from agent.features.attachments import documents as module
+from agent.features.attachments.documents import Documents, format_of
+from agent.features.attachments.formats import unpacked
+from agent.features.attachments.inbox import KeptFile
+from agent.features.attachments.media import Picture, picture_in, recording_of, text_in
 from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, READER_MEMORY_BYTES, UNPACKED_BYTES_MAX
 from agent.subagents.confinement import ROOT, Confinement
-from agent.tools.execution import landlock
-from agent.tools.files.naming import media_type
+from agent.tools.exec import restrictions
+from agent.tools.files.send_file import media_type
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.messages import CleanText, literal_text
 from tests.parts.pictures import docx, pdf, png
 
 ANN, BEN = (SessionKey("telegram", user) for user in "12")
-PATH = own_words("inbox/1a2b3c4d-file")
+PATH = literal_text("inbox/1a2b3c4d-file")
 
 
-def kept(name: str, content: bytes) -> Kept:
-    return Kept(PATH, CleanText(name), media_type(name, content), content)
+def kept(name: str, content: bytes) -> KeptFile:
+    return KeptFile(PATH, CleanText(name), media_type(name, content), content)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +101,7 @@ async def test_a_small_file_that_unpacks_to_gigabytes_is_not_unpacked(documents:
         for _ in range(UNPACKED_BYTES_MAX // 2**20 + 1):
             member.write(bytes(2**20))
     with pytest.raises(ValueError, match="too large"):
-        opened(packed.getvalue())
+        unpacked(packed.getvalue())
     with pytest.raises(FileRefused):
         await documents.text(kept("bomb.docx", packed.getvalue()), ANN)
 
@@ -150,8 +148,8 @@ async def test_a_reader_that_nobody_holds_holds_itself() -> None:
 
 
 HOSTILE = """
-import json, os, socket, subprocess, sys, types
-from agent.attachments import reader
+import json, os, socket, subprocess, sys
+from agent.features.attachments import reader
 def tried(what):
     try:
         what()
@@ -168,9 +166,7 @@ def pieces(content):
     }).encode()
     while True:
         yield b"x" * 1000
-form = types.ModuleType("agent.attachments.formats.hostile")
-form.pieces = pieces
-sys.modules[form.__name__] = form
+reader.READERS["hostile"] = lambda: pieces
 sys.argv[1:1] = ["hostile", "10000"]
 sys.exit(reader.main())
 """
@@ -180,7 +176,7 @@ sys.exit(reader.main())
 def test_a_parser_that_a_document_has_taken_over_gains_nothing(confinement: Confinement, tmp_path: Path) -> None:
     """No network, no program, no more memory, no more output than it is given; and no file, where the kernel can hold
     files."""
-    if confinement is Confinement.LANDLOCK and not landlock.version():
+    if confinement is Confinement.LANDLOCK and not restrictions.landlock_version():
         pytest.skip("no Landlock here")
     (tmp_path / "secret").write_text("canary")
     names = f"FILE, MEMORY = {str(tmp_path / 'secret')!r}, {READER_MEMORY_BYTES}\n"

@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 
 from agent.limits import DRAFT_CHARS_MAX
-from agent.working.drafting import showing
+from agent.runtime.run import showing
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText, Draft, own_words
+from gateway.contracts.messages import CleanText, Draft, literal_text
 from tests.parts.waiting import until
 
-BLANK = Draft(ReplyAddress("test", "lane", "{}"), SessionKey("test", "u1"), "t1", "t1:1", own_words(""))
+BLANK = Draft(ReplyAddress("test", "lane", "{}"), SessionKey("test", "u1"), "t1", "t1:1", literal_text(""))
 EVERY_S = 0.01
 
 
@@ -47,14 +47,14 @@ async def test_the_whole_text_so_far_is_told_each_time_it_grew() -> None:
 
 async def test_what_is_over_at_once_is_not_told_at_all() -> None:
     wall = Wall()
-    with showing(wall, BLANK, lambda: own_words("quick"), every_s=60.0):
+    with showing(wall, BLANK, lambda: literal_text("quick"), every_s=60.0):
         await asyncio.sleep(0)
     assert wall.told == []
 
 
 async def test_a_bus_that_is_away_loses_a_draft_and_nothing_else() -> None:
     wall = Wall(away=2)
-    with showing(wall, BLANK, lambda: own_words("This"), every_s=EVERY_S):
+    with showing(wall, BLANK, lambda: literal_text("This"), every_s=EVERY_S):
         await until(lambda: wall.told == ["This"])
 
 

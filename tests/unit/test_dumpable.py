@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 LOOK = """
 import ctypes, os, subprocess, sys
-from gateway.exits import run_to_exit
+from gateway.process import run_to_exit
 if os.geteuid() == 0:  # whom nothing is hidden from
     os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # which changing the user has undone, and a start of that user would not
@@ -46,7 +46,7 @@ def test_a_role_is_closed_before_its_first_module_is_loaded(tmp_path: Path) -> N
     """Which may take a second, with all keys in the environment."""
     (tmp_path / "a_role.py").write_text("import ctypes; print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))")
     with subprocess.Popen(
-        [sys.executable, "-m", "gateway.supervisor.child", "a_role"],
+        [sys.executable, "-m", "gateway.ops.supervisor.child", "a_role"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},

@@ -41,7 +41,7 @@ from gateway.contracts.messages import (
     Reply,
     ReplyFile,
     ReplyKind,
-    own_words,
+    literal_text,
 )
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "envelopes"
@@ -50,13 +50,15 @@ INBOUND: Final = InboundMessage(
     id="telegram:4242:-100456:9",
     key=SessionKey.parse("telegram:123/-100456/77"),
     address=ADDRESS,
-    text=own_words("grüß dich, 世界 👋"),
+    text=literal_text("grüß dich, 世界 👋"),
     author_id="123",
-    author_name=own_words("Ada"),
+    author_name=literal_text("Ada"),
     is_private=False,
     sent_at_ms=1_800_000_000_000,
     received_at_ms=1_800_000_000_250,
-    attachments=(Attachment(AttachmentKind.IMAGE, "file-7", own_words("cat.jpg"), own_words("image/jpeg"), 2_048),),
+    attachments=(
+        Attachment(AttachmentKind.IMAGE, "file-7", literal_text("cat.jpg"), literal_text("image/jpeg"), 2_048),
+    ),
     removed=(RemovedSecrets("openai", 1),),
 )
 REPLY: Final = Reply(
@@ -64,45 +66,54 @@ REPLY: Final = Reply(
     turn_id="t_1",
     key=INBOUND.key,
     address=ADDRESS,
-    text=own_words("**hello**"),
+    text=literal_text("**hello**"),
     kind=ReplyKind.ANSWER,
     created_at_ms=1_800_000_001_000,
 )
 QUESTION: Final = replace(
     REPLY,
     id="t_1:ask:K7QM2PXA",
-    text=own_words("May I run **shell**?"),
+    text=literal_text("May I run **shell**?"),
     kind=ReplyKind.QUESTION,
     choices=(
-        Choice(own_words("Approve"), own_words("/approve K7QM2PXA")),
-        Choice(own_words("Deny"), own_words("/deny K7QM2PXA")),
+        Choice(literal_text("Approve"), literal_text("/approve K7QM2PXA")),
+        Choice(literal_text("Deny"), literal_text("/deny K7QM2PXA")),
     ),
 )
-STATUS: Final = replace(REPLY, id="status:t_1:task_1", text=own_words("⏳ explore: the tests"), kind=ReplyKind.STATUS)
-TITLE: Final = replace(
-    REPLY, id="title:t_1", text=own_words(""), kind=ReplyKind.TITLE, title=own_words("Größe und Gewicht")
+STATUS: Final = replace(
+    REPLY, id="status:t_1:task_1", text=literal_text("⏳ explore: the tests"), kind=ReplyKind.STATUS
 )
-FILE: Final = ReplyFile(own_words("größe.png"), "image/png", 2_048, own_words("today's"))
+TITLE: Final = replace(
+    REPLY, id="title:t_1", text=literal_text(""), kind=ReplyKind.TITLE, title=literal_text("Größe und Gewicht")
+)
+FILE: Final = ReplyFile(literal_text("größe.png"), "image/png", 2_048, literal_text("today's"))
 VALUES: Final[dict[str, Wire]] = {
     "inbound": INBOUND,
     "reply": REPLY,
     "wake": replace(INBOUND, id="subagent:K7QM2PXA", wakes=3, is_nameable=True),
     "reply_with_files": replace(REPLY, files=(FILE,)),
     "question": QUESTION,
-    "amendment": replace(REPLY, id="t_1:ask:K7QM2PXA:end", text=own_words("**Approved** by Ada."), amends=QUESTION.id),
+    "amendment": replace(
+        REPLY, id="t_1:ask:K7QM2PXA:end", text=literal_text("**Approved** by Ada."), amends=QUESTION.id
+    ),
     "status": STATUS,
     "status_edited": replace(
-        STATUS, id=f"{STATUS.id}:completed", text=own_words("✓ explore: the tests (2 s, 900 tokens)"), amends=STATUS.id
+        STATUS,
+        id=f"{STATUS.id}:completed",
+        text=literal_text("✓ explore: the tests (2 s, 900 tokens)"),
+        amends=STATUS.id,
     ),
     "title": TITLE,
-    "press": ControlRequest(ControlKind.APPROVE, replace(INBOUND, text=own_words("/approve K7QM2PXA")), is_press=True),
+    "press": ControlRequest(
+        ControlKind.APPROVE, replace(INBOUND, text=literal_text("/approve K7QM2PXA")), is_press=True
+    ),
     "control": ControlRequest(ControlKind.STOP, INBOUND, dropped=2, was_running=True, stopped_fence=7),
     "receipt": Receipt(
         DeliveryRecord("t_1:1", DeliveryState.SENT, 1, 2, 2, ("11", "12"), 1_800_000_002_000), REPLY.key, "telegram"
     ),
     "activity": Activity(ADDRESS, "t_1", 6.0),
-    "draft": Draft(ADDRESS, REPLY.key, "t_1", "t_1:1", own_words("**hel")),
-    "preview": Preview(ADDRESS, REPLY.key, "t_1", "t_1:1", ("11",), own_words("and so"), 1_800_000_000_500),
+    "draft": Draft(ADDRESS, REPLY.key, "t_1", "t_1:1", literal_text("**hel")),
+    "preview": Preview(ADDRESS, REPLY.key, "t_1", "t_1:1", ("11",), literal_text("and so"), 1_800_000_000_500),
 }
 
 

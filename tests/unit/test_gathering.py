@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from agent.afterwards.gathering import facts_in, gathering_requests, said_by_people
+from agent.features.memory.consolidation import facts_in, gathering_requests, said_by_people
+from agent.features.memory.knowledge import recollection_block
 from agent.limits import (
     GATHER_CHARS_MAX,
     GATHER_REQUESTS_MAX,
@@ -16,12 +17,11 @@ from agent.limits import (
     MEMORY_LINE_CHARS_MAX,
     MEMORY_SNIPPETS_MAX,
 )
-from agent.memory.recollecting import recollection_block
 from agent.tokens import estimate_tokens
-from gateway.contracts.entries import Entry, EntryKind, Role
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memories import Fact, Recollection, Snippet
+from gateway.contracts.memory import Fact, Recollection, Snippet
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, EntryKind, Role
 
 ANN = SessionKey("telegram", "1")
 

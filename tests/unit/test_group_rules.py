@@ -19,7 +19,7 @@
 | edits and deletions, previews that are none       | changed_messages    | changed_messages    | changed_messages    |
 
 `threads` are `tests/e2e/test_discord_threads.py` and `test_slack_threads.py`, `company` is
-`tests/contract/test_company.py`.
+`tests/contract/test_bot_loop_guard.py`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from typing import Any
 
 import pytest
 
+from channels.core.message import Addressing, Ignored, IgnoreReason, Incoming, Retraction
 from channels.discord import normalize as discord
-from channels.discord.address import DiscordTarget
-from channels.discord.address import parse_target as discord_target
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Retraction
+from channels.discord.normalize import DiscordTarget
+from channels.discord.normalize import parse_target as discord_target
 from channels.slack import normalize as slack
-from channels.slack.address import parse_target as slack_target
+from channels.slack.normalize import parse_target as slack_target
 from channels.telegram import normalize as telegram
 
 TELEGRAM = telegram.TelegramIdentity(42, "TrivetBot", bots=frozenset({"77"}))

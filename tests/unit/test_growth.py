@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.adapter import Cadence
-from channels.live.growth import Begin, Change, TakeBack, has_grown, next_step
-from channels.outbound.pace import CALM_CALLS, SLOWNESS_MAX, Pace
+from channels.core.adapter import StreamCadence
+from channels.core.preview import Begin, Change, TakeBack, has_grown, next_step
+from channels.core.rate_limit import CALM_CALLS, SLOWNESS_MAX, StreamPace
 
 CHUNKS = st.lists(st.text("ab", min_size=1, max_size=3), max_size=5)
-CADENCE = Cadence(first_after_s=1.0, every_s=2.0)
+CADENCE = StreamCadence(first_after_s=1.0, every_s=2.0)
 
 
 @given(st.lists(st.none() | st.text("ab", min_size=1, max_size=3), max_size=5), CHUNKS)
@@ -44,7 +44,7 @@ def test_few_new_letters_are_no_news_but_another_text_is() -> None:
 
 
 def test_each_refusal_halves_the_speed_down_to_a_bound() -> None:
-    pace = Pace()
+    pace = StreamPace()
     assert pace.interval_s(CADENCE) == 2.0
     assert pace.refused().interval_s(CADENCE) == 4.0
     for _ in range(20):
@@ -53,7 +53,7 @@ def test_each_refusal_halves_the_speed_down_to_a_bound() -> None:
 
 
 def test_calls_that_go_well_bring_the_speed_back() -> None:
-    pace = Pace().refused().refused()
+    pace = StreamPace().refused().refused()
     for _ in range(CALM_CALLS):
         pace = pace.taken()
     assert pace.interval_s(CADENCE) == 4.0

@@ -13,10 +13,10 @@ from typing import Final
 
 import pytest
 
-from agent.commands.help import help_text
+from agent.features.commands import help_text
 from gateway.contracts.commands import COMMANDS
-from gateway.contracts.entries import GrantRole
-from gateway.words import Language, Words, argument_in
+from gateway.contracts.sessions import GrantRole
+from gateway.i18n import Language, Words, argument_in
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "help"
 LISTED: Final = {spec.name for spec in COMMANDS} - {"start", "heartbeat"}

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.tools.files.changes import Step, Written
-from agent.tools.files.journal import Journal
+from agent.tools.files.journal import FileStep, Journal, Written
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
@@ -34,7 +33,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def write(workspace: Workspace, path: str, content: bytes) -> None:
     before = workspace.read_if_there(path)
-    Journal(workspace).make(Step(f"file_write {path}", (Written(path, before, content),)))
+    Journal(workspace).make(FileStep(f"file_write {path}", (Written(path, before, content),)))
 
 
 def steps(*changes: object) -> str:

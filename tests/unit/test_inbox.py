@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agent.attachments.inbox import Inbox, Kept, Refused
-from agent.attachments.sentences import not_read
+from agent.features.attachments.inbox import Inbox, KeptFile, RefusedFile, not_read
 from agent.limits import ATTACHMENT_ASKED_MAX
-from agent.tools.files.quota import Usage
+from agent.tools.files.quota import DiskUsage
 from agent.tools.files.workspace import Workspaces
 from gateway.bus.files import Files
 from gateway.clock import SystemClock
-from gateway.config.attachments import Attachments
+from gateway.config.features import AttachmentSettings
 from gateway.contracts.errors import FileRefused
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import Attachment, AttachmentKind, InboundMessage, Quote, QuoteKind, own_words
+from gateway.contracts.messages import Attachment, AttachmentKind, InboundMessage, Quote, QuoteKind, literal_text
 from gateway.contracts.ports import FetchedFile, WantedAttachment
 from gateway.scrub import Scrubber
 from tests.parts.bus_samples import message
@@ -25,7 +24,7 @@ from tests.parts.bus_samples import message
 SCRUBBER = Scrubber(placeholder_key=b"inbox")
 KEY = SessionKey.parse("telegram:1")
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
-PHOTO = Attachment(AttachmentKind.IMAGE, "file-1", own_words("photo.jpg"), own_words("image/jpeg"))
+PHOTO = Attachment(AttachmentKind.IMAGE, "file-1", literal_text("photo.jpg"), literal_text("image/jpeg"))
 
 
 class Platform(Files):
@@ -52,23 +51,23 @@ def workspaces(tmp_path: Path) -> Workspaces:
     return Workspaces(tmp_path / "workspaces")
 
 
-def inbox(platform: Platform, workspaces: Workspaces, settings: Attachments | None = None) -> Inbox:
-    return Inbox(platform, workspaces, settings or Attachments(), SCRUBBER, SystemClock())
+def inbox(platform: Platform, workspaces: Workspaces, settings: AttachmentSettings | None = None) -> Inbox:
+    return Inbox(platform, workspaces, settings or AttachmentSettings(), SCRUBBER, SystemClock())
 
 
 def sent(*attachments: Attachment, quotes: tuple[Quote, ...] = ()) -> InboundMessage:
     return replace(message(1, KEY), attachments=attachments, quotes=quotes)
 
 
-async def kept(of: Inbox, said: InboundMessage, attachment: Attachment) -> Kept:
+async def kept(of: Inbox, said: InboundMessage, attachment: Attachment) -> KeptFile:
     found = await of.take(said, attachment)
-    assert isinstance(found, Kept), found
+    assert isinstance(found, KeptFile), found
     return found
 
 
 async def refused(of: Inbox, said: InboundMessage, attachment: Attachment) -> str:
     found = await of.take(said, attachment)
-    assert isinstance(found, Refused), found
+    assert isinstance(found, RefusedFile), found
     return not_read(found.name, found.reason)
 
 
@@ -130,7 +129,7 @@ async def test_what_cannot_be_had_is_a_sentence_that_names_it(workspaces: Worksp
 
 async def test_each_kind_has_its_own_limit(workspaces: Workspaces) -> None:
     """What says that it is too large is not even asked for; what lies about it is not kept."""
-    settings = Attachments(image_bytes_max=100, audio_bytes_max=2 * 1024 * 1024, file_bytes_max=50)
+    settings = AttachmentSettings(image_bytes_max=100, audio_bytes_max=2 * 1024 * 1024, file_bytes_max=50)
     platform = Platform(file_1=PNG, file_2=b"x" * 80)
     of = inbox(platform, workspaces, settings)
     assert "larger than 1 KB" in await refused(of, sent(PHOTO), PHOTO)
@@ -146,14 +145,14 @@ async def test_each_kind_has_its_own_limit(workspaces: Workspaces) -> None:
 async def test_only_so_many_of_one_message_are_fetched(workspaces: Workspaces) -> None:
     """Those of what it quotes are counted with them."""
     many = tuple(replace(PHOTO, reference=f"file-{number}") for number in range(3))
-    quoted = Quote(QuoteKind.REPLY, own_words("Anna"), own_words(""), attachments=many[2:])
+    quoted = Quote(QuoteKind.REPLY, literal_text("Anna"), literal_text(""), attachments=many[2:])
     said = sent(*many[:2], quotes=(quoted,))
-    of = inbox(Platform(file_0=b"0", file_1=b"1", file_2=b"2"), workspaces, Attachments(per_message_max=2))
-    assert [isinstance(await of.take(said, attachment), Kept) for attachment in many] == [True, True, False]
+    of = inbox(Platform(file_0=b"0", file_1=b"1", file_2=b"2"), workspaces, AttachmentSettings(per_message_max=2))
+    assert [isinstance(await of.take(said, attachment), KeptFile) for attachment in many] == [True, True, False]
 
 
 async def test_a_full_workspace_takes_nothing_more(tmp_path: Path) -> None:
-    workspaces = Workspaces(tmp_path, quota=Usage(size_bytes=64, files=10))
+    workspaces = Workspaces(tmp_path, quota=DiskUsage(size_bytes=64, files=10))
     assert "full" in await refused(inbox(Platform(file_1=PNG), workspaces), sent(PHOTO), PHOTO)
 
 
@@ -163,7 +162,7 @@ async def test_what_stands_in_its_place_is_not_followed(workspaces: Workspaces) 
     found = await kept(of, sent(PHOTO), PHOTO)
     workspaces.of(KEY).delete(found.path)
     (workspaces.of(KEY).files / found.path).symlink_to("/etc/passwd")
-    assert isinstance(await of.take(sent(PHOTO), PHOTO), Refused)
+    assert isinstance(await of.take(sent(PHOTO), PHOTO), RefusedFile)
 
 
 async def test_a_secret_in_a_name_is_in_no_path_and_no_sentence(workspaces: Workspaces) -> None:

@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 
 from gateway.config.catalog import catalog
 from gateway.contracts.errors import ConfigError
-from gateway.doctor.findings import Finding, ok, wrong
-from gateway.init.checks import Trying
-from gateway.init.interview import Answers, Interview
-from gateway.init.questions import ADMINS, MODEL, MODEL_BASE, MODEL_KEY, PLATFORMS, Question
-from gateway.init.writing import configuration_text
+from gateway.ops.doctor.results import CheckResult, ok, wrong
+from gateway.ops.init.interview import AnswerChecks, Answers, Interview
+from gateway.ops.init.questions import (
+    ADMINS,
+    MODEL,
+    MODEL_BASE,
+    MODEL_KEY,
+    PLATFORMS,
+    SetupQuestion,
+    configuration_text,
+)
 
 QUESTIONS = (*(each for platform in PLATFORMS for each in platform.questions), MODEL, MODEL_KEY, MODEL_BASE, ADMINS)
 
@@ -47,13 +53,13 @@ class World:
 
     usual_model = "demo/scripted"
 
-    def value(self, question: Question, text: str) -> str:
+    def value(self, question: SetupQuestion, text: str) -> str:
         return "that is no key" if question is ADMINS and ":" not in text else ""
 
-    def platform(self, name: str, answers: Answers) -> Sequence[Finding]:
+    def platform(self, name: str, answers: Answers) -> Sequence[CheckResult]:
         return [ok(name, "@bot") if "good" in answers.values() else wrong(name, "refused", "ask for another")]
 
-    def model(self, answers: Answers) -> Sequence[Finding]:
+    def model(self, answers: Answers) -> Sequence[CheckResult]:
         known = answers[MODEL.key] in {"openai/one", "demo/scripted"}
         return [ok(MODEL.key, "hello") if known else wrong(MODEL.key, "unknown", "take another")]
 
@@ -120,7 +126,7 @@ def test_whatever_was_typed_is_read_back_from_the_file(token: str, admins: list[
 def test_an_answer_is_judged_by_its_setting(tmp_path: Path) -> None:
     blank = tmp_path / "blank.toml"
     blank.touch()
-    trying = Trying(blank, {"TRIVET_AGENT__MODEL": "openai/mine"})
+    trying = AnswerChecks(blank, {"TRIVET_AGENT__MODEL": "openai/mine"})
     assert trying.usual_model == "openai/mine"
     assert trying.value(ADMINS, "telegram:1, slack:U1") == ""
     assert "access.admins must be" in trying.value(ADMINS, "me")

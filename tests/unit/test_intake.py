@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels import notices
-from channels.adapter import Outcome, QueueFull
-from channels.inbound import terms
-from channels.inbound.bounding import TEXT_BYTES_MAX, fit
-from channels.inbound.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, Intake
-from channels.inbound.quoting import QUOTE_CHARS_MAX
-from channels.inbound.terms import DoorRules, FreeDisk
-from channels.normalized import Addressing, FileReference, Incoming, RawQuote, Retraction
+from channels.core import intake as terms
+from channels.core import notices
+from channels.core.adapter import IntakeOutcome, QueueFull
+from channels.core.intake import ALBUM_SETTLE_MS, SPLIT_SETTLE_MS, FreeDisk, IntakeConfig, MessageIntake
+from channels.core.message import Addressing, FileReference, Incoming, RawQuote, Retraction
+from channels.core.sanitize import QUOTE_CHARS_MAX, TEXT_BYTES_MAX, fit
 from gateway.contracts.access import AccessPolicy, Admittance, PlacePolicy, StrangerRule, admit
-from gateway.contracts.commands import Suggests
+from gateway.contracts.commands import Suggestion, Suggests
 from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey, SessionScope
@@ -31,12 +29,11 @@ from gateway.contracts.messages import (
     RemovedSecrets,
     Reply,
     ReplyKind,
-    own_words,
+    literal_text,
 )
 from gateway.contracts.ports import Verdict
-from gateway.contracts.suggestions import Suggestion
+from gateway.i18n import ENGLISH
 from gateway.limits import DISK_LOOK_EVERY_S, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
-from gateway.words import ENGLISH
 from tests.doubles import ManualClock, MemoryBus, door_rooms
 from tests.parts.incoming import private_message
 
@@ -47,9 +44,9 @@ ANN = SessionKey("telegram", "7")
 IN_GROUP = replace(private_message(), place=("-100",), is_private=False, addressing=Addressing.MENTION)
 
 
-def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> Intake:
+def door(bus: MemoryBus, policy: AccessPolicy = OPEN, scope: SessionScope = SessionScope.PLACE) -> MessageIntake:
     """An intake on a bus in memory."""
-    return Intake(door_rooms(bus), DoorRules(policy, scope))
+    return MessageIntake(door_rooms(bus), IntakeConfig(policy, scope))
 
 
 class TestAnAlbum:
@@ -58,18 +55,18 @@ class TestAnAlbum:
         bus = MemoryBus()
         intake = door(bus)
         part = replace(IN_GROUP, id="telegram:1:-100:2", text="", addressing=Addressing.NOT_ADDRESSED, album_id="a")
-        assert await intake.accept(part) is Outcome.IGNORED
-        assert await intake.accept(replace(IN_GROUP, album_id="a")) is Outcome.QUEUED
-        assert await intake.accept(part) is Outcome.QUEUED
-        assert await intake.accept(replace(part, user_id="8")) is Outcome.IGNORED
-        assert await intake.accept(replace(part, album_id="b")) is Outcome.IGNORED
-        assert await intake.accept(replace(part, place=("-200",))) is Outcome.IGNORED
+        assert await intake.accept(part) is IntakeOutcome.IGNORED
+        assert await intake.accept(replace(IN_GROUP, album_id="a")) is IntakeOutcome.QUEUED
+        assert await intake.accept(part) is IntakeOutcome.QUEUED
+        assert await intake.accept(replace(part, user_id="8")) is IntakeOutcome.IGNORED
+        assert await intake.accept(replace(part, album_id="b")) is IntakeOutcome.IGNORED
+        assert await intake.accept(replace(part, place=("-200",))) is IntakeOutcome.IGNORED
 
 
 class TestAMessage:
     async def test_is_on_the_bus_before_accept_returns(self) -> None:
         bus = MemoryBus()
-        assert await door(bus).accept(private_message()) is Outcome.QUEUED
+        assert await door(bus).accept(private_message()) is IntakeOutcome.QUEUED
         assert [(str(message.key), message.text) for message in bus.queued] == [("telegram:7", "hello")]
 
     async def test_said_in_a_group_has_the_place_in_its_key(self) -> None:
@@ -99,18 +96,18 @@ class TestAMessage:
         bus = MemoryBus()
         intake = door(bus)
         await intake.accept(private_message())
-        assert await intake.accept(private_message()) is Outcome.DUPLICATE
+        assert await intake.accept(private_message()) is IntakeOutcome.DUPLICATE
         assert len(bus.queued) == 1
 
     async def test_that_nobody_addressed_to_us_goes_nowhere(self) -> None:
         bus = MemoryBus(away=True)
         overheard = replace(IN_GROUP, addressing=Addressing.NOT_ADDRESSED)
-        assert await door(bus).accept(overheard) is Outcome.IGNORED
+        assert await door(bus).accept(overheard) is IntakeOutcome.IGNORED
 
     async def test_that_was_edited_is_not_a_new_one(self) -> None:
         """Not even when the edit is what calls us: else every edit of an old message were answered."""
         bus = MemoryBus()
-        assert await door(bus).accept(replace(private_message(), edited_at_ms=1)) is Outcome.IGNORED
+        assert await door(bus).accept(replace(private_message(), edited_at_ms=1)) is IntakeOutcome.IGNORED
         assert bus.queued == []
 
     @pytest.mark.parametrize(
@@ -147,7 +144,7 @@ class TestAMessage:
     async def test_for_a_full_lane_is_turned_away_with_one_sentence(self) -> None:
         bus = MemoryBus(verdict=Verdict.LANE_FULL)
         intake = door(bus)
-        assert await intake.accept(private_message()) is Outcome.TURNED_AWAY
+        assert await intake.accept(private_message()) is IntakeOutcome.TURNED_AWAY
         await intake.accept(private_message())
         (notice,) = bus.notices.values()
         assert "waiting" in notice.text
@@ -159,7 +156,7 @@ class TestAnEdit:
         bus = MemoryBus()
         intake = door(bus)
         await intake.accept(private_message("helo"))
-        assert await intake.accept(edited("hello SECRET")) is Outcome.AMENDED
+        assert await intake.accept(edited("hello SECRET")) is IntakeOutcome.AMENDED
         assert [message.text for message in bus.queued] == ["hello [redacted:test]"]
 
     async def test_that_takes_our_name_away_still_changes_it(self) -> None:
@@ -167,32 +164,32 @@ class TestAnEdit:
         intake = door(bus)
         await intake.accept(IN_GROUP)
         changed = replace(IN_GROUP, text="never mind", addressing=Addressing.NOT_ADDRESSED, edited_at_ms=5)
-        assert await intake.accept(changed) is Outcome.AMENDED
+        assert await intake.accept(changed) is IntakeOutcome.AMENDED
 
     async def test_that_changes_nothing_we_read_does_nothing(self) -> None:
         """A link that got its preview must not restart a turn."""
         bus = MemoryBus()
         intake = door(bus)
         await intake.accept(private_message("hello"))
-        assert await intake.accept(edited("hello")) is Outcome.IGNORED
+        assert await intake.accept(edited("hello")) is IntakeOutcome.IGNORED
 
     async def test_into_a_control_command_is_none(self) -> None:
         bus = MemoryBus()
         intake = door(bus)
         await intake.accept(private_message("/stop"))
-        assert await intake.accept(edited("/stop now")) is Outcome.IGNORED
+        assert await intake.accept(edited("/stop now")) is IntakeOutcome.IGNORED
         assert len(bus.controls) == 1
 
     async def test_of_a_stranger_is_left_without_a_word(self) -> None:
         bus = MemoryBus()
-        assert await door(bus, PAIRING).accept(edited("let me in")) is Outcome.REFUSED
+        assert await door(bus, PAIRING).accept(edited("let me in")) is IntakeOutcome.REFUSED
         assert bus.notices == {}
 
     async def test_is_the_same_envelope_however_often_it_comes(self) -> None:
         """So that the bus can tell a repeated edit from a further one."""
         first, second = MemoryBus(), MemoryBus()
         for bus, now_ms in ((first, 1_800_000_000_000), (second, 1_900_000_000_000)):
-            intake = Intake(door_rooms(bus, clock=ManualClock(now_ms)), DoorRules(OPEN, SessionScope.PLACE))
+            intake = MessageIntake(door_rooms(bus, clock=ManualClock(now_ms)), IntakeConfig(OPEN, SessionScope.PLACE))
             await intake.accept(private_message())
             await intake.accept(edited("other words"))
         assert first.queued == second.queued
@@ -204,16 +201,16 @@ class TestADeletion:
         bus = MemoryBus()
         intake = door(bus)
         await intake.accept(private_message())
-        assert await intake.retract(Retraction(private_message().id, "telegram", ())) is Outcome.AMENDED
+        assert await intake.retract(Retraction(private_message().id, "telegram", ())) is IntakeOutcome.AMENDED
         assert bus.queued == []
 
     async def test_of_a_message_that_we_do_not_know_does_nothing(self) -> None:
-        assert await door(MemoryBus()).retract(Retraction("telegram:1:7:1", "telegram", ())) is Outcome.IGNORED
+        assert await door(MemoryBus()).retract(Retraction("telegram:1:7:1", "telegram", ())) is IntakeOutcome.IGNORED
 
     async def test_of_a_message_that_another_process_took_works_where_the_author_is_named(self) -> None:
         bus = MemoryBus()
         await door(bus).accept(private_message())
-        assert await door(bus).retract(Retraction(private_message().id, "telegram", (), "7")) is Outcome.AMENDED
+        assert await door(bus).retract(Retraction(private_message().id, "telegram", (), "7")) is IntakeOutcome.AMENDED
 
 
 async def test_a_full_queue_is_no_secret() -> None:
@@ -236,17 +233,17 @@ async def test_where_little_disk_is_free_messages_stay_with_their_platform(
     monkeypatch.setattr(terms, "shutil", SimpleNamespace(disk_usage=lambda _: disk))
     monkeypatch.setattr(terms, "time", SimpleNamespace(monotonic=lambda: now.s))
     bus = MemoryBus()
-    rules = DoorRules(OPEN, SessionScope.PLACE, has_disk=FreeDisk(tmp_path, 100))
-    intake = Intake(door_rooms(bus), rules)
+    rules = IntakeConfig(OPEN, SessionScope.PLACE, has_disk=FreeDisk(tmp_path, 100))
+    intake = MessageIntake(door_rooms(bus), rules)
     for _ in range(2):
         with pytest.raises(QueueFull, match="disk"):
             await intake.accept(private_message())
     (notice,) = bus.notices.values()
     assert "not lost" in notice.text
     assert bus.queued == []
-    assert await intake.accept(replace(private_message("/stop"), id="telegram:1:7:2")) is Outcome.CONTROL
+    assert await intake.accept(replace(private_message("/stop"), id="telegram:1:7:2")) is IntakeOutcome.CONTROL
     disk.free, now.s = 100, DISK_LOOK_EVERY_S
-    assert await intake.accept(private_message()) is Outcome.QUEUED
+    assert await intake.accept(private_message()) is IntakeOutcome.QUEUED
 
 
 def test_a_folder_that_is_not_here_keeps_nobody_out(tmp_path: Path) -> None:
@@ -256,14 +253,16 @@ def test_a_folder_that_is_not_here_keeps_nobody_out(tmp_path: Path) -> None:
 
 async def test_who_has_too_much_waiting_is_told_how_much_the_operator_allows() -> None:
     bus = MemoryBus(verdict=Verdict.LANE_FULL)
-    await Intake(door_rooms(bus), DoorRules(OPEN, SessionScope.PLACE, lane_messages_max=3)).accept(private_message())
+    await MessageIntake(door_rooms(bus), IntakeConfig(OPEN, SessionScope.PLACE, lane_messages_max=3)).accept(
+        private_message()
+    )
     (notice,) = bus.notices.values()
     assert notice.text.startswith("You have 3 messages waiting")
 
 
 async def test_in_interrupt_mode_a_message_cancels_the_running_turn() -> None:
     bus = MemoryBus()
-    intake = Intake(door_rooms(bus), DoorRules(OPEN, SessionScope.PLACE, interrupts=True))
+    intake = MessageIntake(door_rooms(bus), IntakeConfig(OPEN, SessionScope.PLACE, interrupts=True))
     await intake.accept(private_message())
     assert bus.interrupted == [private_message().id]
 
@@ -300,12 +299,12 @@ class TestAccess:
     @pytest.mark.parametrize("policy", [OPEN, PAIRING, CLOSED])
     async def test_blocked_users_get_no_answer_at_all(self, policy: AccessPolicy) -> None:
         bus = MemoryBus(roles={str(ANN): "blocked"})
-        assert await door(bus, policy).accept(private_message()) is Outcome.REFUSED
+        assert await door(bus, policy).accept(private_message()) is IntakeOutcome.REFUSED
         assert (bus.queued, bus.notices) == ([], {})
 
     async def test_a_stranger_gets_a_code_in_a_direct_message(self) -> None:
         bus = MemoryBus()
-        assert await door(bus, PAIRING).accept(private_message()) is Outcome.REFUSED
+        assert await door(bus, PAIRING).accept(private_message()) is IntakeOutcome.REFUSED
         (notice,) = bus.notices.values()
         assert bus.codes[str(ANN)] in notice.text
         assert bus.queued == []
@@ -327,7 +326,7 @@ class TestAccess:
 
     async def test_a_stranger_who_only_talks_in_our_thread_is_left_in_peace(self) -> None:
         bus = MemoryBus()
-        assert await door(bus, PAIRING).accept(replace(IN_GROUP, addressing=Addressing.THREAD)) is Outcome.REFUSED
+        assert await door(bus, PAIRING).accept(replace(IN_GROUP, addressing=Addressing.THREAD)) is IntakeOutcome.REFUSED
         assert bus.notices == {}
 
     async def test_too_many_strangers_get_no_more_codes(self) -> None:
@@ -338,12 +337,12 @@ class TestAccess:
 
     async def test_a_granted_user_is_let_in(self) -> None:
         bus = MemoryBus(roles={str(ANN): "member"})
-        assert await door(bus, CLOSED).accept(private_message()) is Outcome.QUEUED
+        assert await door(bus, CLOSED).accept(private_message()) is IntakeOutcome.QUEUED
 
     async def test_a_grant_holds_in_groups_too(self) -> None:
         """Access belongs to the user, not to the place."""
         bus = MemoryBus(roles={str(ANN): "member"})
-        assert await door(bus, PAIRING).accept(IN_GROUP) is Outcome.QUEUED
+        assert await door(bus, PAIRING).accept(IN_GROUP) is IntakeOutcome.QUEUED
 
     def test_an_admin_by_configuration_cannot_be_locked_out(self) -> None:
         policy = AccessPolicy(StrangerRule.CLOSED, frozenset({ANN}))
@@ -357,20 +356,20 @@ class TestControlCommands:
     @pytest.mark.parametrize("text", ["/stop", " /STOP ", "/stop now"])
     async def test_go_past_the_queue(self, text: str) -> None:
         bus = MemoryBus()
-        assert await door(bus).accept(private_message(text=text)) is Outcome.CONTROL
+        assert await door(bus).accept(private_message(text=text)) is IntakeOutcome.CONTROL
         assert [request.kind for request in bus.controls] == [ControlKind.STOP]
         assert bus.queued == []
 
     @pytest.mark.parametrize("text", ["/stopwatch", "stop", "/help", "/", "/new", "say /stop"])
     async def test_are_nothing_else(self, text: str) -> None:
         bus = MemoryBus()
-        assert await door(bus).accept(private_message(text=text)) is Outcome.QUEUED
+        assert await door(bus).accept(private_message(text=text)) is IntakeOutcome.QUEUED
 
     async def test_that_come_twice_are_one(self) -> None:
         bus = MemoryBus()
         intake = door(bus)
         await intake.accept(private_message(text="/status"))
-        assert await intake.accept(private_message(text="/status")) is Outcome.DUPLICATE
+        assert await intake.accept(private_message(text="/status")) is IntakeOutcome.DUPLICATE
 
 
 class TestBounds:
@@ -467,7 +466,7 @@ def typed(text: str) -> Incoming:
     return replace(private_message(text), language="ru")
 
 
-SUGGESTED = [Suggestion(own_words("2. Roses"), own_words("2"))]
+SUGGESTED = [Suggestion(literal_text("2. Roses"), literal_text("2"))]
 
 
 async def test_one_who_types_is_suggested_what_an_agent_says() -> None:

@@ -9,8 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from agent.compacting import ladder as ladder_module
-from agent.compacting.ladder import Ladder, NoSummary, UnusableSummary, Wanted
 from agent.limits import (
     SUMMARY_BACKOFF_S,
     SUMMARY_CHUNKS_MAX,
@@ -18,17 +16,19 @@ from agent.limits import (
     SUMMARY_TIMEOUT_S,
     SUMMARY_TOKENS_MAX,
 )
-from agent.model.calling import ModelClient
-from agent.model.client import ModelEvent, ModelFacts, ModelRequest, always
-from agent.models import Models
+from agent.models.client import ModelClient
+from agent.models.requests import ModelEvent, ModelFacts, ModelRequest, always
+from agent.models.selection import Models
+from agent.runtime import compaction as ladder_module
+from agent.runtime.compaction import NoSummary, Summarizer, SummaryOrder, UnusableSummary
 from agent.tokens import estimate_tokens
 from gateway.clock import SystemClock
 from gateway.config import Settings
-from gateway.config.settings import Agent
-from gateway.contracts.entries import Entry, EntryKind, Role, Session, ToolCall, UsagePurpose
+from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ContextTooLong, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, ToolCall, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.contract.store_samples import ANN, talk
@@ -38,7 +38,7 @@ CLOCK, SCRUBBER = SystemClock(), Scrubber()
 AWAY, TOO_LONG = raising(ModelUnavailable("overloaded")), raising(ContextTooLong("too long"))
 
 
-def ladder(store: Store, model: Summarist, *, pauses: list[float] | None = None) -> Ladder:
+def ladder(store: Store, model: Summarist, *, pauses: list[float] | None = None) -> Summarizer:
     """A ladder on that model; pauses between tries are noted instead of waited for."""
 
     async def sleep(pause_s: float) -> None:
@@ -46,8 +46,8 @@ def ladder(store: Store, model: Summarist, *, pauses: list[float] | None = None)
             pauses.append(pause_s)
 
     client = ModelClient(model, sleep=sleep)
-    models = Models(client, Settings(agent=Agent(model="demo/scripted", utility_model="demo/scripted")))
-    return Ladder(client, models, store, SCRUBBER, CLOCK)
+    models = Models(client, Settings(agent=AgentSettings(model="demo/scripted", utility_model="demo/scripted")))
+    return Summarizer(client, models, store, SCRUBBER, CLOCK)
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def conversation(turns: int, *, words: int = 40, output: int = 0) -> tuple[Entry
     return tuple(entries)
 
 
-def wanted(session: Session, entries: tuple[Entry, ...], *, prior: str = "", focus: str = "") -> Wanted:
+def wanted(session: Session, entries: tuple[Entry, ...], *, prior: str = "", focus: str = "") -> SummaryOrder:
     clean_prior = CleanText(prior) if prior else None
-    return Wanted(session, entries, clean_prior, CleanText(focus) if focus else None, always)
+    return SummaryOrder(session, entries, clean_prior, CleanText(focus) if focus else None, always)
 
 
 def read(model: Summarist) -> list[str]:

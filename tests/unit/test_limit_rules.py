@@ -6,22 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.contracts.entries import GrantRole
-from gateway.contracts.errors import BadSessionKey
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import (
+from gateway.contracts.access import limiting_all
+from gateway.contracts.budgets import (
     COUNT_MAX,
+    NANO_PER_USD,
     PER_MINUTE_MAX,
     USD_MAX,
     BadLimit,
+    Caps,
     LimitRule,
     limited_named,
     rule_changed,
     said_of,
     strictest,
 )
-from gateway.contracts.links import limiting_all
-from gateway.contracts.spending import NANO_PER_USD, Caps
+from gateway.contracts.errors import BadSessionKey
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import GrantRole
 
 ANN, BEN, CAT = (SessionKey("telegram", name) for name in "123")
 

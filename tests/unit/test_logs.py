@@ -95,7 +95,7 @@ class TestStructlog:
         """There they write content in pieces, in which nobody recognises a secret."""
         logging.getLogger("slack_sdk.socket_mode").debug("half a sec")
         logging.getLogger("channels.slack").debug("ours")
-        structlog.get_logger("agent.worker").debug("ours too")
+        structlog.get_logger("agent.runtime.worker").debug("ours too")
         assert [json.loads(line)["event"] for line in output.getvalue().splitlines()] == ["ours", "ours too"]
 
     def test_console_form_is_scrubbed_as_well(self, output: io.StringIO) -> None:

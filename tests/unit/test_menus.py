@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from channels.discord.address import DiscordTarget, make_target, parse_target
-from channels.discord.menus import commands, say_the_same
-from channels.discord.normalize import DiscordIdentity
-from channels.discord.slash import DiscordInvocation, normalize_invocation
-from channels.menus import offered
-from channels.normalized import Addressing, Ignored, Incoming
-from channels.telegram.menus import menus_for
+from channels.core.menus import offered
+from channels.core.message import Addressing, Ignored, Incoming
+from channels.discord.adapter import commands, say_the_same
+from channels.discord.normalize import (
+    DiscordIdentity,
+    DiscordInvocation,
+    DiscordTarget,
+    make_target,
+    normalize_invocation,
+    parse_target,
+)
+from channels.telegram.adapter import menus_for
 from gateway.contracts.commands import COMMANDS, Command
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.ids import SessionScope
+from gateway.contracts.sessions import GrantRole
 
 ME = DiscordIdentity(user_id="42")
 NAME = re.compile(r"[a-z0-9_]{1,32}")

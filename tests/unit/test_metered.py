@@ -8,9 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from agent.model.calling import ModelClient
-from agent.model.client import (
+from agent.models.client import ModelClient
+from agent.models.metering import Planned
+from agent.models.requests import (
     Bill,
+    EmbeddingAnswer,
+    EmbeddingRequest,
     ModelAnswer,
     ModelEvent,
     ModelFacts,
@@ -22,21 +25,19 @@ from agent.model.client import (
     ToolSpec,
     ask,
 )
-from agent.model.embedding import EmbeddingAnswer, EmbeddingRequest
-from agent.model.metering import Planned
-from gateway.contracts.entries import Role, UsagePurpose
+from gateway.contracts.budgets import Amounts, Measure
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
-from gateway.contracts.spending import Amounts, Measure
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import Role, UsagePurpose
 
 ADA = SessionKey("telegram", "1", ("-100",))
 REQUEST = ModelRequest(
     "m",
     UsagePurpose.TURN,
     ADA,
-    own_words("be kind"),
-    (PromptMessage(Role.USER, own_words("hello, how are you today?")),),
+    literal_text("be kind"),
+    (PromptMessage(Role.USER, literal_text("hello, how are you today?")),),
     completion_tokens_max=100,
     turn_id="t1",
 )
@@ -259,7 +260,7 @@ async def test_embeddings_are_metered_as_well(error: Exception | None, cost: Amo
     desk = Desk()
     embeddings = ModelClient(Playing(), embeddings=Embedding(error), gate=desk, sleep=sleep)
     await asyncio.gather(
-        embeddings.embed(EmbeddingRequest("e", ADA, (own_words("hello"),), 5.0)), return_exceptions=True
+        embeddings.embed(EmbeddingRequest("e", ADA, (literal_text("hello"),), 5.0)), return_exceptions=True
     )
     assert desk.owners == [SessionKey("telegram", "1")]
     assert desk.planned[0].most == Amounts(2, 2_000)

@@ -9,39 +9,37 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.limits import UNKNOWN_WINDOW_TOKENS
-from agent.model.by_name import ByName
-from agent.model.catalog import ModelCatalog
-from agent.model.endpoints import Endpoint
-from agent.model.litellm_client import LitellmClient
-from agent.models import Models, check_models
-from agent.routing import Depth
+from agent.model_clients import ModelRouter
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
+from agent.models.selection import Depth, Models, check_models
 from gateway.config import Settings, utility_model
-from gateway.config.routing import Routing
-from gateway.config.settings import Agent
+from gateway.config.features import RoutingSettings
+from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ConfigError
 from tests.parts.turns import SESSION
 
 SONNET, HAIKU, MINI = "anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5", "openai/gpt-4o-mini"
 
 
-def client(api_base: str = "") -> ByName:
+def client(api_base: str = "") -> ModelRouter:
     """Every model, as the agent process has them; nothing is called."""
-    return ByName(LitellmClient(ModelCatalog(), partial(Endpoint, api_base=api_base)))
+    return ModelRouter(LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=api_base)))
 
 
-def settings(agent: Agent, routing: Routing | None = None) -> Settings:
-    return Settings(agent=agent, routing=routing or Routing())
+def settings(agent: AgentSettings, routing: RoutingSettings | None = None) -> Settings:
+    return Settings(agent=agent, routing=routing or RoutingSettings())
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (settings(Agent(model="gtp-4o")), "agent.model: 'gtp-4o'"),
-        (settings(Agent(model="demo/other")), "agent.model: 'demo/other'"),
-        (settings(Agent(model=MINI, utility_model="nobody/x")), "agent.utility_model: 'nobody/x'"),
-        (settings(Agent(model=MINI, fallback_models=(SONNET, "x"))), "agent.fallback_models: 'x'"),
-        (settings(Agent(model=MINI, models=("y",))), "agent.models: 'y'"),
-        (settings(Agent(model=MINI), Routing(high="z")), "routing.high: 'z'"),
+        (settings(AgentSettings(model="gtp-4o")), "agent.model: 'gtp-4o'"),
+        (settings(AgentSettings(model="demo/other")), "agent.model: 'demo/other'"),
+        (settings(AgentSettings(model=MINI, utility_model="nobody/x")), "agent.utility_model: 'nobody/x'"),
+        (settings(AgentSettings(model=MINI, fallback_models=(SONNET, "x"))), "agent.fallback_models: 'x'"),
+        (settings(AgentSettings(model=MINI, models=("y",))), "agent.models: 'y'"),
+        (settings(AgentSettings(model=MINI), RoutingSettings(high="z")), "routing.high: 'z'"),
     ],
 )
 def test_a_name_nobody_can_call_stops_the_start(wrong: Settings, named: str) -> None:
@@ -51,28 +49,28 @@ def test_a_name_nobody_can_call_stops_the_start(wrong: Settings, named: str) -> 
 
 
 def test_names_that_can_be_called_pass() -> None:
-    agent = Agent(model=MINI, fallback_models=(SONNET, "demo/scripted"), models=("ollama/anything",))
-    check_models(client(), settings(agent, Routing(enabled=True, low=HAIKU)))
+    agent = AgentSettings(model=MINI, fallback_models=(SONNET, "demo/scripted"), models=("ollama/anything",))
+    check_models(client(), settings(agent, RoutingSettings(enabled=True, low=HAIKU)))
 
 
 def test_everybody_may_choose_what_the_operator_pays_for_anyway() -> None:
     """The tiers count only while there is routing; a list of the operator's replaces all but the default."""
-    routing = Routing(enabled=True, low=HAIKU, high=SONNET)
-    agent = Agent(model=MINI, fallback_models=(SONNET,))
+    routing = RoutingSettings(enabled=True, low=HAIKU, high=SONNET)
+    agent = AgentSettings(model=MINI, fallback_models=(SONNET,))
     assert Models(client(), settings(agent, routing)).choosable == (MINI, HAIKU, SONNET)
-    assert Models(client(), settings(agent, Routing(low=HAIKU))).choosable == (MINI, SONNET)
-    listed = Agent(model=MINI, models=(HAIKU,), fallback_models=(SONNET,))
+    assert Models(client(), settings(agent, RoutingSettings(low=HAIKU))).choosable == (MINI, SONNET)
+    listed = AgentSettings(model=MINI, models=(HAIKU,), fallback_models=(SONNET,))
     assert Models(client(), settings(listed, routing)).choosable == (MINI, HAIKU)
 
 
 def test_a_window_is_that_of_the_model() -> None:
     """`agent.context_window` speaks of the configured model and of those nobody knows; one warning for each guess."""
-    models = Models(client(), settings(Agent(model="ollama/mine", context_window=16_000)))
+    models = Models(client(), settings(AgentSettings(model="ollama/mine", context_window=16_000)))
     assert models.budget("ollama/mine").window == 16_000
     assert models.budget("ollama/other").window == 16_000
     assert models.budget(MINI).window == 128_000
     with capture_logs() as logs:
-        models = Models(client(), settings(Agent(model="ollama/mine")))
+        models = Models(client(), settings(AgentSettings(model="ollama/mine")))
         for _ in range(3):
             assert models.budget("ollama/mine").window == UNKNOWN_WINDOW_TOKENS
     assert [line["event"] for line in logs] == ["model.window_unknown"]
@@ -80,14 +78,14 @@ def test_a_window_is_that_of_the_model() -> None:
 
 def test_a_choice_that_cannot_be_called_any_more_is_passed_over() -> None:
     """The operator changed the configuration; the conversation goes on."""
-    models = Models(client(), settings(Agent(model=MINI)))
+    models = Models(client(), settings(AgentSettings(model=MINI)))
     assert models.of_session(replace(SESSION, model="gone")) == MINI
     assert models.of_session(replace(SESSION, model=SONNET)) == SONNET
 
 
 def test_a_session_with_a_model_of_its_own_is_never_routed() -> None:
     """Not even where that is the configured one."""
-    models = Models(client(), settings(Agent(model=MINI), Routing(enabled=True, low=HAIKU)))
+    models = Models(client(), settings(AgentSettings(model=MINI), RoutingSettings(enabled=True, low=HAIKU)))
     assert models.choose(SESSION, "thanks", Depth(), prompt_tokens=0).model == HAIKU
     for own in (MINI, SONNET):
         assert models.choose(replace(SESSION, model=own), "thanks", Depth(), prompt_tokens=0).model == own
@@ -96,16 +94,16 @@ def test_a_session_with_a_model_of_its_own_is_never_routed() -> None:
 @pytest.mark.parametrize(
     ("agent", "of", "utility"),
     [
-        (Agent(model=SONNET), "", HAIKU),
-        (Agent(model=SONNET), MINI, "openai/gpt-5.4-nano"),
-        (Agent(model=SONNET, utility_model=MINI), "", MINI),
-        (Agent(model=SONNET, utility_model="anthropic/claude-x"), HAIKU, "anthropic/claude-x"),
-        (Agent(model=SONNET, utility_model=HAIKU), MINI, "openai/gpt-5.4-nano"),
-        (Agent(model="ollama/a", utility_model="ollama/b"), "ollama/c", "ollama/c"),
-        (Agent(model="openai/a", utility_model="openai/b", api_base="http://x/v1"), "openai/c", "openai/b"),
-        (Agent(model="openai/a", api_base="http://x/v1"), "openai/c", "openai/c"),
+        (AgentSettings(model=SONNET), "", HAIKU),
+        (AgentSettings(model=SONNET), MINI, "openai/gpt-5.4-nano"),
+        (AgentSettings(model=SONNET, utility_model=MINI), "", MINI),
+        (AgentSettings(model=SONNET, utility_model="anthropic/claude-x"), HAIKU, "anthropic/claude-x"),
+        (AgentSettings(model=SONNET, utility_model=HAIKU), MINI, "openai/gpt-5.4-nano"),
+        (AgentSettings(model="ollama/a", utility_model="ollama/b"), "ollama/c", "ollama/c"),
+        (AgentSettings(model="openai/a", utility_model="openai/b", api_base="http://x/v1"), "openai/c", "openai/b"),
+        (AgentSettings(model="openai/a", api_base="http://x/v1"), "openai/c", "openai/c"),
     ],
 )
-def test_small_work_stays_with_the_provider_of_the_conversation(agent: Agent, of: str, utility: str) -> None:
+def test_small_work_stays_with_the_provider_of_the_conversation(agent: AgentSettings, of: str, utility: str) -> None:
     """The operator's word counts for the configured model and its siblings; one server is one provider."""
     assert utility_model(settings(agent), of) == utility

@@ -7,9 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from channels.discord.address import DiscordTarget, make_target, parse_target
-from channels.discord.normalize import DiscordFile, DiscordIdentity, DiscordMessage, DiscordQuoted, normalize
-from channels.normalized import OWN_QUOTE_CHARS_MAX, Addressing, Ignored, IgnoreReason, Incoming, RawQuote
+from channels.core.message import OWN_QUOTE_CHARS_MAX, Addressing, Ignored, IgnoreReason, Incoming, RawQuote
+from channels.discord.normalize import (
+    DiscordAttachment,
+    DiscordIdentity,
+    DiscordMessage,
+    DiscordQuoted,
+    DiscordTarget,
+    make_target,
+    normalize,
+    parse_target,
+)
 from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope
@@ -88,7 +96,7 @@ def test_a_mention_does_not_run_into_the_word_behind_it() -> None:
 
 
 def test_the_mark_of_a_spoiler_is_no_part_of_a_files_name() -> None:
-    (file,) = read(replace(DM, files=(DiscordFile("1", "SPOILER_end.png", "image/png"),))).attachments
+    (file,) = read(replace(DM, files=(DiscordAttachment("1", "SPOILER_end.png", "image/png"),))).attachments
     assert file.name == "end.png"
 
 
@@ -119,9 +127,9 @@ def test_a_command_after_the_mention_is_found() -> None:
 
 def test_files_carry_the_ids_to_fetch_them_again() -> None:
     files = (
-        DiscordFile("1", "a.png", "image/png", 10),
-        DiscordFile("2", "voice-message.ogg", "audio/ogg", is_voice=True),
-        DiscordFile("3", "notes"),
+        DiscordAttachment("1", "a.png", "image/png", 10),
+        DiscordAttachment("2", "voice-message.ogg", "audio/ogg", is_voice=True),
+        DiscordAttachment("3", "notes"),
     )
     image, voice, notes = read(replace(DM, content="", files=files)).attachments
     assert (image.kind, voice.kind, notes.kind) == (
@@ -158,7 +166,7 @@ def test_what_a_message_answers_comes_along_with_its_files_and_names() -> None:
     """The file is found where the answered message is; who it mentions is somebody else's to know."""
     answered = DiscordQuoted(
         "55", "5", "ask <@9>", author_id="8", author_name="Ben",
-        files=(DiscordFile("71", "plan.pdf", "application/pdf", 9),), user_names={"9": "Cy"},
+        files=(DiscordAttachment("71", "plan.pdf", "application/pdf", 9),), user_names={"9": "Cy"},
     )  # fmt: skip
     (quote,) = read(replace(DM, answered=answered)).quotes
     assert (quote.kind, quote.author_name, quote.text) == (QuoteKind.REPLY, "Ben", "ask @Cy")

@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, Retraction
-from channels.slack.address import SlackTarget, make_target, parse_target
-from channels.slack.normalize import SlackIdentity, normalize
-from channels.slack.presses import normalize_press
-from channels.slack.slash import normalize_slash
+from channels.core.message import Addressing, Ignored, IgnoreReason, Incoming, Retraction
+from channels.slack.normalize import (
+    SlackIdentity,
+    SlackTarget,
+    make_target,
+    normalize,
+    normalize_press,
+    normalize_slash,
+    parse_target,
+)
 from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels.normalized import OWN_QUOTE_CHARS_MAX, Addressing, Ignored, IgnoreReason, Incoming, Migrated, RawQuote
-from channels.telegram.address import TelegramTarget, make_target, parse_target
-from channels.telegram.normalize import TelegramIdentity, normalize
+from channels.core.message import OWN_QUOTE_CHARS_MAX, Addressing, Ignored, IgnoreReason, Incoming, Migrated, RawQuote
+from channels.telegram.normalize import TelegramIdentity, TelegramTarget, make_target, normalize, parse_target
 from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionScope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.telegram.offsets import GOOD_FOR_MS, Offset
+from channels.telegram.connection import GOOD_FOR_MS, Offset
 
 NOW_MS = 1_700_000_000_000
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from channels.adapter import Outcome
-from channels.inbound.cleaning import ENDING_TTL_S, ENDINGS_MAX, OpenEndings
-from channels.inbound.intake import Intake
-from channels.inbound.terms import DoorRules
-from channels.normalized import Addressing, Incoming
+from channels.core.adapter import IntakeOutcome
+from channels.core.intake import IntakeConfig, MessageIntake
+from channels.core.message import Addressing, Incoming
+from channels.core.sanitize import ENDING_TTL_S, ENDINGS_MAX, OpenEndings
 from gateway.contracts.access import AccessPolicy, StrangerRule
 from gateway.contracts.commands import Command, find_command
 from gateway.contracts.errors import BusUnavailable
@@ -27,7 +26,7 @@ TOKEN = draw("ghp_<base62:36>", seed=41)
 
 
 @dataclass
-class Door:
+class InboundHandler:
     """An intake on a bus in memory, and a hand that writes to it."""
 
     bus: MemoryBus = field(default_factory=MemoryBus)
@@ -38,12 +37,12 @@ class Door:
     def __post_init__(self) -> None:
         policy = AccessPolicy(StrangerRule.OPEN)
         rooms = door_rooms(self.bus, Scrubber(placeholder_key=b"k" * 32), self.clock)
-        self.intake = Intake(rooms, DoorRules(policy, self.scope), delete=self._delete)
+        self.intake = MessageIntake(rooms, IntakeConfig(policy, self.scope), delete=self._delete)
 
     async def _delete(self, message: InboundMessage) -> None:
         self.deleted.append(message.id)
 
-    async def say(self, text: str, number: int, **changes: object) -> Outcome:
+    async def say(self, text: str, number: int, **changes: object) -> IntakeOutcome:
         return await self.intake.accept(said(text, number, **changes))
 
     @property
@@ -58,7 +57,7 @@ def said(text: str, number: int, **changes: object) -> Incoming:
 
 
 async def test_a_value_that_was_announced_one_message_before_goes() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say(ANNOUNCEMENT, 1)
     await door.say(f"{VALUE} as you asked", 2)
     first, second = door.texts
@@ -69,7 +68,7 @@ async def test_a_value_that_was_announced_one_message_before_goes() -> None:
 
 
 async def test_what_follows_the_value_is_announced_no_more() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say(ANNOUNCEMENT, 1)
     await door.say("hunter2!", 2)
     await door.say("thanks", 3)
@@ -77,7 +76,7 @@ async def test_what_follows_the_value_is_announced_no_more() -> None:
 
 
 async def test_a_command_is_no_announced_value() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say("DB_PASSWORD=", 1)
     await door.say("/export", 2, command=Command("export"))
     assert door.texts[-1] == "/export"
@@ -92,14 +91,14 @@ async def test_a_command_is_no_announced_value() -> None:
     ],
 )
 async def test_nobody_elses_words_and_no_other_place_are_read_together(stranger: dict[str, object]) -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say(ANNOUNCEMENT, 1)
     await door.say(VALUE, 2, **stranger)
     assert door.texts == [ANNOUNCEMENT, VALUE]
 
 
 async def test_two_people_of_one_shared_lane_are_two_authors() -> None:
-    door = Door(scope=SessionScope.SHARED)
+    door = InboundHandler(scope=SessionScope.SHARED)
     group = {"place": ("-100",), "is_private": False, "addressing": Addressing.MENTION}
     await door.say(ANNOUNCEMENT, 1, **group)
     await door.say("hello", 2, user_id="8", **group)
@@ -110,7 +109,7 @@ async def test_two_people_of_one_shared_lane_are_two_authors() -> None:
 
 @pytest.mark.parametrize(("after_s", "is_read"), [(ENDING_TTL_S - 1, True), (ENDING_TTL_S, False)])
 async def test_an_announcement_is_remembered_for_a_minute(after_s: float, *, is_read: bool) -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say(ANNOUNCEMENT, 1)
     door.clock.at_ms += int(after_s * 1000)
     await door.say(VALUE, 2)
@@ -118,15 +117,15 @@ async def test_an_announcement_is_remembered_for_a_minute(after_s: float, *, is_
 
 
 async def test_an_edit_of_the_second_message_is_read_after_the_first() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say(ANNOUNCEMENT, 1)
     await door.say("wait a moment", 2)
-    assert await door.say(VALUE, 2, edited_at_ms=5) is Outcome.AMENDED
+    assert await door.say(VALUE, 2, edited_at_ms=5) is IntakeOutcome.AMENDED
     assert PLACEHOLDER.fullmatch(door.texts[-1])
 
 
 async def test_an_edit_may_bring_the_announcement() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say("take this", 1)
     await door.say(ANNOUNCEMENT, 1, edited_at_ms=5)
     await door.say(VALUE, 2)
@@ -134,16 +133,16 @@ async def test_an_edit_may_bring_the_announcement() -> None:
 
 
 async def test_a_message_that_comes_again_is_no_next_message() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say("the time is 9:30", 1)
     await door.say(ANNOUNCEMENT, 2)
-    assert await door.say("the time is 9:30", 1) is Outcome.DUPLICATE
+    assert await door.say("the time is 9:30", 1) is IntakeOutcome.DUPLICATE
     await door.say(VALUE, 3)
     assert PLACEHOLDER.fullmatch(door.texts[-1])
 
 
 async def test_a_value_that_could_not_be_brought_goes_when_it_comes_again() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.say(ANNOUNCEMENT, 1)
     door.bus.away = True
     with pytest.raises(BusUnavailable):
@@ -154,7 +153,7 @@ async def test_a_value_that_could_not_be_brought_goes_when_it_comes_again() -> N
 
 
 async def test_a_secret_in_the_name_of_a_file_is_told_of_and_deleted() -> None:
-    door = Door()
+    door = InboundHandler()
     await door.intake.accept(private_message("see the file", file_name=f"{TOKEN}.txt"))
     assert door.bus.queued[0].removed == (RemovedSecrets("github", 1),)
     assert len(door.deleted) == 1

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from agent.afterwards.gathering import facts_in
-from agent.cache.cacheable import is_repeatable, normalised
+from agent.features.answers import is_repeatable, normalised
+from agent.features.memory.consolidation import facts_in
+from agent.features.plans import BadPlan, read_plan
 from agent.features.schedules.times import read_request, read_time
+from agent.features.titles import sanitize_title
 from agent.limits import (
     PLAN_ANSWER_CHARS_MAX,
     REPAIRED_CHARS_MAX,
@@ -20,17 +22,14 @@ from agent.limits import (
     TITLE_OUTPUT_CHARS_MAX,
     TOOL_ARGUMENTS_CHARS_MAX,
 )
-from agent.plans.planning import BadPlan, read_plan
+from agent.models.transcript import tone_of
 from agent.subagents.strategies import BadParts, read_parts, read_verdict
-from agent.titles.titling import sanitize_title
-from agent.tone import tone_of
 from agent.tools.arguments import cleaned, parse_arguments, written_out
-from agent.tools.calls import Fitting
-from agent.tools.files.patching import parse_patch
-from agent.tools.files.reading import READING
-from agent.tools.files.writing import WRITING
-from agent.tools.framing import unframed
-from agent.tools.placeholders import placeholders_in
+from agent.tools.files.patch import parse_patch
+from agent.tools.files.tools import READING, WRITING
+from agent.tools.registry import Fitting
+from agent.tools.results import unframed
+from agent.tools.secrets import placeholders_in
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from agent.features.access import People
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT
-from agent.people import People
 from gateway.contracts.access import AccessView
-from gateway.contracts.entries import GrantRole
+from gateway.contracts.budgets import LimitRule
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.limit_rules import LimitRule
 from gateway.contracts.messages import InboundMessage
+from gateway.contracts.sessions import GrantRole
 from tests.parts.bus_samples import message
 from tests.parts.keepers import policy_of
 
@@ -51,7 +51,7 @@ async def test_role_and_limits_are_of_the_moment_a_turn_began() -> None:
     """One look serves all three."""
     bus, clock = Showing(), Hands()
     asked = people(bus, clock)
-    assert await asked.unheard_among(said()) == frozenset()
+    assert await asked.blocked_authors(said()) == frozenset()
     assert await asked.least_among([ANNA]) == (ANNA, GrantRole.MEMBER)
     assert (await asked.limits_of(ANNA))[0] is GrantRole.MEMBER
     assert bus.looks == 1
@@ -60,9 +60,9 @@ async def test_role_and_limits_are_of_the_moment_a_turn_began() -> None:
 async def test_a_block_is_seen_by_the_very_next_question() -> None:
     bus, clock = Showing(), Hands()
     asked = people(bus, clock)
-    assert await asked.unheard_among(said()) == frozenset()
+    assert await asked.blocked_authors(said()) == frozenset()
     bus.shown = AccessView("blocked")
-    assert await asked.unheard_among(said()) == {said()[0].id}
+    assert await asked.blocked_authors(said()) == {said()[0].id}
     assert await asked.least_among([ANNA]) == (ANNA, GrantRole.BLOCKED)
 
 
@@ -80,7 +80,7 @@ async def test_of_an_admin_by_configuration_nothing_is_held_from_one_turn_to_the
     bus, clock = Showing(), Hands()
     asked = people(bus, clock, admins=[ANNA])
     for _ in range(2):
-        assert await asked.unheard_among(said()) == frozenset()
+        assert await asked.blocked_authors(said()) == frozenset()
         await asked.limits_of(ANNA)
     assert bus.looks == 2
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.profiles import DEFAULT, PROFILES, Profile, profile_named
-from agent.tools.permissions import EVERYTHING, Permission, Place, Policy, PolicyLine, Risk
-from gateway.contracts.entries import GrantRole
+from agent.prompts.library import DEFAULT_PROFILE, PROFILES, Profile, profile_named
+from agent.tools.policy import EVERYTHING, Audience, Permission, Policy, PolicyLine, Risk
+from gateway.contracts.sessions import GrantRole
 
 TOOLS = (
     *("file_read", "file_write", "file_edit", "file_patch", "file_delete", "file_rename", "file_list", "file_tree"),
@@ -46,8 +46,8 @@ def test_what_is_called_read_only_is() -> None:
 
 
 def test_a_name_that_nobody_knows_is_the_default() -> None:
-    assert profile_named("") is profile_named("gone in this release") is DEFAULT
-    assert DEFAULT.ceiling == EVERYTHING
+    assert profile_named("") is profile_named("gone in this release") is DEFAULT_PROFILE
+    assert DEFAULT_PROFILE.ceiling == EVERYTHING
 
 
 @given(
@@ -55,10 +55,10 @@ def test_a_name_that_nobody_knows_is_the_default() -> None:
     st.sampled_from(TOOLS),
     st.sampled_from(list(Risk)),
     st.sampled_from(list(GrantRole)),
-    st.sampled_from(list(Place)),
+    st.sampled_from(list(Audience)),
 )
 def test_a_profile_never_grants_more_than_the_policy(
-    profile: Profile, tool: str, risk: Risk, role: GrantRole, place: Place
+    profile: Profile, tool: str, risk: Risk, role: GrantRole, place: Audience
 ) -> None:
     policy = Policy((PolicyLine("execute", Permission.ASK), PolicyLine("web_fetch", Permission.ALLOW)))
     granted = policy.permissions(role, place)

@@ -10,12 +10,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from agent.limits import IDENTITY_FILE_CHARS_MAX
-from agent.model.client import RequestedCall
-from agent.profiles import DEFAULT, PROFILES
-from agent.tools.skills import LOAD_SKILL
+from agent.models.requests import RequestedCall
+from agent.prompts.library import DEFAULT_PROFILE, PROFILES
+from agent.prompts.skills import LOAD_SKILL
 from agent.tools.tool import ToolResult
-from gateway.contracts.entries import GrantRole, Todo, TodoState
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import GrantRole, Todo, TodoState
 from tests.parts.prompting import Writer
 from tests.parts.tooling import context
 
@@ -225,4 +225,4 @@ class TestTheRest:
     def test_it_is_the_same_byte_for_byte_until_something_changes(self, writer: Writer) -> None:
         writer.file("workspace/AGENT.md", "I am Ada.")
         assert writer.prompt() == writer.prompt() == Writer(writer.data_dir).prompt()
-        assert writer.prompt(profile=DEFAULT) != writer.prompt(profile=PROFILES["tester"])
+        assert writer.prompt(profile=DEFAULT_PROFILE) != writer.prompt(profile=PROFILES["tester"])

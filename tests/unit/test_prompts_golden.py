@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
-from agent.profiles import PROFILES
-from gateway.contracts.entries import GrantRole, Todo, TodoState
+from agent.prompts.library import PROFILES
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import GrantRole, Todo, TodoState
 from tests.parts.prompting import Writer
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "prompts"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from channels.inbound.cleaning import Cleaner
-from channels.normalized import RawQuote
+from channels.core.message import RawQuote
+from channels.core.sanitize import Sanitizer
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage, QuoteKind
@@ -16,7 +16,7 @@ from tests.parts.incoming import private_message
 from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=43)
-CLEANER = Cleaner(Scrubber(placeholder_key=b"quoting"), SystemClock(), SessionScope.PLACE)
+CLEANER = Sanitizer(Scrubber(placeholder_key=b"quoting"), SystemClock(), SessionScope.PLACE)
 
 
 def said(text: str, *quotes: RawQuote) -> InboundMessage:

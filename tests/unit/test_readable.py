@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.scrub import Scrubber
-from gateway.scrub.files import without_secrets
-from gateway.scrub.readable import decoded, is_text
+from gateway.scrub.raw_text import decoded, is_text
+from gateway.scrub.scrubber import without_secrets
 from tests.scrubbing import draw
 
 TOKEN = draw("ghp_<base62:36>", seed=47)

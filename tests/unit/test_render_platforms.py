@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from channels.discord.render import render as render_discord
+from channels.markdown.chunk import TextChunk
 from channels.slack.render import render as render_slack
 from channels.telegram.render import CONTINUED, ENTITIES_MAX
 from channels.telegram.render import render as render_telegram
-from channels.text.chunking import Chunk
 from gateway.contracts.messages import CleanText
 
 CODE = CleanText("Look:\n\n```python\n" + "value = compute(1, 2, 3)\n" * 400 + "```\n\nDone.")
@@ -41,7 +41,7 @@ def test_code_is_closed_and_reopened_with_its_language() -> None:
 def test_a_table_repeats_its_header_in_every_message() -> None:
     """A row without its columns' names means nothing."""
     text = CleanText("| key | value |\n|---|---|\n" + "| something | 12345 |\n" * 500)
-    chunks: list[Chunk] = [*render_telegram(text), *render_discord(text), *render_slack(text)]
+    chunks: list[TextChunk] = [*render_telegram(text), *render_discord(text), *render_slack(text)]
     assert len(chunks) > 6
     assert all("key" in chunk.plain and "value" in chunk.plain for chunk in chunks)
 

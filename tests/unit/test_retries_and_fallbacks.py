@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 import pytest
 
 from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S
-from agent.model.by_name import ByName
-from agent.model.calling import ModelClient
-from agent.model.client import (
+from agent.model_clients import ModelRouter
+from agent.models.client import ModelClient
+from agent.models.requests import (
     ModelAnswer,
     ModelEvent,
     ModelFacts,
@@ -20,7 +20,6 @@ from agent.model.client import (
     TokenCount,
     ask,
 )
-from gateway.contracts.entries import UsagePurpose
 from gateway.contracts.errors import (
     ConfigError,
     ContextTooLong,
@@ -30,7 +29,8 @@ from gateway.contracts.errors import (
     ModelUnavailable,
 )
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import own_words
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import UsagePurpose
 
 TRIES = len(MODEL_BACKOFF_S) + 1
 Failing = Mapping[str, Callable[[], ModelError]]
@@ -76,7 +76,7 @@ class Models:
 
 
 def asking(model: str = "a/1", *, purpose: UsagePurpose = UsagePurpose.TURN, timeout_s: float = 180.0) -> ModelRequest:
-    return ModelRequest(model, purpose, SessionKey("telegram", "1"), own_words("system"), (), timeout_s=timeout_s)
+    return ModelRequest(model, purpose, SessionKey("telegram", "1"), literal_text("system"), (), timeout_s=timeout_s)
 
 
 def busy() -> ModelError:
@@ -148,7 +148,7 @@ async def test_no_try_begins_without_a_permit() -> None:
             raise asyncio.CancelledError
 
     request = ModelRequest(
-        "a/1", UsagePurpose.TURN, SessionKey("telegram", "1"), own_words("system"), (), permit=permit
+        "a/1", UsagePurpose.TURN, SessionKey("telegram", "1"), literal_text("system"), (), permit=permit
     )
     with pytest.raises(asyncio.CancelledError):
         await ask(models.client("b/1"), request)
@@ -203,7 +203,7 @@ async def test_small_work_never_leaves_its_provider(purpose: UsagePurpose) -> No
 async def test_demo_models_are_scripted_and_all_others_somebody_elses() -> None:
     """So that a demo can stand in anywhere a name may stand."""
     models = Models()
-    client = ByName(models)
+    client = ModelRouter(models)
     assert (await ask(client, asking("a/1"))).model == "a/1"
     client.check_name("demo/scripted@10ms")
     client.check_name("a/1")

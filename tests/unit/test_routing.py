@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import ROUTING_MESSAGES_MAX, ROUTING_TOOL_CALLS_MAX
-from agent.routing import Depth, Tier, tier_of
-from gateway.contracts.entries import Entry, EntryKind, Role, ToolCall
+from agent.models.selection import Depth, Tier, tier_of
 from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall
 
 LABELLED = Path(__file__).parents[1] / "golden" / "routing" / "messages.jsonl"
 ACCURACY_MIN = 0.96

@@ -9,18 +9,17 @@ from typing import Any
 import jsonschema
 import pytest
 
-from agent.model.client import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
-from agent.model.demo.offer import HELP, HINT
-from agent.model.demo.parts import STRATEGIES, part_played
-from agent.model.scripted import SIGNATURE, ScriptedClient, latency_s
+from agent.models.demo import HELP, HINT, SIGNATURE, ScriptedClient, latency_s
+from agent.models.demo_subagents import STRATEGIES, part_played
+from agent.models.requests import ModelAnswer, ModelRequest, PromptMessage, TextDelta, ask
 from agent.prompts.library import PROMPTS
 from agent.subagents.strategies import schema, strategy_of
 from agent.subagents.texts import result_text
-from agent.tools.framing import framed
-from gateway.contracts.entries import Role, ToolCall, UsagePurpose
+from agent.tools.results import framed
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, own_words
+from gateway.contracts.messages import CleanText, literal_text
+from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
 from gateway.contracts.subagents import TaskState
 from tests.unit.test_status_texts import over
 
@@ -28,8 +27,8 @@ from tests.unit.test_status_texts import over
 def asking(*said: str, purpose: UsagePurpose = UsagePurpose.TURN) -> ModelRequest:
     messages: list[PromptMessage] = []
     for text in said:
-        messages += [PromptMessage(Role.USER, CleanText(text)), PromptMessage(Role.ASSISTANT, own_words("ok"))]
-    return ModelRequest("demo/scripted", purpose, SessionKey("telegram", "1"), own_words("s"), tuple(messages[:-1]))
+        messages += [PromptMessage(Role.USER, CleanText(text)), PromptMessage(Role.ASSISTANT, literal_text("ok"))]
+    return ModelRequest("demo/scripted", purpose, SessionKey("telegram", "1"), literal_text("s"), tuple(messages[:-1]))
 
 
 @pytest.mark.parametrize(
@@ -118,10 +117,10 @@ async def test_what_it_spawned_it_waits_for() -> None:
     request = asking("spawn say one | say two")
     spawned = await ask(ScriptedClient(), request)
     assert [name for name, _ in _calls(spawned)] == ["sub_agent_spawn", "sub_agent_spawn"]
-    calls = tuple(ToolCall(call.id, call.name, own_words("{}")) for call in spawned.calls)
-    results = tuple(PromptMessage(Role.TOOL, own_words("queued"), tool_call_id=call.id) for call in calls)
+    calls = tuple(ToolCall(call.id, call.name, literal_text("{}")) for call in spawned.calls)
+    results = tuple(PromptMessage(Role.TOOL, literal_text("queued"), tool_call_id=call.id) for call in calls)
     after = replace(
-        request, messages=(*request.messages, PromptMessage(Role.ASSISTANT, own_words(""), calls), *results)
+        request, messages=(*request.messages, PromptMessage(Role.ASSISTANT, literal_text(""), calls), *results)
     )
     assert [name for name, _ in _calls(await ask(ScriptedClient(), after))] == ["sub_agent_wait"]
 
@@ -133,10 +132,10 @@ async def test_a_sub_agent_does_what_its_task_says() -> None:
 
 def _after_round(*results: str, note: str = "") -> ModelRequest:
     """`split one | two`, and what came of it."""
-    calls = tuple(ToolCall(f"c{number}", "sub_agent", own_words("{}")) for number, _ in enumerate(results))
+    calls = tuple(ToolCall(f"c{number}", "sub_agent", literal_text("{}")) for number, _ in enumerate(results))
     messages = [
         *asking("split one | two").messages,
-        PromptMessage(Role.ASSISTANT, own_words(""), calls),
+        PromptMessage(Role.ASSISTANT, literal_text(""), calls),
         *(PromptMessage(Role.TOOL, CleanText(text), tool_call_id=f"c{at}") for at, text in enumerate(results)),
         *([PromptMessage(Role.USER, CleanText(note))] if note else ()),
     ]
@@ -218,8 +217,8 @@ async def test_an_approved_plan_is_ticked_off() -> None:
     request = asking(f"{plan}\n\n**S1. Look at it**\n\n**S2. Do it** (after S1)")
     [(name, arguments)] = _calls(await ask(ScriptedClient(), request))
     assert (name, [todo["text"] for todo in arguments["todos"]]) == ("todo_write", ["S1: Look at it", "S2: Do it"])
-    called = PromptMessage(Role.ASSISTANT, own_words(""), (ToolCall("c", "todo_write", own_words("{}")),))
-    result = PromptMessage(Role.TOOL, own_words("ok"), tool_call_id="c")
+    called = PromptMessage(Role.ASSISTANT, literal_text(""), (ToolCall("c", "todo_write", literal_text("{}")),))
+    result = PromptMessage(Role.TOOL, literal_text("ok"), tool_call_id="c")
     after = await ask(ScriptedClient(), replace(request, messages=(*request.messages, called, result)))
     assert "- S1 Look at it: done\n- S2 Do it: done" in after.text
 

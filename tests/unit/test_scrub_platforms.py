@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from channels.inbound.cleaning import Cleaner
+from channels.core.sanitize import Sanitizer
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import InboundMessage
@@ -18,7 +18,7 @@ from tests.scrubbing import TOKENS, fill, is_left
 from tests.scrubbing.platforms import ARRIVALS
 
 SCRUBBER = Scrubber(placeholder_key=b"platforms")
-CLEANER = Cleaner(SCRUBBER, SystemClock(), SessionScope.PLACE)
+CLEANER = Sanitizer(SCRUBBER, SystemClock(), SessionScope.PLACE)
 KINDS: Final = tuple(TOKENS)
 EVERY: Final = 8
 """Of so many kinds one is tried in a place, each time others."""

@@ -13,8 +13,8 @@ from gateway.scrub import findings, scrub
 from gateway.scrub.known import KnownValues
 from gateway.scrub.machine import Machine
 from gateway.scrub.placeholder import PLACEHOLDER, Placeholders
-from gateway.scrub.rules import Rule, rule_book
-from gateway.scrub.words import Family, vocabulary
+from gateway.scrub.rules import SecretRule, rule_book
+from gateway.scrub.words import KeywordFamily, vocabulary
 from tests.scrubbing import draw
 
 RULES = rule_book().rules
@@ -53,7 +53,7 @@ def visible_part(clean: str, token: str) -> bool:
 
 
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
-def test_an_example_is_found_whatever_stands_around_it(rule: Rule, example: str) -> None:
+def test_an_example_is_found_whatever_stands_around_it(rule: SecretRule, example: str) -> None:
     for seed in range(2):
         token = draw(example, seed=seed)
         for surroundings in SURROUNDINGS:
@@ -62,7 +62,7 @@ def test_an_example_is_found_whatever_stands_around_it(rule: Rule, example: str)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_token_that_lost_its_end_is_still_hidden(rule: Rule) -> None:
+def test_a_token_that_lost_its_end_is_still_hidden(rule: SecretRule) -> None:
     if rule.id in NEEDS_ITS_END or rule.left is not None:
         pytest.skip("its mark stands at the end")
     for example in rule.examples:
@@ -73,14 +73,14 @@ def test_a_token_that_lost_its_end_is_still_hidden(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(("rule", "example"), COUNTER_EXAMPLES)
-def test_a_counter_example_stays(rule: Rule, example: str) -> None:
+def test_a_counter_example_stays(rule: SecretRule, example: str) -> None:
     for seed in range(4):
         text = draw(example, seed=seed)
         assert [finding for finding in findings(text) if finding.rule == rule.id] == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_no_input_makes_a_rule_work_more_than_its_length(rule: Rule) -> None:
+def test_no_input_makes_a_rule_work_more_than_its_length(rule: SecretRule) -> None:
     rng = random.Random(3)
     noise = "".join(rng.choices(string.ascii_letters + string.digits, k=40))
     for anchor in rule.anchors[:1]:
@@ -138,7 +138,7 @@ def test_no_line_of_the_rules_holds_a_secret_itself() -> None:
 
 def test_a_placeholder_announces_nothing() -> None:
     kinds = {rule.id.partition("/")[0] for rule in RULES} | {"named", "known", "pem", "text"}
-    announcing = {word for word, (family, _) in vocabulary().announcing.items() if family is not Family.VENDOR}
+    announcing = {word for word, (family, _) in vocabulary().announcing.items() if family is not KeywordFamily.VENDOR}
     for kind in kinds:
         assert PLACEHOLDER.fullmatch(f"[redacted:{kind}#a1b2]"), kind
         assert not {kind, *kind.split("-")} & announcing

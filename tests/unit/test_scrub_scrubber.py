@@ -126,13 +126,15 @@ class TestFailingClosed:
         def fail(*_: object) -> None:
             raise RuntimeError(TOKEN)
 
-        monkeypatch.setattr("gateway.scrub.ahead.Lookout.over", fail)
+        monkeypatch.setattr("gateway.scrub.lookahead.LookaheadScanner.over", fail)
         assert scrub(TOKEN) == WHOLE_TEXT
         assert findings("abc") == (Finding("text", 0, 3),)
         stream = StreamScrubber()
         assert stream.feed("a b ") + stream.feed(f"{TOKEN} ") + stream.flush() == WHOLE_TEXT
 
-    @pytest.mark.parametrize("part", ["View.append", "WrappedTokens.settle", "Lookout.over", "AnnouncedValue.step"])
+    @pytest.mark.parametrize(
+        "part", ["View.append", "WrappedTokens.settle", "LookaheadScanner.over", "AnnouncedValue.step"]
+    )
     def test_after_a_failure_in_a_stream_nothing_raw_comes_until_flush(
         self, part: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -140,7 +142,12 @@ class TestFailingClosed:
         scrubber = Scrubber()
         stream = scrubber.stream()
         assert stream.feed("a b ") == "a b "
-        modules = {"View": "view", "WrappedTokens": "wrapped", "Lookout": "ahead", "AnnouncedValue": "announced"}
+        modules = {
+            "View": "view",
+            "WrappedTokens": "wrapped",
+            "LookaheadScanner": "lookahead",
+            "AnnouncedValue": "announced",
+        }
         with monkeypatch.context() as broken:
             broken.setattr(f"gateway.scrub.{modules[room]}.{room}.{method}", _fail)
             assert stream.feed("my password is hunter2x, is it not ") == WHOLE_TEXT

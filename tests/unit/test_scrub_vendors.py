@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.scrub import StreamScrubber, scrub
-from gateway.scrub.words import Family, vocabulary
+from gateway.scrub.words import KeywordFamily, vocabulary
 from tests.scrubbing import draw
 
-NAMES = sorted(word for word, (family, _) in vocabulary().announcing.items() if family is Family.VENDOR)
+NAMES = sorted(word for word, (family, _) in vocabulary().announcing.items() if family is KeywordFamily.VENDOR)
 SENTENCES = (
     "{name} = {value}",
     "{name}: '{value}'",

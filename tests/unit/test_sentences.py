@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.sentences import removed_note
+from agent.texts import removed_note
 from gateway.contracts.messages import RemovedSecrets
-from gateway.words import ENGLISH
+from gateway.i18n import ENGLISH
 
 
 def test_who_sent_no_secret_is_told_nothing() -> None:

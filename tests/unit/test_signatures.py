@@ -11,9 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.discord import signature as discord
-from channels.slack import signature as slack
-from channels.telegram.webhook import secret_of
+from channels.discord import interactions as discord
+from channels.slack import client as slack
+from channels.telegram.connection import secret_of
 
 NOW_S = 1_790_000_000
 SECRET = "0123456789abcdef0123456789abcdef"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import channels.slack
 from channels.emulators.slack import SlackEmulator
-from channels.slack.commands import SLASH
+from channels.slack.normalize import SLASH
 from tests.parts.slack_manifest import EVENTS, MANIFEST, SCOPES
 
 _CALL = re.compile(r"client(?:\(\))?\.([a-z]+_[a-zA-Z_]+)\b")

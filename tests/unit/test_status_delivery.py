@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from channels.adapter import AnyChunk
-from channels.homes import Homes
-from channels.leases import Tenure
-from channels.outbound.choices import chunks_of
-from channels.outbound.courier import Courier
-from channels.outbound.delivery import Delivery
-from channels.outbound.status import EDIT_LATE_AFTER_S, LINE_LATE_AFTER_S
+from channels.core.adapter import AnyChunk
+from channels.core.content import chunks_of
+from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
+from channels.core.lease import LeaseValidity
+from channels.core.places import AddressResolver
+from channels.core.status import EDIT_LATE_AFTER_S, LINE_LATE_AFTER_S
 from gateway.contracts.errors import AddressDead, CredentialsRejected, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, ReplyKind
@@ -70,20 +69,20 @@ async def test_it_is_sent_silently_and_edited_in_place() -> None:
 async def test_whoever_shows_that_an_answer_is_made_does_not_hear_of_it() -> None:
     """The answer is still being made."""
     adapter, bus, left = ButtonAdapter(), MemoryBus(), list[str]()
-    homes, tenure = Homes(adapter, bus), Tenure()
-    courier = Courier(
+    addresses, validity = AddressResolver(adapter, bus), LeaseValidity()
+    courier = ReplyDelivery(
         adapter,
         bus,
         bus,
         bus,
         PlainScrubber(),
         ManualClock(),
-        homes,
-        tenure,
+        addresses,
+        validity,
         rules=RULES,
         answering=lambda reply: left.append(reply.id),
     )
-    running = asyncio.create_task(Delivery(adapter, bus, courier, homes, tenure, consumer="c1").run())
+    running = asyncio.create_task(DeliveryDispatcher(adapter, bus, courier, addresses, validity, consumer="c1").run())
     for pending in (line(1), reply(2)):
         bus.outbound.put_nowait(pending)
     await bus.until(lambda: len(bus.receipts) == 2)

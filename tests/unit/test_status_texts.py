@@ -15,7 +15,7 @@ from channels.telegram.render import render
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskMode, TaskState
-from gateway.words import ENGLISH, Language, Words
+from gateway.i18n import ENGLISH, Language, Words
 
 TASK = SubTask(
     id="k1",

@@ -7,15 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from channels.adapter import AnyChunk, Cadence
-from channels.homes import Homes
-from channels.leases import Tenure
-from channels.live.leftovers import Leftovers
-from channels.live.stream import StreamingAdapter
-from channels.live.streaming import Streams
-from channels.outbound.courier import Courier
-from channels.outbound.delivery import Delivery
-from channels.outbound.quiet import Spots
+from channels.core.adapter import AnyChunk, StreamCadence
+from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
+from channels.core.lease import LeaseValidity
+from channels.core.places import AddressResolver
+from channels.core.preview import StreamingAdapter
+from channels.core.rate_limit import LaneLocks
+from channels.core.streams import AnswerStreams, PreviewCleanup
 from gateway.clock import SystemClock
 from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -34,12 +32,12 @@ KEY = SessionKey("test", "u1")
 class GrowingAdapter(ButtonAdapter):
     """A platform on which answers grow in messages. `beginnings` are what begins fail with, one by one."""
 
-    pace: Cadence = field(default_factory=lambda: Cadence(0.0, 0.001, chars_min=1))
+    pace: StreamCadence = field(default_factory=lambda: StreamCadence(0.0, 0.001, chars_min=1))
     beginnings: list[Exception] = field(default_factory=list)
     taken_back: list[str] = field(default_factory=list)
     changes: int = 0
 
-    def cadence(self, address: ReplyAddress) -> Cadence | None:
+    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
         return self.pace
 
     def is_draft(self, address: ReplyAddress) -> bool:
@@ -70,7 +68,7 @@ class Stage:
 
     adapter: GrowingAdapter
     bus: MemoryBus
-    streams: Streams
+    streams: AnswerStreams
 
     async def says(self, text: str, number: int = 1) -> None:
         await self.bus.drafted.put(Draft(HERE, KEY, f"t{number}", f"r{number}", CleanText(text)))
@@ -83,14 +81,18 @@ class Stage:
 async def staged(adapter: GrowingAdapter, bus: MemoryBus | None = None) -> AsyncIterator[Stage]:
     """Everything at work."""
     bus = bus or MemoryBus()
-    clock, spots = SystemClock(), Spots()
-    homes, tenure = Homes(adapter, bus), Tenure()
+    clock, lane_locks = SystemClock(), LaneLocks()
+    addresses, validity = AddressResolver(adapter, bus), LeaseValidity()
     assert isinstance(adapter, StreamingAdapter)
-    streams = Streams(adapter, bus, bus, Scrubber(), clock, homes, tenure, spots)
-    courier = Courier(adapter, bus, bus, bus, Scrubber(), clock, homes, tenure, rules=RULES, delay_scale=0.0)
-    delivery = Delivery(adapter, bus, courier, homes, tenure, consumer="c1", spots=spots, coming=streams.coming)
+    streams = AnswerStreams(adapter, bus, bus, Scrubber(), clock, addresses, validity, lane_locks)
+    courier = ReplyDelivery(
+        adapter, bus, bus, bus, Scrubber(), clock, addresses, validity, rules=RULES, delay_scale=0.0
+    )
+    delivery = DeliveryDispatcher(
+        adapter, bus, courier, addresses, validity, consumer="c1", lane_locks=lane_locks, coming=streams.coming
+    )
     running = [asyncio.create_task(delivery.run())]
-    await until(lambda: tenure.is_sure)
+    await until(lambda: validity.is_sure)
     running.append(asyncio.create_task(streams.run()))
     try:
         yield Stage(adapter, bus, streams)
@@ -259,6 +261,6 @@ async def test_two_answers_grow_in_one_place_each_in_its_own_message() -> None:
     assert sorted(stage.adapter.shown.values()) == ["the one", "the other one"]
 
 
-def leftovers(stage: Stage, *, silent_for_s: float) -> Leftovers:
+def leftovers(stage: Stage, *, silent_for_s: float) -> PreviewCleanup:
     """Those of a channel whose turns are silent after that."""
-    return Leftovers(stage.streams.parts, lambda reply_id: False, silent_for_s=silent_for_s)
+    return PreviewCleanup(stage.streams.parts, lambda reply_id: False, silent_for_s=silent_for_s)

@@ -13,9 +13,9 @@ import pytest
 
 from agent.subagents.runs import OrderRefused
 from agent.subagents.steps import fallen_short
-from gateway.contracts.reasons import NoSubAgent, Reason, Shortfall
-from gateway.words import ENGLISH, Language, Words
-from gateway.words.reasons import SHORTFALLS, WORDINGS, in_brief, in_words, instead_of, own_code_of
+from gateway.contracts.errors import NoSubAgent, Reason, Shortfall
+from gateway.i18n import ENGLISH, Language, Words
+from gateway.i18n.reasons import SHORTFALLS, WORDINGS, in_brief, in_words, instead_of, own_code_of
 
 ROOT = Path(__file__).parents[2]
 FOREIGN = [language for language in Language if language is not Language.EN]
@@ -141,7 +141,7 @@ def test_a_child_says_why_it_cannot_go_on(said: str) -> None:
 
 def sources() -> Iterator[ast.AST]:
     """Every node of whoever ends, refuses or shows sub-agents."""
-    for package in ("agent/subagents", "gateway/admin"):
+    for package in ("agent/subagents", "gateway/ops/admin"):
         for path in sorted((ROOT / package).rglob("*.py")):
             yield from ast.walk(ast.parse(path.read_text("utf-8")))
 

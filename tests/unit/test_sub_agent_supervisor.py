@@ -12,19 +12,19 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from agent.concurrency import while_asking
 from agent.limits import SUBAGENT_CALLS_OPEN_MAX
-from agent.running.deadlines import while_asking
 from agent.subagents.confinement import Confinement
 from agent.subagents.protocol import ProcessLimits, ToolCallFrame, ToolOutcome
 from agent.subagents.sandbox import ENVIRONMENT, ChildSandbox
 from agent.subagents.supervisor import ChildEnding, ChildOrder, Spoken, Supervisor
-from agent.tools.allotment import AllotmentSpent
-from agent.tools.files.quota import DiskLimits, Usage
+from agent.tools.files.quota import DiskLimits, DiskUsage
 from agent.tools.files.workspace import Workspace, Workspaces
+from agent.tools.tool import AllotmentSpent
 from gateway.clock import SystemClock
+from gateway.contracts.budgets import Measure
 from gateway.contracts.errors import BudgetSpent, StoreUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.spending import Measure
 from gateway.contracts.subagents import TaskState
 from gateway.scrub.scrubber import Scrubber
 from tests.parts.children import PRELUDE, Desk, alive, command, order
@@ -236,8 +236,8 @@ for _ in range(80): threading.Thread(target=time.sleep, args=[60]).start()
         self, size: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Too many bytes, too many files; its own tools would have refused that."""
-        monkeypatch.setattr("agent.subagents.supervisor.HOME_QUOTA", Usage(5_000_000, 40))
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.1)
+        monkeypatch.setattr("agent.subagents.supervisor.HOME_QUOTA", DiskUsage(5_000_000, 40))
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.1)
         Workspace(tmp_path)
         script = f"""
 for number in range({count}):
@@ -247,7 +247,7 @@ time.sleep(60)
         assert (await run(script, work=order(tmp_path))).reason == "workspace_full"
 
     async def test_what_its_owner_has_elsewhere_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.1)
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.1)
         workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=4_000_000))
         workspaces.of(SessionKey.parse("discord:1/1")).write("there", b"x" * 2_000_000)
         here = workspaces.of(SessionKey.parse("discord:1/2"))

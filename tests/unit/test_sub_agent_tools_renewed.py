@@ -19,7 +19,7 @@ from agent.tools.tool import Tool
 from gateway.clock import SystemClock
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
-from gateway.contracts.toolsets import DELEGATING
+from gateway.contracts.profiles import DELEGATING
 from gateway.scrub import Scrubber
 from gateway.store.subagents import TaskStore
 from tests.parts.strategies import Ensemble

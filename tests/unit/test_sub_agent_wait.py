@@ -10,9 +10,7 @@ from typing import Any, cast
 import pytest
 
 from agent.subagents.tools import WaitTool
-from agent.tools.lineage import Lineage
-from agent.tools.suspension import Suspension
-from agent.tools.tool import ToolContext
+from agent.tools.tool import CallOrigin, Suspension, ToolContext
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import ReplyAddress, SessionKey
@@ -65,7 +63,7 @@ class Shelf:
 def context(**changes: Any) -> ToolContext:
     """A turn of Ann's that can yield."""
     wake = WakeAddress(ANN, ReplyAddress("telegram", "1", "{}"), "1", CleanText("Ann"), is_private=True)
-    plain = ToolContext(ANN, ANN, "t_now", lineage=Lineage("s1"), suspension=Suspension(), wake=wake)
+    plain = ToolContext(ANN, ANN, "t_now", call_origin=CallOrigin("s1"), suspension=Suspension(), wake=wake)
     return replace(plain, **changes)
 
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from gateway.config import load_settings
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
-from gateway.supervisor.environment import for_admin, for_agent, for_channels
-from gateway.supervisor.plan import plan
-from gateway.supervisor.policy import DELAY_MAX_S, FIRST_DELAY_S, STEADY_AFTER_S, GiveUp, Restarts, StartAgain
+from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels, plan
+from gateway.ops.supervisor.watch import DELAY_MAX_S, FIRST_DELAY_S, STEADY_AFTER_S, NoRestart, RestartAfter, Restarts
 
 ENVIRONMENT = {
     "PATH": "/bin",
@@ -54,7 +53,7 @@ def delays(codes: list[int], *, alive_s: float = 0.0, chance: float = 0.5) -> li
     restarts, found = Restarts(), []
     for code in codes:
         restarts, verdict = restarts.after(code=code, alive_s=alive_s, chance=chance)
-        assert isinstance(verdict, StartAgain)
+        assert isinstance(verdict, RestartAfter)
         found.append(verdict.delay_s)
     return found
 
@@ -67,7 +66,7 @@ def test_a_steady_life_forgives_earlier_deaths() -> None:
     restarts = Restarts(in_a_row=7)
     after, verdict = restarts.after(code=1, alive_s=STEADY_AFTER_S, chance=0.5)
     assert after == Restarts(1)
-    assert verdict == StartAgain(FIRST_DELAY_S)
+    assert verdict == RestartAfter(FIRST_DELAY_S)
 
 
 @pytest.mark.parametrize("code", [0, 1, -9, -15, 70])
@@ -76,7 +75,7 @@ def test_any_death_but_one_is_worth_another_try(code: int) -> None:
 
 
 def test_a_wrong_configuration_is_not_tried_again() -> None:
-    assert Restarts().after(code=2, alive_s=0.1, chance=0.5)[1] == GiveUp()
+    assert Restarts().after(code=2, alive_s=0.1, chance=0.5)[1] == NoRestart()
 
 
 @given(st.lists(st.sampled_from([0, 1, -9]), max_size=50), st.floats(0, 0.999), st.floats(0, 1e6))

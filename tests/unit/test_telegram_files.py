@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from telegram import Bot, File
 
-from channels.inbound.downloading import ELSEWHERE, GONE
-from channels.telegram.client import Endpoint
-from channels.telegram.files import TelegramFiles
-from gateway.config.attachments import Attachments
+from channels.core.downloads import ELSEWHERE, GONE
+from channels.telegram.adapter import TelegramFiles
+from channels.telegram.client import TelegramEndpoint
+from gateway.config.features import AttachmentSettings
 from gateway.contracts.errors import FileRefused
 from gateway.limits import ATTACHMENT_BYTES_CEILING
 
@@ -27,7 +27,9 @@ class LocalServer:
 
 
 def files_at(path: Path, folder: Path | None) -> TelegramFiles:
-    return TelegramFiles(cast(Bot, LocalServer(path)), Endpoint("1:SECRET", "http://127.0.0.1:1", local_files=folder))
+    return TelegramFiles(
+        cast(Bot, LocalServer(path)), TelegramEndpoint("1:SECRET", "http://127.0.0.1:1", local_files=folder)
+    )
 
 
 async def reason(files: TelegramFiles, bytes_max: int = 100) -> str:
@@ -72,6 +74,6 @@ async def test_more_than_telegram_hands_out_is_read_where_the_operator_wants_it(
     size = 21 * 1024 * 1024
     with (folder / "film.mp4").open("wb") as film:
         film.truncate(size)
-    settings = Attachments(file_bytes_max=ATTACHMENT_BYTES_CEILING)
+    settings = AttachmentSettings(file_bytes_max=ATTACHMENT_BYTES_CEILING)
     found = await files_at(folder / "film.mp4", folder).fetch("id", bytes_max=settings.file_bytes_max)
     assert len(found.content) == size

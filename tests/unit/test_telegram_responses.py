@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.telegram.responses import status_in
+from channels.telegram.client import status_in
 
 
 @pytest.mark.parametrize(

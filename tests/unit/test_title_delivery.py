@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from channels.adapter import Budget, Nameable
-from channels.outbound.naming import TITLE_LATE_AFTER_S
+from channels.core.adapter import Nameable, SendBudget
+from channels.core.status import TITLE_LATE_AFTER_S
 from gateway.contracts.errors import (
     AddressDead,
     CredentialsRejected,
@@ -40,7 +40,7 @@ class NamingAdapter(ScriptedAdapter):
     slow: asyncio.Event | None = None
 
     def nameable(self, address: ReplyAddress) -> Nameable | None:
-        budgets: Sequence[Budget] = (Budget(f"names:{address.lane}", 1.0, 1),)
+        budgets: Sequence[SendBudget] = (SendBudget(f"names:{address.lane}", 1.0, 1),)
         return None if address.lane == "nameless" else Nameable(address.lane, address.lane in self.fresh, budgets)
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent.features.titles import first_request, sanitize_title, wanted_title
 from agent.limits import TITLE_INPUT_CHARS_MAX
-from agent.titles.titling import first_request, sanitize_title, wanted_title
 from gateway.contracts.messages import CleanText
 from gateway.scrub import Scrubber
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.context import preamble
-from agent.tone import TONE_HINTS, Tone, tone_of
+from agent.models.transcript import TONE_HINTS, Tone, preamble, tone_of
 
 WORDS = st.sampled_from(["hell", "error", "broken", "plan", "idea", "wtf", "Fehler", "ошибка", "merde"])
 

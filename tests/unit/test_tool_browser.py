@@ -10,12 +10,10 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from agent.tools.browser.chromium import Chromium, NoBrowser, find_browser, open_chromium
-from agent.tools.browser.proxy import forward_proxy
-from agent.tools.browser.tools import browser_tools
+from agent.tools.browser import Chromium, NoBrowser, browser_tools, find_browser, forward_proxy, open_chromium
 from agent.tools.files.workspace import Workspaces
 from agent.tools.registry import ToolRegistry
-from agent.tools.web.reaching import Reach
+from agent.tools.web.guard import PublicConnector
 from gateway.clock import SystemClock
 from gateway.contracts.ids import SessionKey
 from tests.parts.sites import Site, site
@@ -81,7 +79,7 @@ async def chromium(shop: Site) -> AsyncIterator[Chromium]:
     """One for all tests here: it takes two seconds to start."""
     assert isinstance(FOUND, str)
     names = Names(shop_test=["127.0.0.2"], rebind_test=["127.0.0.2", "127.0.0.1"], inside_test=["127.0.0.1"])
-    reach = Reach(exempt=[shop.place], resolve=names)
+    reach = PublicConnector(exempt=[shop.place], resolve=names)
     async with open_chromium(FOUND, reach, SystemClock(), is_sandboxed=os.geteuid() != 0) as opened:
         yield opened
 
@@ -207,7 +205,7 @@ async def test_each_conversation_has_cookies_of_its_own_and_few_have_a_page(
     tools: ToolRegistry, shop: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of one user's visit is to be seen in another's; the oldest visit is forgotten first."""
-    monkeypatch.setattr("agent.tools.browser.chromium.BROWSER_CONTEXTS_MAX", 2)
+    monkeypatch.setattr("agent.tools.browser.BROWSER_CONTEXTS_MAX", 2)
     url = f"http://shop.test:{shop.port}"
     await run(tools, "browser", key="telegram:1", action="open", url=f"{url}/")
     mine = await run(tools, "browser", key="telegram:1", action="open", url=f"{url}/cookies")
@@ -231,12 +229,12 @@ async def test_a_browser_that_died_is_started_again(tools: ToolRegistry, chromiu
 class TestWithoutOne:
     async def test_it_is_off_and_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The extra, the program, the sandbox, the operator."""
-        monkeypatch.setattr("agent.tools.browser.chromium.shutil.which", lambda name: "/usr/bin/chromium")
-        monkeypatch.setattr("agent.tools.browser.chromium.os.geteuid", lambda: 0)
+        monkeypatch.setattr("agent.tools.browser.shutil.which", lambda name: "/usr/bin/chromium")
+        monkeypatch.setattr("agent.tools.browser.os.geteuid", lambda: 0)
         reasons = [find_browser("off"), find_browser("auto")]
-        monkeypatch.setattr("agent.tools.browser.chromium.shutil.which", lambda name: None)
+        monkeypatch.setattr("agent.tools.browser.shutil.which", lambda name: None)
         reasons.append(find_browser("unsandboxed"))
-        monkeypatch.setattr("agent.tools.browser.chromium.find_spec", lambda name: None)
+        monkeypatch.setattr("agent.tools.browser.find_spec", lambda name: None)
         reasons.append(find_browser("unsandboxed"))
         told = [reason.reason for reason in reasons if isinstance(reason, NoBrowser)]
         assert told == [
@@ -263,7 +261,7 @@ class TestTheProxy:
 
     async def test_passes_one_request_to_the_web_and_hangs_up(self, shop: Site) -> None:
         """Otherwise the next one, for another host, would go to the first one's server."""
-        async with forward_proxy(Reach(exempt=[shop.place])) as port:
+        async with forward_proxy(PublicConnector(exempt=[shop.place])) as port:
             line = f"GET http://127.0.0.2:{shop.port}/apples?x=1 HTTP/1.1"
             answer = await self.ask(port, f"{line}\r\nHost: a\r\nProxy-Connection: keep-alive\r\n\r\n")
         assert answer.startswith("HTTP/1.1 200")
@@ -274,7 +272,7 @@ class TestTheProxy:
     @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "10.0.0.1", "169.254.169.254", "[::1]", "0.0.0.0"])
     @pytest.mark.parametrize("request_line", ["GET http://{place}/ HTTP/1.1", "CONNECT {place} HTTP/1.1"])
     async def test_refuses_what_is_not_on_the_public_web(self, canary: Site, host: str, request_line: str) -> None:
-        async with forward_proxy(Reach()) as port:
+        async with forward_proxy(PublicConnector()) as port:
             line = request_line.format(place=f"{host}:{canary.port}")
             assert (await self.ask(port, f"{line}\r\nHost: x\r\n\r\n")).startswith("HTTP/1.1 403")
         assert canary.asked == []
@@ -282,7 +280,7 @@ class TestTheProxy:
     async def test_connects_to_the_address_that_it_judged(self, shop: Site, canary: Site) -> None:
         """A name is resolved once for each connection, and only its open addresses count."""
         names = Names(two_test=["127.0.0.2", "127.0.0.1"])
-        async with forward_proxy(Reach(exempt=[shop.place], resolve=names)) as port:
+        async with forward_proxy(PublicConnector(exempt=[shop.place], resolve=names)) as port:
             asked = f"GET http://two.test:{shop.port}/apples HTTP/1.1\r\nHost: two.test\r\n\r\n"
             assert (await self.ask(port, asked)).startswith("HTTP/1.1 200")
             assert (await self.ask(port, asked)).startswith("HTTP/1.1 403")
@@ -299,9 +297,9 @@ class TestTheProxy:
         ],
     )
     async def test_refuses_what_no_browser_asks(self, line: str) -> None:
-        async with forward_proxy(Reach()) as port:
+        async with forward_proxy(PublicConnector()) as port:
             assert (await self.ask(port, f"{line}\r\n\r\n")).startswith("HTTP/1.1 400")
 
     async def test_mail_servers_are_no_web_servers(self) -> None:
-        async with forward_proxy(Reach(resolve=Names(mail_test=["93.184.216.34"]))) as port:
+        async with forward_proxy(PublicConnector(resolve=Names(mail_test=["93.184.216.34"]))) as port:
             assert (await self.ask(port, "CONNECT mail.test:25 HTTP/1.1\r\n\r\n")).startswith("HTTP/1.1 403")

@@ -14,18 +14,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from agent.limits import SANDBOX_PROCESSES_MAX, SANDBOX_TMP_BYTES, TOOL_OUTPUT_BYTES_MAX, TOOL_RESULT_CHARS_MAX
-from agent.model.client import RequestedCall
-from agent.tools.execution.commands import execution_tools
-from agent.tools.execution.output import Output
-from agent.tools.execution.processes import footprint
-from agent.tools.execution.sandbox import NoSandbox, Sandbox, find_sandbox
-from agent.tools.files.quota import Usage
+from agent.models.requests import RequestedCall
+from agent.tools.exec.processes import footprint
+from agent.tools.exec.sandbox import NoSandbox, Output, Sandbox, find_sandbox
+from agent.tools.exec.tools import execution_tools
+from agent.tools.files.quota import DiskUsage
 from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.config.kept import REDIS_PASSWORD_FILE
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.workspaces import folder_name
+from gateway.config.secrets import REDIS_PASSWORD_FILE
+from gateway.contracts.ids import SessionKey, folder_name
 from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
 
@@ -409,8 +407,8 @@ while True:
         self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
     ) -> None:
         """However they are held: they take of the disk what they take, and no folder shows them."""
-        monkeypatch.setattr("agent.tools.execution.sandbox.QUOTA", Usage(64 * 1024 * 1024, 1_000))
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.tools.exec.sandbox.QUOTA", DiskUsage(64 * 1024 * 1024, 1_000))
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
         result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
         assert result.is_error
         assert "the workspace is full: it may hold 64 MB" in result.text
@@ -419,8 +417,8 @@ while True:
     async def test_memory_that_the_kernel_counts_as_nobodys_is_counted(
         self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
     ) -> None:
-        monkeypatch.setattr("agent.tools.execution.sandbox.SANDBOX_MEMORY_BYTES", 128 * 1024 * 1024)
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_MEMORY_BYTES", 128 * 1024 * 1024)
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
         result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
         assert result.is_error
         assert "memory" in result.text
@@ -428,7 +426,7 @@ while True:
     async def test_what_programs_hold_for_a_while_disturbs_nobody(
         self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
         few = "[unnamed(1) for _ in range(9)], [socket.socketpair() for _ in range(50)], mmap.mmap(-1, 2**26)"
         code = f"{WITHOUT_A_NAME}\nkept = {few}\ntime.sleep(0.5); print('done')"
         assert (await run(tools, "code_exec", language="python", code=code)).text == "done\n"
@@ -436,7 +434,7 @@ while True:
     @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into everything")
     async def test_who_cannot_be_looked_at_is_ended(self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
         """A program that may be run and not be read is closed to whoever counts what it holds."""
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
         result = await run(tools, "shell", command="cp $(command -v sleep) nap; chmod 111 nap; ./nap 99")
         assert result.is_error
         assert "cannot be looked at" in result.text
@@ -445,8 +443,8 @@ while True:
         self, tools: ToolRegistry, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """However small its files are; and one that makes room in a full workspace may run."""
-        monkeypatch.setattr("agent.tools.execution.sandbox.QUOTA", Usage(3 * 1024 * 1024, 1_000))
-        monkeypatch.setattr("agent.tools.execution.room.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.tools.exec.sandbox.QUOTA", DiskUsage(3 * 1024 * 1024, 1_000))
+        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
         filling = "for i in $(seq 100000); do head -c 100000 /dev/urandom > f$i; done"
         stopped = await run(tools, "shell", command=filling)
         assert stopped.is_error

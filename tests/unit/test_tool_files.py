@@ -19,15 +19,13 @@ from agent.limits import (
     PATCH_LINES_MAX,
     READ_LINES_MAX,
 )
-from agent.tools.files.offering import offered
-from agent.tools.files.quota import Usage
-from agent.tools.files.reading import READING
+from agent.tools.files.quota import DiskUsage
+from agent.tools.files.tools import READING, WRITING
 from agent.tools.files.workspace import Workspace, Workspaces
-from agent.tools.files.writing import WRITING
 from agent.tools.registry import ToolRegistry
+from agent.tools.toolbox import offered_files
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.workspaces import folder_name
+from gateway.contracts.ids import SessionKey, folder_name
 from tests.parts.tooling import call, context, file_threads, registry, run
 from tests.scrubbing import draw
 
@@ -41,7 +39,7 @@ def workspaces(tmp_path: Path) -> Workspaces:
 
 @pytest.fixture
 def tools(workspaces: Workspaces) -> ToolRegistry:
-    return registry(*offered((*READING, *WRITING), workspaces, file_threads()))
+    return registry(*offered_files((*READING, *WRITING), workspaces, file_threads()))
 
 
 @pytest.fixture
@@ -343,8 +341,8 @@ class TestQuota:
     """By what the disk gives; what shrinks or goes is always welcome."""
 
     async def test_a_full_workspace_takes_nothing_more_until_something_goes(self, tmp_path: Path) -> None:
-        workspaces = Workspaces(tmp_path, quota=Usage(200_000, 100))
-        tools, workspace = registry(*offered(WRITING, workspaces, file_threads())), workspaces.of(KEY)
+        workspaces = Workspaces(tmp_path, quota=DiskUsage(200_000, 100))
+        tools, workspace = registry(*offered_files(WRITING, workspaces, file_threads())), workspaces.of(KEY)
         (workspace.files / "big").write_bytes(os.urandom(190_000))
         refused = await run(tools, "file_write", path="a.txt", content="x" * 50_000)
         assert refused.is_error
@@ -355,7 +353,7 @@ class TestQuota:
         assert not (await run(tools, "file_write", path="a.txt", content="x" * 50_000)).is_error
 
     async def test_so_many_files_are_enough(self, tmp_path: Path) -> None:
-        tools = registry(*offered(WRITING, Workspaces(tmp_path, quota=Usage(10**9, 3)), file_threads()))
+        tools = registry(*offered_files(WRITING, Workspaces(tmp_path, quota=DiskUsage(10**9, 3)), file_threads()))
         for number in range(3):
             assert not (await run(tools, "file_write", path=f"{number}", content="x")).is_error
         assert (await run(tools, "file_write", path="3", content="x")).is_error

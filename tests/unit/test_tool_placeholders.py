@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from agent.tools.files.offering import offered
+from agent.tools.files.tools import WRITING
 from agent.tools.files.workspace import Workspaces
-from agent.tools.files.writing import WRITING
-from agent.tools.permissions import Policy, Risk
-from agent.tools.toolbox import open_toolbox
+from agent.tools.policy import Policy, Risk
+from agent.tools.toolbox import offered_files, open_toolbox
 from gateway.clock import SystemClock
-from gateway.config.loading import load_settings
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.workspaces import WORKSPACES
+from gateway.config.loader import load_settings
+from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.scrub import Scrubber
 from gateway.store.foreign import ForeignDatabases
 from tests.parts.tooling import People, file_threads, registry, run, tool
@@ -85,7 +83,7 @@ async def test_only_tools_that_read_search_or_tell_the_user_quote(tmp_path: Path
 async def test_a_file_is_mended_around_its_secret(tmp_path: Path) -> None:
     """The whole way of a model that reads a file with a key in it, copies it back, and follows the advice."""
     workspaces = Workspaces(tmp_path)
-    tools = registry(*offered(WRITING, workspaces, file_threads()))
+    tools = registry(*offered_files(WRITING, workspaces, file_threads()))
     file = workspaces.of(SessionKey.parse("telegram:1")).files / "env"
     file.write_text(before := f"HOST=old\nTOKEN={SECRET}\nPORT=1\n")
     seen = Scrubber().scrub(before)

@@ -12,12 +12,12 @@ import pytest
 from jsonschema import SchemaError
 
 from agent.limits import TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
-from agent.model.client import RequestedCall, ToolSpec
-from agent.tools.approvals import Verdict
-from agent.tools.permissions import Permission, Permissions, Place, Policy, PolicyLine, Risk
+from agent.models.requests import RequestedCall, ToolSpec
+from agent.tools.approvals import ApprovalOutcome
+from agent.tools.policy import Audience, Permission, Permissions, Policy, PolicyLine, Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ToolError
+from gateway.contracts.sessions import GrantRole
 from tests.parts.tooling import People, call, context, registry, run, tool
 
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
@@ -293,7 +293,7 @@ async def test_what_may_be_approved_beyond_one_call() -> None:
     for a turn and its sub-agents."""
     people = People()
     tools = registry(tool("write", risk=Risk.WRITE), tool("run", risk=Risk.EXECUTE), policy=Policy(), approvals=people)
-    turn = replace(context("telegram:1/-100/7", place=Place.GROUP), fence=3)
+    turn = replace(context("telegram:1/-100/7", place=Audience.GROUP), fence=3)
     await tools.run_round(turn, [call("write"), call("run")])
     await tools.run_round(replace(turn, ceiling=turn.ceiling), [call("write")])
     await tools.run_round(replace(turn, fence=0), [call("write")])
@@ -349,12 +349,12 @@ async def test_the_model_is_not_shown_what_is_denied() -> None:
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
-        (Verdict.APPROVED, "done"),
-        (Verdict.DENIED, "write was not approved: do without it"),
-        (Verdict.EXPIRED, "nobody approved write in time: do without it"),
+        (ApprovalOutcome.APPROVED, "done"),
+        (ApprovalOutcome.DENIED, "write was not approved: do without it"),
+        (ApprovalOutcome.EXPIRED, "nobody approved write in time: do without it"),
     ],
 )
-async def test_an_asked_call_runs_only_if_it_is_approved(verdict: Verdict, text: str) -> None:
+async def test_an_asked_call_runs_only_if_it_is_approved(verdict: ApprovalOutcome, text: str) -> None:
     tools = registry(tool("write", risk=Risk.WRITE), policy=Policy(), approvals=People([verdict]))
     assert (await run(tools, "write")).text == text
 
@@ -380,9 +380,9 @@ async def test_a_call_that_changed_after_it_was_approved_is_refused() -> None:
         return ()
 
     class Meddler(People):
-        async def ask(self, question: object) -> Verdict:
+        async def ask(self, question: object) -> ApprovalOutcome:
             given[0]["text"] = "another"
-            return Verdict.APPROVED
+            return ApprovalOutcome.APPROVED
 
     def write(arguments: Mapping[str, Any]) -> str:
         ran.append(arguments["text"])
@@ -397,9 +397,9 @@ async def test_a_call_that_changed_after_it_was_approved_is_refused() -> None:
 
 async def test_waiting_for_a_person_takes_none_of_the_tools_time() -> None:
     class Slow(People):
-        async def ask(self, question: object) -> Verdict:
+        async def ask(self, question: object) -> ApprovalOutcome:
             await asyncio.sleep(0.35)
-            return Verdict.APPROVED
+            return ApprovalOutcome.APPROVED
 
     tools = registry(tool("write", risk=Risk.WRITE, timeout_s=0.3), policy=Policy(), approvals=Slow())
     assert (await run(tools, "write")).text == "done"
@@ -411,7 +411,7 @@ async def test_a_ceiling_narrows_what_the_policy_grants() -> None:
         context().owner,
         "t",
         GrantRole.ADMIN,
-        Place.DM,
+        Audience.DM,
         ceiling=Permissions.only(["look"]),
     )
     tools = registry(tool("look"), tool("peek"))
@@ -422,12 +422,12 @@ async def test_a_ceiling_narrows_what_the_policy_grants() -> None:
 async def test_the_operators_lines_win_by_name_over_risk_and_by_place() -> None:
     policy = Policy(
         (
-            PolicyLine("write", Permission.ALLOW, (GrantRole.MEMBER,), (Place.DM,)),
+            PolicyLine("write", Permission.ALLOW, (GrantRole.MEMBER,), (Audience.DM,)),
             PolicyLine("shred", Permission.DENY),
         )
     )
     tools = registry(tool("note", risk=Risk.WRITE), tool("shred", risk=Risk.WRITE), policy=policy)
-    for place, outcome in ((Place.DM, [False, True]), (Place.GROUP, [True, True])):
+    for place, outcome in ((Audience.DM, [False, True]), (Audience.GROUP, [True, True])):
         results = await tools.run_round(context(role=GrantRole.MEMBER, place=place), [call("note"), call("shred")])
         assert [result.is_error for result in results] == outcome
 

@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.limits import FILE_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX, SENT_BYTES_MAX, SENT_FILE_BYTES_MAX, SENT_FILES_MAX
-from agent.model.client import RequestedCall
-from agent.tools.enclosures import Enclosures
-from agent.tools.files.naming import media_type, safe_name
-from agent.tools.files.sending import sending_tool
+from agent.models.requests import RequestedCall
+from agent.tools.files.send_file import media_type, safe_name, sending_tool
 from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
-from agent.tools.tool import ToolResult
+from agent.tools.tool import Enclosures, ToolResult
 from gateway.contracts.ids import SessionKey
 from gateway.limits import SCRUBBED_FILE_BYTES_MAX
 from gateway.scrub import Scrubber

@@ -14,10 +14,8 @@ from aiohttp import web
 
 from agent.limits import TOOL_RESULT_CHARS_MAX, WEB_BYTES_MAX
 from agent.tools.registry import ToolRegistry
-from agent.tools.web.reading import PageReader
-from agent.tools.web.search import Brave, SearchEngine, Searxng, Tavily
-from agent.tools.web.session import Page, WebSession
-from agent.tools.web.tools import web_tools
+from agent.tools.web.session import PageReader, WebPage, WebSession
+from agent.tools.web.tools import Brave, SearchEngine, Searxng, Tavily, web_tools
 from gateway.contracts.errors import ToolError
 from tests.parts.tooling import context, registry, run
 
@@ -267,13 +265,13 @@ async def test_a_secret_on_a_page_does_not_reach_the_model(site: Site, tools: To
     ],
 )
 async def test_a_page_may_be_of_any_writing_and_depth(media_type: str, charset: str, body: bytes, text: str) -> None:
-    assert await PageReader().text(Page("http://x/", 200, media_type, charset, body, is_cut=False)) == text
+    assert await PageReader().text(WebPage("http://x/", 200, media_type, charset, body, is_cut=False)) == text
 
 
 async def test_a_page_that_keeps_the_parser_busy_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser takes quadratic time for these 600 kB; its process is killed."""
-    monkeypatch.setattr("agent.tools.web.reading.WEB_CONVERSION_S", 0.5)
-    page = Page("http://x/", 200, "text/html", "", b"<a " * 200_000, is_cut=False)
+    monkeypatch.setattr("agent.tools.web.session.WEB_CONVERSION_S", 0.5)
+    page = WebPage("http://x/", 200, "text/html", "", b"<a " * 200_000, is_cut=False)
     with pytest.raises(ToolError, match="cannot be read"):
         await PageReader().text(page)
 

@@ -10,15 +10,15 @@ import pytest
 from agent.tools.files.workspace import Workspaces
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
-from gateway.config.loading import load_settings
+from gateway.config.loader import load_settings
 from gateway.config.show import as_table
 from gateway.config.tools import McpSetting
-from gateway.contracts.entries import GrantRole
 from gateway.contracts.errors import ConfigError
-from gateway.contracts.workspaces import WORKSPACES
+from gateway.contracts.ids import WORKSPACES
+from gateway.contracts.sessions import GrantRole
+from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels
 from gateway.scrub import Scrubber
 from gateway.store.foreign import ForeignDatabases
-from gateway.supervisor.environment import for_admin, for_agent, for_channels
 from tests.parts.tooling import call, context, run, tool
 from tests.parts.waiting import until
 
@@ -179,8 +179,8 @@ async def test_a_server_that_nothing_would_hold_is_not_started_and_said_to_be_of
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS: only where the settings let it go."""
-    monkeypatch.setattr("agent.tools.mcp.confinement.OPTIONS", ())
-    monkeypatch.setattr("agent.tools.execution.landlock.version", lambda: 0)
+    monkeypatch.setattr("agent.tools.mcp_confinement.OPTIONS", ())
+    monkeypatch.setattr("agent.tools.exec.restrictions.landlock_version", lambda: 0)
     path = tmp_path / "trivet.toml"
     program = f"{sys.executable} -m tests.parts.mcp_server"
     path.write_text(

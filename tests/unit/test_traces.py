@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.batch import reply_id_of, turn_of_reply
-from gateway.config.telemetry import Telemetry
+from agent.engine import reply_id_of, turn_of_reply
+from gateway.config.features import TelemetrySettings
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ports import NoSpans, TraceSpan
 from gateway.telemetry import otlp
 from gateway.telemetry.otlp import SPANS_WAITING_MAX
-from gateway.telemetry.spans import plain, span_number, trace_number
-from gateway.telemetry.tracing import check_exporter, open_spans
+from gateway.telemetry.spans import check_exporter, open_spans, plain, span_number, trace_number
 from tests.parts.collector import collecting
 from tests.parts.ports import LOOPBACK, free_port
 
@@ -62,9 +61,9 @@ def test_nothing_is_loaded_where_no_collector_is_configured() -> None:
     """What other libraries load of OpenTelemetry, where it is installed, is theirs."""
     program = (
         "import sys, agent.assembly\n"
-        "from gateway.config.telemetry import Telemetry\n"
-        "from gateway.telemetry.tracing import open_spans\n"
-        "with open_spans(Telemetry(), role='agent') as spans:\n"
+        "from gateway.config.features import TelemetrySettings\n"
+        "from gateway.telemetry.spans import open_spans\n"
+        "with open_spans(TelemetrySettings(), role='agent') as spans:\n"
         "    print(type(spans).__name__, 'gateway.telemetry.otlp' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -73,16 +72,16 @@ def test_nothing_is_loaded_where_no_collector_is_configured() -> None:
 
 def test_a_collector_without_the_extra_is_refused() -> None:
     """Before anything starts, and with the word that says what to install."""
-    check_exporter(Telemetry(), package="no-such-package")
+    check_exporter(TelemetrySettings(), package="no-such-package")
     with pytest.raises(ConfigError, match=r"install -e '\.\[otel\]'"):
-        check_exporter(Telemetry(otlp_endpoint=f"http://{LOOPBACK}:4318"), package="no-such-package")
+        check_exporter(TelemetrySettings(otlp_endpoint=f"http://{LOOPBACK}:4318"), package="no-such-package")
 
 
 async def test_what_waits_leaves_at_the_end() -> None:
     async with collecting() as collector:
 
         def work() -> None:
-            with open_spans(Telemetry(otlp_endpoint=f"{collector.url}/"), role="agent") as spans:
+            with open_spans(TelemetrySettings(otlp_endpoint=f"{collector.url}/"), role="agent") as spans:
                 spans.record(a_span(failure="RateLimited"))
 
         await asyncio.to_thread(work)
@@ -98,7 +97,7 @@ async def test_a_collector_that_hangs_holds_nobody_up(monkeypatch: pytest.Monkey
         collector.pace = lambda: _until(hanging)
 
         def work() -> None:
-            with open_spans(Telemetry(otlp_endpoint=collector.url), role="agent") as spans:
+            with open_spans(TelemetrySettings(otlp_endpoint=collector.url), role="agent") as spans:
                 for number in range(2 * SPANS_WAITING_MAX):
                     spans.record(a_span(number))
 
@@ -109,7 +108,7 @@ async def test_a_collector_that_hangs_holds_nobody_up(monkeypatch: pytest.Monkey
 
 
 def test_a_collector_that_is_away_is_no_error() -> None:
-    with open_spans(Telemetry(otlp_endpoint=f"http://{LOOPBACK}:{free_port()}"), role="agent") as spans:
+    with open_spans(TelemetrySettings(otlp_endpoint=f"http://{LOOPBACK}:{free_port()}"), role="agent") as spans:
         spans.record(a_span())
 
 

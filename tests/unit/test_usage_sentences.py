@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agent.usage.sentences import Day, everybodys_usage_text, little_left_note, reset_text, spent_sentence, usage_text
-from gateway.contracts.entries import UsagePurpose
+from agent.features.usage import Day, everybodys_usage_text, little_left_note, reset_text, spent_sentence, usage_text
+from gateway.contracts.budgets import DAY_MS, Amounts, Caps, Measure, UsageSum
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.spending import DAY_MS, Amounts, Caps, Measure, UsageSum
-from gateway.words import ENGLISH
+from gateway.contracts.sessions import UsagePurpose
+from gateway.i18n import ENGLISH
 
 NOW_MS = 20_000 * DAY_MS + 20 * 3_600_000 + 39 * 60_000 + 1
 RESET_MS = 20_001 * DAY_MS

@@ -1,1 +1,1 @@
-"""The catalogues of `gateway.words`: how they are made of the sources (`make words`), and that they are complete."""
+"""The catalogues of `gateway.i18n`: how they are made of the sources (`make words`), and that they are complete."""

@@ -12,8 +12,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from gateway.words.catalogue import CATALOGUES
-from gateway.words.languages import Language
+from gateway.i18n import CATALOGUES, Language
 from tests.words.extraction import Found
 
 TRANSLATED: Final = tuple(language for language in Language if language is not Language.EN)

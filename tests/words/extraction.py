@@ -11,7 +11,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = ("gateway", "channels", "agent")
-NOT_SPOKEN: Final = ("channels/emulators/", "gateway/demo/")
+NOT_SPOKEN: Final = ("channels/emulators/", "gateway/ops/demo/")
 """Where `say` is what an actor on a stage does."""
 
 _TABLES: Final = {

@@ -9,7 +9,7 @@ import pytest
 from babel.messages.catalog import Message
 
 from gateway.contracts.commands import COMMANDS
-from gateway.words import Language, about_in, argument_in
+from gateway.i18n import Language, about_in, argument_in
 from tests.words.catalogues import TRANSLATED, catalogue, mo_bytes, mo_path, po_bytes, po_path, updated
 from tests.words.extraction import Found, Unreadable, said_in, sentences, unreadable
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agent.features.schedules.texts import list_text
 from agent.features.schedules.times import read_request
 from gateway.contracts.messages import CleanText
-from gateway.words import ENGLISH, Language, Words, language_named, language_written, words_for
+from gateway.i18n import ENGLISH, Language, Words, language_named, language_written, words_for
 from tests.words.extraction import sentences
 
 ALL = [Words(language) for language in Language]

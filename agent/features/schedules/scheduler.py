@@ -15,19 +15,19 @@ from typing import Final
 
 import structlog
 
-from agent.features.schedules.commands import REMINDER
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.features.schedules.recurrence import BadRecurrence, next_after, recurrence_from, zone_named
+from agent.features.schedules.service import REMINDER
 from agent.features.schedules.texts import moment_text
 from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS_PARALLEL_MAX
-from agent.people import People
-from agent.running.bell import Bell
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.messages import CleanText, InboundMessage, joined, own_words
+from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
 from gateway.contracts.ports import Clock, Scrubber, Verdict
-from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.contracts.sessions import Schedule, ScheduleKind
+from gateway.i18n import ENGLISH
 from gateway.store.schedules import ScheduleStore
-from gateway.words import ENGLISH
 
 _log = structlog.get_logger(__name__)
 _RETRY_S: Final = 1.0
@@ -42,7 +42,7 @@ class Scheduler:
         book: ScheduleStore,
         intake: Inbound,
         people: People,
-        bell: Bell,
+        bell: Wakeup,
         scrubber: Scrubber,
         clock: Clock,
         *,
@@ -131,7 +131,7 @@ class Scheduler:
                 return schedule.text
             case ScheduleKind.TASK:
                 when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone), ENGLISH))
-                head = joined(own_words("(Scheduled task, due "), when, own_words("; nobody is present to ask.)"))
+                head = joined(literal_text("(Scheduled task, due "), when, literal_text("; nobody is present to ask.)"))
                 return joined(head, schedule.text, by="\n\n")
 
 

@@ -1,23 +1,37 @@
-"""Takes orders for later, the same for people (/remind) and for the model (the tool `schedule`)."""
+"""Take orders for later, from people (/remind, /heartbeat) and from the model (the tool `schedule`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from agent.features.schedules.recurrence import find_zone, shortest_gap_s, zone_named
-from agent.features.schedules.texts import every_text
+from agent.features.commands import CommandReply, CommandRequest, CommandRow
+from agent.features.schedules.recurrence import ZONE_EXAMPLES, find_zone, shortest_gap_s, zone_named
+from agent.features.schedules.texts import (
+    created_text,
+    every_text,
+    list_text,
+    reminder_text,
+    unclear_text,
+    unknown_zone_text,
+)
 from agent.features.schedules.times import Unclear, When, read_request, read_time
-from agent.limits import SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
+from agent.limits import LATE_S, SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
+from agent.models.requests import ToolSpec
+from agent.prompts.library import PROMPTS
+from agent.tools.policy import Audience, Risk
+from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.commands import find_command
-from gateway.contracts.entries import GrantRole
+from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, joined, literal_text
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.schedules import Schedule, ScheduleKind
+from gateway.contracts.sessions import GrantRole, Schedule, ScheduleKind, is_firing
+from gateway.i18n import ENGLISH
 from gateway.store.schedules import ScheduleStore
 
 
@@ -153,3 +167,216 @@ def _is_shown(schedule: Schedule, place: ReplyAddress | None) -> bool:
     if place is None:
         return True
     return not schedule.is_private and (schedule.address.channel, schedule.address.lane) == (place.channel, place.lane)
+
+
+# Reminders and scheduled tasks, for the model.
+#
+# It is a tool that reads, as `todo_write` and `remember` are: it changes nothing but what belongs to the person who
+# asked, who sees it with /remind and can take it back.
+
+
+_SCHEDULE: Final = ToolSpec(
+    "schedule",
+    "Reminders and tasks for later, in this user's time zone. `create` needs `when` and `text`; `when` is a time "
+    "alone, in English: “in 30 minutes”, “tomorrow at 8:00”, “2026-12-24 10:00”, “every day at 9:30”, “every Monday "
+    "18:00”, “every 2 hours” or “cron 30 9 * * 1-5”. A reminder's text is delivered as it is; the text of a task is "
+    "a prompt that you will be given then, with nobody present to ask. Always tell the user the time that the "
+    "result names.",
+    {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": ["create", "list", "cancel"]},
+            "kind": {"type": "string", "enum": [ScheduleKind.REMINDER.value, ScheduleKind.TASK.value]},
+            "when": {"type": "string", "minLength": 1, "maxLength": 200},
+            "text": {"type": "string", "minLength": 1, "maxLength": SCHEDULE_TEXT_CHARS_MAX},
+            "number": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+        },
+        "required": ["action"],
+    },
+)
+
+
+def schedule_tools(service: ScheduleService) -> tuple[Tool, ...]:
+    """`schedule`, at the same service as /remind."""
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        match arguments["action"]:
+            case "create":
+                return await _create(service, context, arguments)
+            case "cancel":
+                return await _cancel_by_id(service, context, arguments)
+            case _:
+                zone, is_zone_known = await service.zone(context.owner)
+                found = await service.active(context.owner, place=_seen_from(context))
+                return list_text(found, zone, ENGLISH, is_zone_known=is_zone_known)
+
+    def keeps(arguments: Mapping[str, Any]) -> bool:
+        return bool(arguments["action"] != "list")
+
+    return (Tool(_SCHEDULE, "tasks", Risk.READ, run, locks=lambda _arguments: ("schedule",), keeps=keeps),)
+
+
+async def _create(service: ScheduleService, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    if context.address is None:
+        raise ToolError("a turn with nobody present schedules nothing: tell the user what you would schedule")
+    if "when" not in arguments or "text" not in arguments:
+        raise ToolError("create needs `when` and `text`")
+    asked_by = context.asked_by or context.owner
+    requester = Requester(
+        key=context.key,
+        address=context.address,
+        author_id=asked_by.user,
+        author_name=literal_text(""),
+        is_private=context.place is Audience.DM,
+        role=context.role,
+        cause=context.turn_id,
+        place=context.place_ids,
+    )
+    kind = ScheduleKind(arguments.get("kind", ScheduleKind.REMINDER.value))
+    try:
+        schedule = await service.order(requester, kind, arguments["when"], arguments["text"])
+    except Unclear as problem:
+        raise ToolError(f"nothing was scheduled: {problem}") from problem
+    _, is_zone_known = await service.zone(context.owner)
+    return created_text(schedule, ENGLISH, is_zone_known=is_zone_known)
+
+
+async def _cancel_by_id(service: ScheduleService, context: ToolContext, arguments: Mapping[str, Any]) -> str:
+    if "number" not in arguments:
+        raise ToolError("cancel needs the `number` that list shows")
+    cancelled = await service.cancel(context.owner, arguments["number"], place=_seen_from(context))
+    if cancelled is None:
+        raise ToolError("nothing is scheduled under that number")
+    return f"Cancelled: {cancelled.text}"
+
+
+def _seen_from(context: ToolContext) -> ReplyAddress | None:
+    """The place whose people read what this turn says; None in a direct message. Raises `ToolError` for a turn in a
+    group with nobody present, which does not know where it is."""
+    if context.place is Audience.DM:
+        return None
+    if context.address is None:
+        raise ToolError("a turn in a group with nobody present does not see what is scheduled")
+    return context.address
+
+
+# Commands about later: /remind, /heartbeat, and the one that a reminder itself arrives as.
+
+
+REMINDER: Final = "reminder"
+"""The command that a firing reminder is: alone in its turn, answered without a model."""
+
+_LIST_WORDS: Final = frozenset({"", "list"})
+
+
+def remind_commands(
+    service: ScheduleService, scrubber: Scrubber, clock: Clock, *, heartbeat_minutes: int
+) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def remind(asked: CommandRequest) -> CommandReply:
+        word, _, rest = asked.argument.partition(" ")
+        if asked.argument.lower() in _LIST_WORDS:
+            return await _list(service, asked)
+        if word.lower() == "zone":
+            return await _zone(service, asked, rest.strip())
+        if word.lower() == "cancel" and (not rest or rest.strip().isdecimal()):
+            return await _cancel(service, asked, rest.strip())
+        try:
+            schedule = await service.remind(requester_of(asked), asked.argument)
+        except Unclear as problem:
+            return CommandReply(unclear_text(problem.why(asked.words), asked.words))
+        _, is_zone_known = await service.zone(asked.session.key.owner)
+        return CommandReply(created_text(schedule, asked.words, is_zone_known=is_zone_known))
+
+    async def heartbeat(asked: CommandRequest) -> CommandReply:
+        return await _heartbeat(service, asked, minutes=heartbeat_minutes)
+
+    async def reminder(asked: CommandRequest) -> CommandReply:
+        if not is_firing(asked.message):
+            return CommandReply(asked.words.say("I remind you of things with /remind."))
+        zone, _ = await service.zone(asked.session.key.owner)
+        due_ms = asked.message.sent_at_ms
+        text = scrubber.for_chat(str(asked.session.key)).scrub(
+            reminder_text(asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=LATE_S, zone=zone)
+        )
+        return CommandReply(text, noted=joined(literal_text("(Delivered by the schedule)"), text, by="\n"))
+
+    return (
+        CommandRow("remind", remind),
+        CommandRow("heartbeat", heartbeat, is_listed=heartbeat_minutes > 0),
+        CommandRow(REMINDER, reminder, is_listed=False),
+    )
+
+
+def requester_of(asked: CommandRequest) -> Requester:
+    """Whoever gave a command, where it was given."""
+    message = asked.message
+    return Requester(
+        key=message.key,
+        address=message.address,
+        author_id=message.author_id,
+        author_name=message.author_name,
+        is_private=message.is_private,
+        role=asked.role,
+        cause=message.id,
+        place=message.place,
+    )
+
+
+async def _list(service: ScheduleService, asked: CommandRequest) -> CommandReply:
+    owner = asked.session.key.owner
+    zone, is_zone_known = await service.zone(owner)
+    found = await service.active(owner, place=None if asked.message.is_private else asked.message.address)
+    return CommandReply(list_text(found, zone, asked.words, is_zone_known=is_zone_known))
+
+
+async def _zone(service: ScheduleService, asked: CommandRequest, wanted: str) -> CommandReply:
+    owner, words = asked.session.key.owner, asked.words
+    if not wanted:
+        zone, is_known = await service.zone(owner)
+        return CommandReply(
+            words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
+        )
+    found = await service.set_zone(owner, wanted)
+    if found is None:
+        return CommandReply(words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES))
+    return CommandReply(
+        words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key)
+    )
+
+
+async def _cancel(service: ScheduleService, asked: CommandRequest, number: str) -> CommandReply:
+    words = asked.words
+    if not number:
+        return CommandReply(words.say("Say which one: `/remind cancel NUMBER`; /remind lists them."))
+    place = None if asked.message.is_private else asked.message.address
+    cancelled = await service.cancel(asked.session.key.owner, int(number[:9]), place=place)
+    if cancelled is None:
+        return CommandReply(
+            words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9])
+        )
+    return CommandReply(words.say("Cancelled: {text}", text=cancelled.text))
+
+
+async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes: int) -> CommandReply:
+    words = asked.words
+    if not minutes:
+        return CommandReply(
+            words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
+        )
+    if asked.role is not GrantRole.ADMIN:
+        return CommandReply(words.say("Only an admin can switch the heartbeat on or off."))
+    if asked.argument.lower() not in ("on", "off"):
+        return CommandReply(words.say("Write /heartbeat on or /heartbeat off."))
+    before = await service.cancel_kind(asked.session.key.owner, ScheduleKind.HEARTBEAT)
+    if asked.argument.lower() == "off":
+        return CommandReply(words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on."))
+    requester = requester_of(asked)
+    await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
+    return CommandReply(
+        words.say(
+            "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
+            rule=every_text(minutes * 60, words),
+        )
+    )

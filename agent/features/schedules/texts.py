@@ -7,8 +7,8 @@ from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from agent.features.schedules.recurrence import BadRecurrence, Cron, Days, Every, recurrence_from, zone_named
-from gateway.contracts.schedules import Schedule, ScheduleKind
-from gateway.words import Words, sentence
+from gateway.contracts.sessions import Schedule, ScheduleKind
+from gateway.i18n import Words, sentence
 
 _EXAMPLES: Final = sentence(
     "For example: `/remind in 30 minutes call mum`, `/remind tomorrow at 8 take the bins out`, "

@@ -20,7 +20,7 @@ from typing import Final
 
 from agent.features.schedules.recurrence import BadRecurrence, Cron, Days, Every, Recurrence, at_wall, cron
 from agent.limits import SCHEDULE_AHEAD_DAYS_MAX, SCHEDULE_PHRASE_CHARS_MAX
-from gateway.words import ENGLISH, Spoken
+from gateway.i18n import ENGLISH, Spoken
 
 _MONTH_DAYS: Final = range(1, 29)  # every month has these
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3_600}

@@ -9,28 +9,216 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Final
 
 from agent.limits import FILE_BYTES_MAX, JOURNAL_BYTES_MAX, JOURNAL_FILE_BYTES_MAX, JOURNAL_STEPS_MAX
-from agent.tools.files.changes import (
-    Change,
-    FolderMade,
-    Moved,
-    Step,
-    Written,
-    perform,
-    seems_made,
-    settle,
-    with_folders,
-)
-from agent.tools.files.shelf import Shelf
+from agent.tools.files.paths import FOLDER_FLAGS
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
+
+# What happens to files, as values that can be turned round: each change knows what it expects to find.
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file's content before and after; None means that there is no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A file or folder got another name."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class FolderMade:
+    """An empty folder came to be; turned round, it was deleted. One that is there already is as good as made, and
+    one that is not empty stays: it has become somebody's."""
+
+    path: str
+    is_made: bool
+
+
+Change = Written | Moved | FolderMade
+
+
+@dataclass(frozen=True, slots=True)
+class FileStep:
+    """The changes of one call, made and taken back together; `title` is shown when they are."""
+
+    title: str
+    changes: tuple[Change, ...]
+
+    def reversed(self) -> FileStep:
+        """The step that takes this one back."""
+        return FileStep(self.title, tuple(_reversed(change) for change in reversed(self.changes)))
+
+
+def with_folders(workspace: Workspace, step: FileStep) -> FileStep:
+    """The step with the folders that it will bring about as changes of their own, so that they go with it."""
+    paths = [
+        change.path if isinstance(change, Written) else change.target
+        for change in step.changes
+        if isinstance(change, Moved) or (isinstance(change, Written) and change.after is not None)
+    ]
+    missing = dict.fromkeys(folder for path in paths for folder in workspace.missing_folders(path))
+    return FileStep(step.title, (*(FolderMade(folder, is_made=True) for folder in missing), *step.changes))
+
+
+def perform(workspace: Workspace, step: FileStep) -> None:
+    """Make all changes of a step or, if one is not possible, none. Raises `ToolError`."""
+    done: list[Change] = []
+    try:
+        for change in step.changes:
+            _make(workspace, change)
+            done.append(change)
+    except ToolError:
+        _take_back(workspace, done)
+        raise
+
+
+def seems_made(workspace: Workspace, step: FileStep) -> bool:
+    """True if everything is as it will be behind this step. Raises `ToolError` if that cannot be looked at."""
+    return all(_is_made(workspace, change) for change in step.changes)
+
+
+def settle(workspace: Workspace, step: FileStep) -> bool:
+    """For a step that somebody began and may not have ended, because the process was killed: True if all of it is
+    made, else none of it is, as far as nobody has changed the files since."""
+    with suppress(ToolError):
+        if seems_made(workspace, step):
+            return True
+        _take_back(workspace, [change for change in step.changes if _is_made(workspace, change)])
+    return False
+
+
+def _is_made(workspace: Workspace, change: Change) -> bool:
+    match change:
+        case Written(path=path, after=after):
+            return workspace.read_if_there(path) == after
+        case Moved(source=source, target=target):
+            return workspace.has(target) and not workspace.has(source)
+        case FolderMade(path=path, is_made=is_made):
+            return workspace.has(path) == is_made
+
+
+def _take_back(workspace: Workspace, done: Sequence[Change]) -> None:
+    for change in reversed(done):
+        _make(workspace, _reversed(change))
+
+
+def _make(workspace: Workspace, change: Change) -> None:
+    match change:
+        case Written(path=path, before=before, after=after):
+            if workspace.read_if_there(path) != before:
+                raise ToolError(f"{path} is no longer as it was: somebody changed it since")
+            if after is None:
+                workspace.delete(path)
+            else:
+                workspace.write(path, after)
+        case Moved(source=source, target=target):
+            workspace.rename(source, target)
+        case FolderMade(path=path, is_made=is_made):
+            if is_made:
+                workspace.make_folder(path)
+            else:
+                workspace.delete_folder(path)
+
+
+def _reversed(change: Change) -> Change:
+    match change:
+        case Written(path=path, before=before, after=after):
+            return Written(path, before=after, after=before)
+        case Moved(source=source, target=target):
+            return Moved(source=target, target=source)
+        case FolderMade(path=path, is_made=is_made):
+            return FolderMade(path, is_made=not is_made)
+
+
+# Plain files in one folder, by name, for who does not trust what stands there: a sub-agent may have put it. Blocks.
+#
+# No symbolic link is followed, no pipe is waited for, and no file is longer than its reader has room for.
+
+
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MAKE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNFINISHED: Final = ".unfinished"
+
+
+class BlobFolder:
+    """The files of `folder`, which is made if it is missing. What surrounds it is trusted, what stands in its place or
+    in it is not. A name is one part of a path. What cannot be read is not there; the rest raises `OSError`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str, bytes_max: int) -> bytes | None:
+        """The content of a plain file; None where there is none that can be read, or one that is longer."""
+        with suppress(OSError), self._opened() as folder, _file(name, folder) as (file, state):
+            if stat.S_ISREG(state.st_mode) and state.st_size <= bytes_max:
+                with os.fdopen(file, "rb", closefd=False) as open_file:
+                    content = open_file.read(bytes_max + 1)
+                return content if len(content) <= bytes_max else None
+        return None
+
+    def put(self, name: str, content: bytes) -> None:
+        """Put a file in place, whole or not at all."""
+        with suppress(FileExistsError):
+            self._folder.mkdir(mode=0o700)
+        with self._opened() as folder:
+            unfinished = name + _UNFINISHED
+            with suppress(FileNotFoundError):
+                os.unlink(unfinished, dir_fd=folder)
+            with os.fdopen(os.open(unfinished, _MAKE, 0o600, dir_fd=folder), "wb") as file:
+                file.write(content)
+            os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def sizes(self) -> dict[str, int]:
+        """How long each of the plain files is."""
+        found: dict[str, int] = {}
+        with suppress(FileNotFoundError), self._opened() as folder, os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_file(follow_symlinks=False):
+                    found[entry.name] = entry.stat(follow_symlinks=False).st_size
+        return found
+
+    def remove(self, name: str) -> None:
+        """Remove a file, unless it is gone."""
+        with suppress(FileNotFoundError), self._opened() as folder:
+            os.unlink(name, dir_fd=folder)
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        folder = os.open(self._folder, FOLDER_FLAGS)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
+
+
+@contextmanager
+def _file(name: str, folder: int) -> Iterator[tuple[int, os.stat_result]]:
+    """What is checked is what is read: the open file, not its name."""
+    file = os.open(name, _READ, dir_fd=folder)
+    try:
+        yield file, os.fstat(file)
+    finally:
+        os.close(file)
+
 
 _STEPS: Final = "steps.json"
 _BLOBS: Final = "blobs"
@@ -76,16 +264,16 @@ class Journal:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
-        self._shelf = Shelf(workspace.journal)
-        self._blobs = Shelf(workspace.journal / _BLOBS)
+        self._shelf = BlobFolder(workspace.journal)
+        self._blobs = BlobFolder(workspace.journal / _BLOBS)
 
-    def make(self, step: Step) -> None:
+    def make(self, step: FileStep) -> None:
         """Make a step; what was taken back before cannot be made again any more. Raises `ToolError`."""
         with self._workspace.lock, _in_plain_words():
             rows, step = self._read(), with_folders(self._workspace, step)
             self._carry_out(rows, _Way.MAKE, self._row(step), step)
 
-    def undo(self) -> Step:
+    def undo(self) -> FileStep:
         """Take back the newest step; returns it. Raises `ToolError` if there is none, or a file has changed."""
         with self._workspace.lock, _in_plain_words():
             rows = self._read()
@@ -95,7 +283,7 @@ class Journal:
             self._carry_out(rows, _Way.UNDO, rows.done[-1], step.reversed())
             return step
 
-    def redo(self) -> Step:
+    def redo(self) -> FileStep:
         """Make the step again that was taken back last; returns it. Raises `ToolError`."""
         with self._workspace.lock, _in_plain_words():
             rows = self._read()
@@ -105,7 +293,7 @@ class Journal:
             self._carry_out(rows, _Way.REDO, rows.undone[-1], step)
             return step
 
-    def _carry_out(self, rows: _Rows, way: _Way, row: _Row, step: Step) -> None:
+    def _carry_out(self, rows: _Rows, way: _Way, row: _Row, step: FileStep) -> None:
         """A step that seems made before it began is no work that could be left half done: it changes nothing, or
         will be refused."""
         if not seems_made(self._workspace, step):
@@ -151,7 +339,7 @@ class Journal:
         sizes = self._blobs.sizes()
         return sum(sizes.get(digest, 0) for digest in _digests((*rows.done, *rows.undone)))
 
-    def _row(self, step: Step) -> _Row:
+    def _row(self, step: FileStep) -> _Row:
         return {"title": step.title, "changes": [self._change_row(change) for change in step.changes]}
 
     def _change_row(self, change: Change) -> _Row:
@@ -163,8 +351,8 @@ class Journal:
             case FolderMade(path=path, is_made=is_made):
                 return {"folder": path, "is_made": is_made}
 
-    def _step(self, row: _Row) -> Step:
-        return Step(row["title"], tuple(self._change(change) for change in row["changes"]))
+    def _step(self, row: _Row) -> FileStep:
+        return FileStep(row["title"], tuple(self._change(change) for change in row["changes"]))
 
     def _change(self, row: _Row) -> Change:
         if "folder" in row:

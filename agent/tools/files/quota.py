@@ -35,20 +35,20 @@ _COUNTED_MAX: Final = 10 * WORKSPACE_FILES_MAX
 """Who has so many is over the limit, whatever else he has."""
 
 
-class Usage(NamedTuple):
+class DiskUsage(NamedTuple):
     """What a workspace takes, or may take."""
 
     size_bytes: int
     files: int
 
 
-QUOTA: Final = Usage(WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX)
+QUOTA: Final = DiskUsage(WORKSPACE_BYTES_MAX, WORKSPACE_FILES_MAX)
 """Of the files."""
-HOME_QUOTA: Final = Usage(WORKSPACE_BYTES_MAX + 2 * JOURNAL_BYTES_MAX, 2 * WORKSPACE_FILES_MAX)
+HOME_QUOTA: Final = DiskUsage(WORKSPACE_BYTES_MAX + 2 * JOURNAL_BYTES_MAX, 2 * WORKSPACE_FILES_MAX)
 """Of the files and the journal, which may be over its own limit for a moment."""
 
 
-def usage(workspace: Path) -> Usage:
+def usage(workspace: Path) -> DiskUsage:
     """What it takes now. What comes or goes meanwhile may be counted or not."""
     taken, files = 0, 0
     waiting = [workspace]
@@ -60,10 +60,10 @@ def usage(workspace: Path) -> Usage:
                     taken += entry.stat(follow_symlinks=False).st_blocks * _BLOCK_BYTES
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
-    return Usage(taken, files)
+    return DiskUsage(taken, files)
 
 
-def complaint(taken: Usage, allowed: Usage) -> str:
+def complaint(taken: DiskUsage, allowed: DiskUsage) -> str:
     """What is wrong with so much, as a sentence; "" for nothing."""
     if taken.size_bytes > allowed.size_bytes:
         return f"the workspace is full: it may hold {allowed.size_bytes // 1024**2} MB; delete something"
@@ -72,9 +72,9 @@ def complaint(taken: Usage, allowed: Usage) -> str:
     return ""
 
 
-def at_least(quota: Usage, taken: Usage) -> Usage:
+def at_least(quota: DiskUsage, taken: DiskUsage) -> DiskUsage:
     """Whichever is more, of each."""
-    return Usage(max(taken.size_bytes, quota.size_bytes), max(taken.files, quota.files))
+    return DiskUsage(max(taken.size_bytes, quota.size_bytes), max(taken.files, quota.files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class DiskLimits:
 UNBOUNDED: Final = DiskLimits()
 
 
-class Holdings:
+class DiskTotals:
     """What the homes below `root` hold together, for each owner and for all, measured now and then.
 
     What the file tools of this process write counts at once, what its programs and sub-agents write within a second or
@@ -209,7 +209,7 @@ class Holdings:
 class Share:
     """One home among those of its owner."""
 
-    holdings: Holdings
+    holdings: DiskTotals
     name: str
     owner: str
 

@@ -2,23 +2,95 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
-from agent.limits import FILE_BYTES_MAX, LISTED_FILES_MAX, PATH_PARTS_MAX, WALKED_FILES_MAX
-from agent.tools.files.locking import FolderLock
-from agent.tools.files.quota import QUOTA, UNBOUNDED, DiskLimits, Holdings, Share, Usage, complaint, usage
-from agent.tools.files.walk import FOLDER_FLAGS, NotThere, Spot, in_plain_words, spot
+from agent.limits import (
+    FILE_BYTES_MAX,
+    FOLDER_LOCK_LOOK_S,
+    FOLDER_LOCK_S,
+    LISTED_FILES_MAX,
+    PATH_PARTS_MAX,
+    WALKED_FILES_MAX,
+)
+from agent.tools.files.paths import FOLDER_FLAGS, FolderEntry, NotThere, in_plain_words, open_entry
+from agent.tools.files.quota import QUOTA, UNBOUNDED, DiskLimits, DiskTotals, DiskUsage, Share, complaint, usage
 from gateway.contracts.errors import ToolError
-from gateway.contracts.ids import SessionKey
-from gateway.contracts.workspaces import folder_name
+from gateway.contracts.ids import SessionKey, folder_name
+
+# One change of a folder at a time, whoever makes it: threads of one process, and processes. Blocks.
+
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+class FolderLock:
+    """`with lock:` waits until nobody else holds the lock of this folder; a thread that has it may take it again.
+
+    What is locked is the folder itself, so nothing has to be made, and the kernel lets go for a process that dies.
+    Raises `ToolError` when somebody holds it for FOLDER_LOCK_S: a process may have been stopped in the middle.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._threads = threading.RLock()
+        self._depth = 0
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        self._threads.acquire()
+        try:
+            if self._depth == 0:
+                self._descriptor = _locked(self._folder)
+            self._depth += 1
+        except BaseException:
+            self._threads.release()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            # Said in so many words: a child that is being started right now holds a copy of the descriptor.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            os.close(self._descriptor)
+        self._threads.release()
+
+
+def _locked(folder: Path) -> int:
+    """An open folder that nobody else has locked."""
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        give_up_at = time.monotonic() + FOLDER_LOCK_S
+        while not _is_ours(descriptor):
+            if time.monotonic() > give_up_at:
+                raise ToolError("somebody else is changing these files and does not come to an end: try again later")
+            time.sleep(FOLDER_LOCK_LOOK_S)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_ours(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
 
 TEMPORARY: Final = ".trivet-unfinished-"
 """How a file begins its life; a crash may leave one behind, which no listing shows."""
@@ -45,7 +117,7 @@ def parts_of(home: Path) -> tuple[Path, Path]:
     return home / "files", home / "journal"
 
 
-class Homes(Protocol):
+class WorkspaceLookup(Protocol):
     """Where the file tools find the workspace of whoever calls."""
 
     def of(self, key: SessionKey) -> Workspace: ...
@@ -54,10 +126,10 @@ class Homes(Protocol):
 class Workspaces:
     """A folder for each session key, below one root that is the owner's alone."""
 
-    def __init__(self, root: Path, *, quota: Usage = QUOTA, disk: DiskLimits = UNBOUNDED) -> None:
+    def __init__(self, root: Path, *, quota: DiskUsage = QUOTA, disk: DiskLimits = UNBOUNDED) -> None:
         self.root = root
         self._quota = quota
-        self._holdings = Holdings(root, disk)
+        self._holdings = DiskTotals(root, disk)
         self._open: WeakValueDictionary[SessionKey, Workspace] = WeakValueDictionary()
 
     def of(self, key: SessionKey) -> Workspace:
@@ -73,7 +145,7 @@ class Workspaces:
 class Workspace:
     """One conversation's files in `files/`, and beside them, out of every tool's reach, its journal."""
 
-    def __init__(self, home: Path, *, quota: Usage = QUOTA) -> None:
+    def __init__(self, home: Path, *, quota: DiskUsage = QUOTA) -> None:
         self._quota = quota
         self.share: Share | None = None
         """Among what else its owner has; None for a process that sees one home only, and is measured by its parent."""
@@ -186,7 +258,7 @@ class Workspace:
     def check_room(self, size_bytes: int) -> None:
         """Raises `ToolError` if there is no room for one more file of that size."""
         taken = usage(self.files)
-        said = complaint(Usage(taken.size_bytes + size_bytes, taken.files + 1), self._quota)
+        said = complaint(DiskUsage(taken.size_bytes + size_bytes, taken.files + 1), self._quota)
         if said := said or (self.share.complaint(size_bytes) if self.share is not None else ""):
             raise ToolError(said)
 
@@ -195,19 +267,19 @@ class Workspace:
         if growth <= 0 and before is not None:
             return
         taken = usage(self.files)
-        said = complaint(Usage(taken.size_bytes + growth, taken.files + (before is None)), self._quota)
+        said = complaint(DiskUsage(taken.size_bytes + growth, taken.files + (before is None)), self._quota)
         if said := said or (self.share.complaint(growth) if self.share is not None else ""):
             raise ToolError(said)
         if self.share is not None:
             self.share.grown(growth)
 
     @contextmanager
-    def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[Spot]:
+    def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[FolderEntry]:
         """Every complaint of the system leaves in plain words."""
         try:
             workspace = os.open(self.files, FOLDER_FLAGS)
             try:
-                with spot(workspace, path, makes_folders=makes_folders, follows_last=follows_last) as found:
+                with open_entry(workspace, path, makes_folders=makes_folders, follows_last=follows_last) as found:
                     yield found
             finally:
                 os.close(workspace)
@@ -244,19 +316,19 @@ def _below(folder: int, path: str, depth: int = 0) -> Iterator[Listed]:
                 yield from _below(deeper, entry.path, depth + 1)
 
 
-def _look(at: Spot) -> os.stat_result | None:
+def _look(at: FolderEntry) -> os.stat_result | None:
     try:
         return os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
 
 
-def _is_folder(at: Spot) -> bool:
+def _is_folder(at: FolderEntry) -> bool:
     state = _look(at)
     return state is not None and stat.S_ISDIR(state.st_mode)
 
 
-def _read(at: Spot, bytes_max: int) -> bytes:
+def _read(at: FolderEntry, bytes_max: int) -> bytes:
     """What is checked is what is read: the open file, not its name. A pipe would hang, a device never end, and
     a second hard link may be a door to somewhere else."""
     descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
@@ -280,7 +352,7 @@ def _refuse_odd(path: str, state: os.stat_result) -> None:
         raise ToolError(f"{path} has several names (hard links): copy it first")
 
 
-def _write(at: Spot, content: bytes) -> None:
+def _write(at: FolderEntry, content: bytes) -> None:
     before = _look(at)
     if at.is_workspace:
         raise ToolError("the workspace is a folder")

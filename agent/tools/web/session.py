@@ -8,9 +8,12 @@ redirect needs a socket of its own or one that was judged before, every hop is j
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
+import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Final
@@ -19,8 +22,16 @@ import aiohttp
 from aiohttp import AddrInfoType
 from yarl import URL
 
-from agent.limits import WEB_BYTES_MAX, WEB_CONNECT_S, WEB_REDIRECTS_MAX, WEB_TIMEOUT_S, WEB_URL_CHARS_MAX
-from agent.tools.web.reaching import is_on_public_web
+from agent.limits import (
+    WEB_BYTES_MAX,
+    WEB_CONNECT_S,
+    WEB_CONVERSION_S,
+    WEB_CONVERSIONS_MAX,
+    WEB_REDIRECTS_MAX,
+    WEB_TIMEOUT_S,
+    WEB_URL_CHARS_MAX,
+)
+from agent.tools.web.guard import is_on_public_web
 from gateway.contracts.errors import ToolError
 
 _SCHEMES: Final = frozenset({"http", "https"})
@@ -39,7 +50,7 @@ _CHUNK_BYTES: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """An answer: where it came from in the end, and a body of at most WEB_BYTES_MAX. `charset` is the header's
     word, "" if it has none."""
 
@@ -85,7 +96,7 @@ class WebSession:
         """Close all connections."""
         await self._client.close()
 
-    async def get(self, url: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> Page:
+    async def get(self, url: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> WebPage:
         """Fetch a page, at most WEB_REDIRECTS_MAX redirects further; with `headers`, which are for that address and
         no other, none. Raises `ToolError`."""
         try:
@@ -94,7 +105,7 @@ class WebSession:
                 current = _checked(url)
                 for _ in range(WEB_REDIRECTS_MAX + 1):
                     found = await self._hop(current, headers)
-                    if isinstance(found, Page):
+                    if isinstance(found, WebPage):
                         return found
                     if headers:
                         raise ToolError(f"it redirects to {found}, where these headers do not go")
@@ -107,13 +118,13 @@ class WebSession:
             raise _in_plain_words(error) from error
         raise ToolError(f"more than {WEB_REDIRECTS_MAX} redirects")
 
-    async def _hop(self, url: URL, headers: Mapping[str, str]) -> Page | URL:
+    async def _hop(self, url: URL, headers: Mapping[str, str]) -> WebPage | URL:
         """One request: a page, or where it was redirected to."""
         async with self._client.get(url, headers=headers, allow_redirects=False) as answer:
             if answer.status in _REDIRECTS and (target := answer.headers.get("Location")):
                 return _checked(_joined(url, target))
             body, is_cut = await read_body(answer)
-            return Page(str(url), answer.status, answer.content_type, answer.charset or "", body, is_cut)
+            return WebPage(str(url), answer.status, answer.content_type, answer.charset or "", body, is_cut)
 
     def _socket(self, address: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, place = address
@@ -190,3 +201,70 @@ def _in_plain_words(error: aiohttp.ClientError) -> ToolError:
     if isinstance(error, aiohttp.ClientConnectorError):
         return ToolError("the host cannot be reached")
     return ToolError(f"the page cannot be read ({type(error).__name__})")
+
+
+# From an answer's bytes to text that a model reads: HTML as Markdown, text as it is, nothing else.
+
+
+_CONVERTER: Final = "agent.tools.web.html"
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_TEXT: Final = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+_TEXT_ENDINGS: Final = ("+json", "+xml")
+_META_CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}charset=["']?([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
+_SNIFFED_BYTES: Final = 2_048
+
+
+class PageReader:
+    """Makes text of pages, a few at a time."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(WEB_CONVERSIONS_MAX)
+
+    async def text(self, page: WebPage) -> str:
+        """The text of a page. Raises `ToolError` for what is no text, or takes too long to read."""
+        kind = page.media_type.lower()
+        if kind in _HTML:
+            async with self._slots:
+                return await _converted(_html_charset(page), page.body)
+        if kind.startswith("text/") or kind in _TEXT or kind.endswith(_TEXT_ENDINGS):
+            return page.body.decode(_known(page.charset) or "utf-8", errors="replace")
+        raise ToolError(f"this is no text but {page.media_type[:80]}: it is not fetched")
+
+
+def _known(charset: str) -> str | None:
+    """The charset, if Python can make text of its bytes."""
+    try:
+        b"x".decode(charset)
+    except (LookupError, ValueError):
+        return None
+    return charset
+
+
+def _html_charset(page: WebPage) -> str:
+    """What the header says, else the page of itself."""
+    if page.charset:
+        return _known(page.charset) or "utf-8"
+    found = _META_CHARSET.search(page.body[:_SNIFFED_BYTES])
+    return (found and _known(found[1].decode("ascii"))) or "utf-8"
+
+
+async def _converted(charset: str, body: bytes) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", _CONVERTER, charset),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        async with asyncio.timeout(WEB_CONVERSION_S):
+            text, _ = await process.communicate(body)
+    except TimeoutError as error:
+        raise ToolError("the page is built in such a way that it cannot be read") from error
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    if process.returncode:
+        raise ToolError("the page cannot be read")
+    return text.decode(errors="replace")

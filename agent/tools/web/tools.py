@@ -1,25 +1,169 @@
-"""web_fetch and web_search."""
+"""The tools web_fetch and web_search, and the search engines: SearXNG, Brave, Tavily."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import unescape
+from typing import Any, Final, Protocol
+
+import aiohttp
 
 from agent.limits import (
     SEARCH_RESULTS_MAX,
     SECRET_HEADER_CHARS_MAX,
     SECRET_HEADERS_MAX,
+    WEB_TIMEOUT_S,
     WEB_URL_CHARS_MAX,
 )
-from agent.model.client import ToolSpec
-from agent.tools.permissions import Risk
+from agent.models.requests import ToolSpec
+from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from agent.tools.web.reading import PageReader
-from agent.tools.web.search import SearchEngine, as_text
-from agent.tools.web.session import WebSession, origin
+from agent.tools.web.session import PageReader, WebSession, origin, read_body
 from gateway.contracts.errors import ToolError
-from gateway.scrub.cutting import without_broken_end
+from gateway.scrub.raw_text import head, without_broken_end
+
+# Search engines behind one Protocol: SearXNG, Brave, Tavily. None configured: there is no web_search.
+#
+# The address of an engine is the operator's word: it may be in the private network, and is not guarded. No redirect
+# is followed, so nobody can lead the request elsewhere.
+
+
+BRAVE: Final = "https://api.search.brave.com"
+TAVILY: Final = "https://api.tavily.com"
+
+_OK: Final = 200
+_TITLE_CHARS_MAX: Final = 200
+_SNIPPET_CHARS_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result. All of it was written by strangers."""
+
+    title: str
+    url: str
+    snippet: str
+
+
+class SearchEngine(Protocol):
+    """A way to find pages."""
+
+    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
+        """At most `count` hits, the best first. Raises `ToolError`."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class _Client:
+    """How all engines are asked."""
+
+    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
+        self._address = address.rstrip("/")
+        self._http = aiohttp.ClientSession(
+            headers={"Accept": "application/json", **headers},
+            timeout=aiohttp.ClientTimeout(total=WEB_TIMEOUT_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )
+
+    async def ask(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
+        """The engine's answer as an object. Raises `ToolError`, never with the engine's own words."""
+        try:
+            async with self._http.request(method, self._address + path, allow_redirects=False, **request) as answer:
+                status, (body, is_cut) = answer.status, await read_body(answer)
+        except TimeoutError as error:
+            raise ToolError("the search engine did not answer in time") from error
+        except aiohttp.ClientError as error:
+            raise ToolError("the search engine cannot be reached") from error
+        if status != _OK:
+            raise ToolError(f"the search engine answered with status {status}")
+        try:
+            found = json.loads(body)
+        except ValueError as error:
+            raise ToolError("the search engine's answer is " + ("too long" if is_cut else "no JSON")) from error
+        return found if isinstance(found, dict) else {}
+
+    async def close(self) -> None:
+        await self._http.close()
+
+
+class Searxng:
+    """A SearXNG instance whose `search.formats` allow json (https://docs.searxng.org/dev/search_api.html)."""
+
+    def __init__(self, address: str) -> None:
+        self._client = _Client(address, {})
+
+    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
+        """At most `count` hits, the best first. Raises `ToolError`."""
+        answer = await self._client.ask("GET", "/search", params={"q": query, "format": "json"})
+        return _hits(answer.get("results"), "content", count)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+
+class Brave:
+    """Brave's Web Search API (https://api-dashboard.search.brave.com/app/documentation/web-search)."""
+
+    def __init__(self, api_key: str, address: str = BRAVE) -> None:
+        self._client = _Client(address, {"X-Subscription-Token": api_key})
+
+    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
+        """At most `count` hits, the best first. Raises `ToolError`."""
+        asked = {"q": query, "count": str(count), "text_decorations": "false"}
+        answer = await self._client.ask("GET", "/res/v1/web/search", params=asked)
+        web = answer.get("web")
+        return _hits(web.get("results") if isinstance(web, dict) else (), "description", count)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+
+class Tavily:
+    """Tavily's search API (https://docs.tavily.com/documentation/api-reference/endpoint/search)."""
+
+    def __init__(self, api_key: str, address: str = TAVILY) -> None:
+        self._client = _Client(address, {"Authorization": f"Bearer {api_key}"})
+
+    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
+        """At most `count` hits, the best first. Raises `ToolError`."""
+        answer = await self._client.ask("POST", "/search", json={"query": query, "max_results": count})
+        return _hits(answer.get("results"), "content", count)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+
+def _hits(rows: object, snippet: str, count: int) -> tuple[Hit, ...]:
+    """What can be used of an engine's rows."""
+    usable = (row for row in rows if isinstance(row, dict) and row.get("url")) if isinstance(rows, list) else ()
+    return tuple(_hit(row, snippet) for row, _ in zip(usable, range(count), strict=False))
+
+
+def _hit(row: Mapping[str, Any], snippet: str) -> Hit:
+    return Hit(
+        _plain(row.get("title"), _TITLE_CHARS_MAX),
+        str(row["url"]),
+        _plain(row.get(snippet), _SNIPPET_CHARS_MAX),
+    )
+
+
+def _plain(text: object, chars_max: int) -> str:
+    return head(" ".join(unescape(str(text or "")).split()), chars_max)
+
+
+def as_text(hits: Iterable[Hit]) -> str:
+    """Hits as the model reads them."""
+    return "\n\n".join(
+        f"{number}. {hit.title}\n{hit.url}\n{hit.snippet}".rstrip() for number, hit in enumerate(hits, 1)
+    )
+
 
 CATEGORY: Final = "web"
 SEARCH: Final = "web_search"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gateway.scrub import Scrubber
-from gateway.scrub.carryover import open_ending, scrub_after
+from gateway.scrub.scrubber import open_ending, scrub_after
 from tests.bench.scrub.goal import Goal, Measured, by_seed, percent, shortened
 from tests.scrubbing import (
     PLACEHOLDERS,

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from gateway.scrub import Scrubber, finding
-from gateway.scrub.finding import AutomatonFinder, TrieFinder, engine_name
-from gateway.scrub.landmarks import chart
+from gateway.scrub import Scrubber, literals
+from gateway.scrub.literals import AutomatonFinder, TrieFinder, engine_name
+from gateway.scrub.lookahead import anchor_finder
 from gateway.scrub.rules import rule_book
 from tests.bench.figures import percentile
 from tests.bench.scrub.goal import Goal, Measured
@@ -139,12 +139,12 @@ def _filtered(seed: int, megabytes: int) -> Goal:
 @contextlib.contextmanager
 def _engine(engine: type[AutomatonFinder] | type[TrieFinder]) -> Iterator[None]:
     """Everything searched for with one engine."""
-    with mock.patch.object(finding, "ENGINE", engine):
+    with mock.patch.object(literals, "ENGINE", engine):
         rule_book.cache_clear()
-        chart.cache_clear()
+        anchor_finder.cache_clear()
         yield
     rule_book.cache_clear()
-    chart.cache_clear()
+    anchor_finder.cache_clear()
 
 
 @contextlib.contextmanager

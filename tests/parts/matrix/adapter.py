@@ -13,10 +13,9 @@ from urllib.parse import quote
 
 import aiohttp
 
-from channels.adapter import CONNECTED, Budget, Door
-from channels.backoff import Backoff
-from channels.normalized import Incoming
-from channels.raw import Raw, integer, mapping, mappings, text
+from channels.core.adapter import CONNECTED, InboundHandler, SendBudget
+from channels.core.message import Incoming, Raw, integer, mapping, mappings, text
+from channels.core.tasks import Backoff
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import (
     AddressDead,
@@ -58,7 +57,7 @@ class MatrixAdapter:
     def account(self) -> str:
         return f"{self.name}:{key_part(self._me.user_id)}"
 
-    async def run(self, door: Door) -> None:
+    async def run(self, door: InboundHandler) -> None:
         async with aiohttp.ClientSession(headers=self._headers) as self._session:
             backoff = Backoff(0.2, 30.0)
             try:
@@ -82,8 +81,8 @@ class MatrixAdapter:
     def marked(self, chunk: MatrixChunk, mark: CleanText) -> MatrixChunk:
         return under(mark, chunk)
 
-    def budgets(self, address: ReplyAddress) -> Sequence[Budget]:
-        return (Budget("account", 10.0, 50),)
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+        return (SendBudget("account", 10.0, 50),)
 
     async def send(self, address: ReplyAddress, chunk: MatrixChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
         target = parse_target(address.target)
@@ -107,7 +106,7 @@ class MatrixAdapter:
         path = f"/rooms/{quote(target.room_id)}/typing/{quote(self._me.user_id)}"
         await self._call("PUT", path, {"typing": bool(status), "timeout": 30_000}, target)
 
-    async def _listen(self, door: Door, backoff: Backoff) -> None:
+    async def _listen(self, door: InboundHandler, backoff: Backoff) -> None:
         self._me = MatrixIdentity(text((await self._call("GET", "/account/whoami")).get("user_id")))
         self._ready.set()
         since = await self._positions.position(self.account)
@@ -122,7 +121,7 @@ class MatrixAdapter:
             self.state = CONNECTED
             backoff.reset()
 
-    async def _hand_in(self, room_id: str, room: Raw, door: Door) -> None:
+    async def _hand_in(self, room_id: str, room: Raw, door: InboundHandler) -> None:
         is_private = integer(mapping(room.get("summary")).get("m.joined_member_count")) == 2
         for event in mappings(mapping(room.get("timeline")).get("events")):
             incoming = normalize(event, room_id, self._me, is_private=is_private)

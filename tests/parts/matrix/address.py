@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from urllib.parse import quote
 
-from channels.raw import canonical, target_fields, text
+from channels.core.message import canonical, target_fields, text
 from gateway.contracts.errors import BadEnvelope
 
 

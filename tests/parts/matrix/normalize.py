@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from channels.normalized import Addressing, Ignored, IgnoreReason, Incoming, without
-from channels.raw import Raw, integer, mapping, text
+from channels.core.message import Addressing, Ignored, IgnoreReason, Incoming, Raw, integer, mapping, text, without
 from gateway.contracts.commands import find_command
 from gateway.contracts.ids import ReplyAddress
 from tests.parts.matrix.address import MatrixTarget, key_part, make_target

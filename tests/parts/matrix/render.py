@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
-from channels.text.chunking import split
-from channels.text.layout import Line, Style, lay_out, linked_text
-from channels.text.markdown import parse
-from channels.text.tree import Blocks, Mark, Run
+from channels.markdown.chunk import split
+from channels.markdown.layout import Style, TextLine, lay_out, linked_text
+from channels.markdown.parse import parse
+from channels.markdown.tree import Blocks, Mark, TextRun
 from gateway.contracts.messages import CleanText
 
 BODY_CHARS_MAX: Final = 4_000  # of up to four bytes each, twice, and markup
@@ -40,11 +40,11 @@ def _load(blocks: Blocks) -> float:
     return len(linked_text(lay_out(blocks, STYLE))) / BODY_CHARS_MAX
 
 
-def _chunk(lines: Sequence[Line]) -> MatrixChunk:
+def _chunk(lines: Sequence[TextLine]) -> MatrixChunk:
     return MatrixChunk(linked_text(lines).strip(), "<br>".join(_written(lines)).strip())
 
 
-def _written(lines: Sequence[Line]) -> Iterator[str]:
+def _written(lines: Sequence[TextLine]) -> Iterator[str]:
     for line in lines:
         if line.fence:
             yield f"<pre><code>{escape(line.fence.text)}</code></pre>"
@@ -52,7 +52,7 @@ def _written(lines: Sequence[Line]) -> Iterator[str]:
             yield escape(line.lead) + "".join(map(_html, line.runs))
 
 
-def _html(run: Run) -> str:
+def _html(run: TextRun) -> str:
     shown = escape(run.text)
     for mark, tag in _TAGS.items():
         if mark in run.marks:

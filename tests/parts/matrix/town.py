@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
-from channels.adapter import ChannelAdapter
+from channels.core.adapter import ChannelAdapter
 from channels.emulators.serving import serve
 from gateway.bus.bus import RedisBus
 from gateway.limits import POLLER_LEASE_TTL_S

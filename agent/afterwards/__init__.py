@@ -1,1 +1,0 @@
-"""What happens once a turn is finished: work that never delays its reply."""

@@ -1,1 +1,0 @@
-"""The answer cache: a question that was answered before, in the same circumstances, needs no model."""

@@ -1,1 +1,0 @@
-"""Keeping a conversation inside the window of its model: what is pruned, what is summarised, and how."""

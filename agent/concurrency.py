@@ -1,0 +1,296 @@
+"""Background tasks, retries, deadlines, slots and threads: how work is run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import Context, ContextVar, Token, copy_context
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import structlog
+import uvloop
+
+from gateway.contracts.ids import SessionKey
+
+_log = structlog.get_logger(__name__)
+
+
+class BackgroundTasks:
+    """Tasks of one owner. A task that nobody holds may vanish, so these are held until they end."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` beside everything else."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def finish(self, *, timeout_s: float) -> None:
+        """Wait for what runs, then cancel the rest."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=timeout_s)
+        for task in self._tasks:
+            task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("background.failed", exc_info=error)
+
+
+# Time limits that stand still while a person is asked.
+#
+# A turn, and within it a tool, may take only so long; a person who is asked may take a quarter of an hour, and that
+# is not their time. Whoever asks does so `while_asking()`: every limit around it, in this task or in one that led to
+# it, stops counting until the answer is there. What runs beside it in the same turn gains by that; it has limits of
+# its own.
+
+
+class Deadline:
+    """`async with Deadline(limit_s):` is like `asyncio.timeout`, but stands still `while_asking()`. Enter it once.
+
+    Raises `TimeoutError` at the end of the block when the limit has passed.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._left_s = limit_s
+        self._timeout = asyncio.timeout(None)
+        self._pauses = 0
+        self._is_over = False
+        self._token: Token[tuple[Deadline, ...]] | None = None
+
+    @property
+    def has_passed(self) -> bool:
+        """True when it was this limit that ended the block."""
+        return self._timeout.expired()
+
+    @property
+    def left_s(self) -> float:
+        """How much of it is left; all of it before it is entered."""
+        when = self._timeout.when()
+        return self._left_s if when is None else max(when - _now_s(), 0.0)
+
+    async def __aenter__(self) -> Deadline:
+        await self._timeout.__aenter__()
+        self._token = _AROUND.set((*_AROUND.get(), self))
+        self._count()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over = True
+        if self._token is not None:
+            _AROUND.reset(self._token)
+        await self._timeout.__aexit__(kind, error, trace)
+
+    def pause(self) -> None:
+        """Stand still, until `resume` was called as often."""
+        self._pauses += 1
+        if self._pauses == 1 and self._counts:
+            self._left_s = max((self._timeout.when() or 0.0) - _now_s(), 0.0)
+            self._timeout.reschedule(None)
+
+    def resume(self) -> None:
+        """Go on with what was left."""
+        self._pauses -= 1
+        if self._pauses == 0 and self._counts:
+            self._count()
+
+    @property
+    def _counts(self) -> bool:
+        """False once it has ended: work that was left behind may still ask, and nobody counts its time."""
+        return not self._is_over and not self._timeout.expired()
+
+    def _count(self) -> None:
+        self._timeout.reschedule(_now_s() + self._left_s)
+
+
+_AROUND: Final[ContextVar[tuple[Deadline, ...]]] = ContextVar("deadlines", default=())
+
+
+@contextmanager
+def while_asking() -> Iterator[None]:
+    """Every deadline around this stands still."""
+    around = _AROUND.get()
+    for limit in around:
+        limit.pause()
+    try:
+        yield
+    finally:
+        for limit in around:
+            limit.resume()
+
+
+def outside_deadlines() -> Context:
+    """The context for work that outlives what begins it: no deadline around this is one of its own."""
+    context = copy_context()
+    context.run(_AROUND.set, ())
+    return context
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+# How much of one kind runs at a time in one process, and whose turn it is when more want to.
+#
+# Of those who wait, the user with the fewest that run is next, so that nobody's crowd holds up another's first; among
+# equals, and for each user, first come is first served.
+
+
+T = TypeVar("T")
+
+
+class Slots:
+    """At most `live_max` at a time, and at most `owner_max` of one owner. For one event loop.
+
+    A slot that is freed is handed over in the same step, so nobody can come in between."""
+
+    def __init__(self, live_max: int, owner_max: int | None = None) -> None:
+        self._live_max = live_max
+        self._owner_max = live_max if owner_max is None else owner_max
+        self._live: Counter[SessionKey] = Counter()
+        self._line: deque[tuple[SessionKey, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def held(self, owner: SessionKey) -> AsyncIterator[None]:
+        """Hold a slot for as long as the block lasts. Waits for one; cancelling the wait gives up the place in the
+        line and loses no slot."""
+        await self.enter(owner)
+        try:
+            yield
+        finally:
+            self.leave(owner)
+
+    @property
+    def live(self) -> int:
+        """How many slots are held."""
+        return self._live.total()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for one."""
+        return sum(not turn.done() for _, turn in self._line)
+
+    async def enter(self, owner: SessionKey) -> None:
+        """Wait for a slot and take it, for what ends elsewhere than it began; `held` is for everything else."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append((owner, turn))
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave(owner)  # admitted and cancelled in one step: the slot goes on to the next
+            else:
+                self._line.remove((owner, turn))
+            raise
+
+    def leave(self, owner: SessionKey) -> None:
+        """Free a slot that `enter` took."""
+        self._live[owner] -= 1
+        self._live = +self._live
+        self._admit()
+
+    def _admit(self) -> None:
+        while self.live < self._live_max:
+            waiting = [
+                place  # a cancelled one is about to go
+                for place in self._line
+                if not place[1].done() and self._live[place[0]] < self._owner_max
+            ]
+            if not waiting:
+                return
+            owner, turn = min(waiting, key=lambda place: self._live[place[0]])
+            self._line.remove((owner, turn))
+            self._live[owner] += 1
+            turn.set_result(None)
+
+
+class SharedThreads:
+    """Threads of one purpose, with a share for each owner: what models ask for never fills the ones that attachments
+    and sandboxes need. For one event loop."""
+
+    def __init__(self, name: str, live_max: int, owner_max: int) -> None:
+        self._slots = Slots(live_max, owner_max)
+        self._pool = ThreadPoolExecutor(live_max, thread_name_prefix=name)
+
+    async def run(self, owner: SessionKey, work: Callable[[], T]) -> T:
+        """Return what `work` returns, on a thread. Whoever cancels this waits no longer; the slot is free when the
+        thread is."""
+        await self._slots.enter(owner)
+        loop = asyncio.get_running_loop()
+
+        def ended(_done: Future[T]) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits for a slot any more
+                loop.call_soon_threadsafe(self._slots.leave, owner)
+
+        running = self._pool.submit(copy_context().run, work)
+        running.add_done_callback(ended)
+        return await asyncio.wrap_future(running)
+
+    def close(self) -> None:
+        """Begin nothing more; what runs ends by itself."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+# Wakes a loop that sleeps between two looks at the database, where this process knows better.
+
+
+class Wakeup:
+    """Wakes a loop of this process when there is something for it to do."""
+
+    def __init__(self) -> None:
+        self._rung = asyncio.Event()
+
+    def ring(self) -> None:
+        """Look again now."""
+        self._rung.set()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return when it rings, at the latest after `timeout_s`."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._rung.wait()
+        except TimeoutError:
+            return
+        self._rung.clear()
+
+
+# Work that must not wait for the event loop: on a thread, with an event loop of its own.
+
+
+_Place = tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]
+
+
+async def run_aside(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `serve()` beside this event loop, however busy it is. Cancelling this cancels it there and waits for
+    its end; what it raises, this raises. Nothing that belongs to this loop may be used in it."""
+    place: Future[_Place] = Future()
+    thread = asyncio.create_task(asyncio.to_thread(_in_a_loop, serve, place))
+    try:
+        await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        loop, serving = await asyncio.wrap_future(place)
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+            loop.call_soon_threadsafe(serving.cancel)
+        await asyncio.wait({thread})
+        raise
+
+
+def _in_a_loop(serve: Callable[[], Coroutine[Any, Any, None]], place: Future[_Place]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        loop = runner.get_loop()
+        serving = loop.create_task(serve())
+        place.set_result((loop, serving))
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(serving)

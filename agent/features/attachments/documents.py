@@ -1,0 +1,146 @@
+"""Documents as text. What is text is read here; every other format in a process of its own that can be killed.
+
+    text, Markdown, CSV, code     decoded
+    HTML                          agent.features.attachments.reader
+    PDF, Word, Excel, PowerPoint  agent.features.attachments.reader, where the extra `documents` is installed
+
+The process is held as a sub-agent's is: no network, no file to be seen, no more of the machine than it is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from agent.concurrency import Slots
+from agent.features.attachments import reader
+from agent.features.attachments.inbox import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE, KeptFile
+from agent.features.attachments.media import text_in
+from agent.limits import (
+    DOCUMENT_BYTES_MAX,
+    DOCUMENT_CHARS_MAX,
+    DOCUMENT_TIMEOUT_S,
+    DOCUMENTS_AT_ONCE,
+    DOCUMENTS_OWNER_AT_ONCE,
+    IMAGE_BYTES_MAX,
+    READER_ERRORS_BYTES_MAX,
+)
+from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement
+from agent.tools.exec.processes import undisturbed
+from gateway.contracts.errors import FileRefused
+from gateway.contracts.ids import SessionKey
+from gateway.scrub.raw_text import head
+
+_log = structlog.get_logger(__name__)
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_PDF: Final = b"%PDF-"
+_PDF_WITHIN: Final = 1_024  # bytes, as readers of PDF have it
+_PACKED: Final = ((b"word/document.xml", "docx"), (b"xl/workbook.xml", "xlsx"), (b"ppt/presentation.xml", "pptx"))
+_ZIP: Final = b"PK\x03\x04"
+_REASONS: Final = {reader.NOT_INSTALLED: NOBODY_READS_IT, reader.LOCKED: LOCKED_DOCUMENT}
+_PIECE: Final = 65_536
+
+
+class Documents:
+    """Makes text of documents, and small images of large ones; a few at a time, with a share for each owner."""
+
+    def __init__(self, *, hidden: Sequence[Path], confinement: str = AUTO) -> None:
+        """`hidden` must not be seen by whoever reads, in the best confinement there is or in this one."""
+        self._hidden = tuple(hidden)
+        self._confinement = confinement
+        self._slots = Slots(DOCUMENTS_AT_ONCE, DOCUMENTS_OWNER_AT_ONCE)
+        self._looking = asyncio.Lock()
+        self._sandbox: ChildSandbox | None = None
+
+    async def text(self, kept: KeptFile, owner: SessionKey) -> str | None:
+        """The text of a file, raw; None for one that holds none. Raises `FileRefused` with the reason for one that
+        cannot be read."""
+        form = format_of(kept)
+        if form is not None:
+            written = await self._converted(form, kept.content, owner, bytes_max=DOCUMENT_BYTES_MAX)
+            return head(written.decode(errors="replace"), DOCUMENT_CHARS_MAX)
+        text = text_in(kept.content[:DOCUMENT_BYTES_MAX])
+        return None if text is None else head(text, DOCUMENT_CHARS_MAX)
+
+    async def smaller(self, content: bytes, owner: SessionKey) -> bytes:
+        """An image, made small enough to be shown. Raises `FileRefused`."""
+        small = await self._converted("picture", content, owner, bytes_max=IMAGE_BYTES_MAX + 1)
+        if not 0 < len(small) <= IMAGE_BYTES_MAX:
+            raise FileRefused(UNREADABLE)
+        return small
+
+    async def _converted(self, form: str, content: bytes, owner: SessionKey, *, bytes_max: int) -> bytes:
+        async with self._slots.held(owner):
+            sandbox = await self._held()
+            command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), sandbox.confinement)
+            held = await sandbox.start(command, None, writes=False)
+            try:
+                async with asyncio.timeout(DOCUMENT_TIMEOUT_S):
+                    written, errors = await _exchanged(held.process, content, bytes_max)
+                    code = await held.process.wait()
+            except TimeoutError:
+                raise FileRefused(TAKES_TOO_LONG) from None
+            finally:
+                await undisturbed(held.kill)
+        if code:
+            _log.info("document.not_read", format=form, code=code, error=_kind_of(errors))
+            raise FileRefused(_REASONS.get(code, UNREADABLE))
+        return written
+
+    async def _held(self) -> ChildSandbox:
+        """The best confinement that works here, looked for when the first document comes."""
+        async with self._looking:
+            if self._sandbox is None:
+                self._sandbox = await find_confinement(self._confinement, hidden=self._hidden)
+        return self._sandbox
+
+
+def format_of(kept: KeptFile) -> str | None:
+    """Which reader a file needs, by its content; None for what is read as it is, or not at all."""
+    content = kept.content
+    if _PDF in content[:_PDF_WITHIN]:
+        return "pdf"
+    if content.startswith(_ZIP):
+        return next((form for mark, form in _PACKED if mark in content), None)
+    return "html" if kept.media_type in _HTML else None
+
+
+def _kind_of(errors: bytes) -> str:
+    """The name of an error, of which the rest may quote the document."""
+    return errors.rstrip().rpartition(b"\n")[2].partition(b":")[0][:80].decode(errors="replace")
+
+
+async def _exchanged(process: asyncio.subprocess.Process, content: bytes, bytes_max: int) -> tuple[bytes, bytes]:
+    """Feed it and hear it, both at once: neither pipe may fill up while nobody looks."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    feeding = asyncio.ensure_future(_feed(process.stdin, content))
+    complaining = asyncio.ensure_future(_heard(process.stderr, READER_ERRORS_BYTES_MAX))
+    try:
+        return await _heard(process.stdout, bytes_max), await complaining
+    finally:
+        feeding.cancel()
+        complaining.cancel()
+        await asyncio.wait([feeding, complaining])
+
+
+async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
+    with suppress(ConnectionError, OSError):
+        pipe.write(content)
+        await pipe.drain()
+        pipe.close()
+
+
+async def _heard(pipe: asyncio.StreamReader, bytes_max: int) -> bytes:
+    """All that comes, of which so much is kept."""
+    kept = bytearray()
+    while piece := await pipe.read(_PIECE):
+        kept += piece[: bytes_max - len(kept)]
+    return bytes(kept)

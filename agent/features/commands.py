@@ -1,0 +1,213 @@
+"""The table of commands that are part of the conversation, /help, and the buttons that say commands.
+
+Who has no buttons writes the same command: the text that they hang under names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Final
+
+from agent.limits import BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_S, BUTTONS_MAX
+from agent.models.requests import Permit
+from agent.tools.policy import Permissions
+from agent.tools.tool import Enclosed
+from gateway.contracts.commands import COMMANDS, CommandSpec, find_command, is_offered
+from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import Button, Choice, CleanText, InboundMessage, Reply, clipped, joined, literal_text
+from gateway.contracts.ports import Clock
+from gateway.contracts.sessions import Effect, GrantRole, Session
+from gateway.i18n import Words, about_in, argument_in, sentence, words_for
+
+Clean = Callable[[str], CleanText]
+_PRESS: Final = literal_text("/press")
+_RETRY: Final = sentence("Try again")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One button: what stands on it, and the command that it says."""
+
+    label: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """For whom buttons are (an owner key), and where what they say is said. `group` excludes each other, empty for
+    those of one reply."""
+
+    person: SessionKey
+    is_private: bool
+    place: tuple[str, ...] = ()
+    realm: str = ""
+    group: str = ""
+
+    @classmethod
+    def for_author(cls, message: InboundMessage) -> Meant:
+        """For whoever wrote it, where it was written."""
+        return cls(message.author, message.is_private, message.place, message.realm)
+
+
+def offering(
+    reply: Reply, offers: Sequence[Offer], meant: Meant, clean: Clean, clock: Clock, *, ttl_s: int = BUTTON_TTL_S
+) -> tuple[Reply, tuple[Button, ...]]:
+    """The reply with its buttons, and what is to be committed with it."""
+    buttons = tuple(
+        Button(
+            token=clock.code(BUTTON_TOKEN_CHARS),
+            group=meant.group or reply.id,
+            reply_id=reply.id,
+            label=clipped(clean(" ".join(offer.label.split())), BUTTON_LABEL_CHARS_MAX),
+            command=clean(offer.command),
+            meant_for=meant.person,
+            key=reply.key,
+            address=reply.address,
+            is_private=meant.is_private,
+            place=meant.place,
+            realm=meant.realm,
+            expires_at_ms=reply.created_at_ms + ttl_s * 1000,
+        )
+        for offer in offers[:BUTTONS_MAX]
+    )
+    choices = tuple(Choice(button.label, joined(_PRESS, clean(button.token), by=" ")) for button in buttons)
+    return replace(reply, choices=(*reply.choices, *choices)), buttons
+
+
+def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, ...]:
+    """The button under a turn that failed: that very turn is taken once more, as long as nothing followed it. None
+    where that would fail again."""
+    if isinstance(error, ContextTooLong) or (isinstance(error, ModelError) and error.needs_operator):
+        return ()
+    return (Offer(words.say(_RETRY), f"/retry {turn_id}"),)
+
+
+# The answer to /help: what a person of some role may say with a slash, in his language. Pure.
+
+
+def help_text(role: GrantRole, words: Words, *, listed: Set[str], can_split: bool) -> str:
+    """Every command that `role` is offered, of those that are `listed` here; `can_split`: whoever asks may have tasks
+    split among sub-agents."""
+    lines = "\n".join(_line(spec, words) for spec in COMMANDS if spec.name in listed and is_offered(spec, role))
+    said = [words.say("Write to me as you would to a person. I also understand:"), lines]
+    if can_split:
+        said.append(words.say("Parts of a task can be done side by side: ask me to split it among sub-agents."))
+    return "\n\n".join(said)
+
+
+def _line(spec: CommandSpec, words: Words) -> str:
+    argument = argument_in(spec, words.language)
+    shown = f"/{spec.name} [{argument}]" if argument else f"/{spec.name}"
+    return f"- {shown}: {about_in(spec, words.language)}"
+
+
+# The table of commands that are part of the conversation; /stop, /status and /where are `agent.runtime.control`.
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRequest:
+    """One command as its row gets it: what stands behind its name, where, by whom, in which turn, under which fence.
+    `ceiling` is what may be used at most for whatever comes of it."""
+
+    argument: str
+    message: InboundMessage
+    session: Session
+    role: GrantRole
+    fence: int
+    permit: Permit
+    ceiling: Permissions
+    turn_id: str = ""
+
+    @property
+    def words(self) -> Words:
+        """Those of whoever asks: what the lane knows was brought up to date when the turn began."""
+        return words_for(self.session.language)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReply:
+    """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
+    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below.
+    `title` is what the conversation is called from now on, if that has changed."""
+
+    text: str
+    effects: tuple[Effect, ...] = ()
+    noted: CleanText | None = None
+    files: tuple[Enclosed, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    title: CleanText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Converse:
+    """What a command returns instead of `Done`: the turn goes on as a conversation in which the user said
+    `said`. It becomes the turn's user entry, unless the transcript holds it already (`is_stored`): then `authors` are
+    those who wrote it; `has_foreign` where something came along that others may have written."""
+
+    said: CleanText
+    is_stored: bool = False
+    authors: tuple[SessionKey, ...] = ()
+    has_foreign: bool = False
+
+
+Outcome = CommandReply | Converse
+
+_SPECS: Final = {spec.name: spec for spec in COMMANDS}
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRow:
+    """What one command does. What /help says of it stands in `gateway.contracts.commands`."""
+
+    name: str
+    run: Callable[[CommandRequest], Awaitable[Outcome]]
+    is_listed: bool = True
+
+
+class CommandTable:
+    """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
+
+    def __init__(self, rows: Iterable[CommandRow], *, can_split: Callable[[CommandRequest], bool]) -> None:
+        """`can_split` says of a command whether whoever says it may have tasks split among sub-agents."""
+        self._can_split = can_split
+        known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
+        self._rows = {row.name: row for row in known}
+        if len(self._rows) != len(known):
+            raise ValueError("two commands share a name")
+        if unknown := {row.name for row in known if row.is_listed} - _SPECS.keys():
+            raise ValueError(f"nothing is said of {', '.join(sorted(unknown))} in the table of commands")
+
+    async def run(
+        self,
+        message: InboundMessage,
+        session: Session,
+        role: GrantRole,
+        *,
+        fence: int,
+        permit: Permit,
+        ceiling: Permissions,
+        turn_id: str = "",
+    ) -> Outcome:
+        """Do the command in `message`. Raises `Fenced` and `StoreUnavailable`."""
+        command = find_command(message.text)
+        asked = CommandRequest(
+            command.arguments if command else "", message, session, role, fence, permit, ceiling, turn_id
+        )
+        if command is None or command.name not in self._rows:
+            name = command.name if command else message.text[:32]
+            return CommandReply(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))
+        if not _is_for(role, command.name):
+            return CommandReply(
+                asked.words.say("Only admins may use /{name}. /help lists what I understand.", name=command.name)
+            )
+        return await self._rows[command.name].run(asked)
+
+    async def _help(self, asked: CommandRequest) -> CommandReply:
+        listed = {name for name, row in self._rows.items() if row.is_listed}
+        return CommandReply(help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked)))
+
+
+def _is_for(role: GrantRole, name: str) -> bool:
+    return name not in _SPECS or is_offered(_SPECS[name], role)

@@ -1,0 +1,231 @@
+"""Distil memories from what has left the model's view, once, in the background.
+
+Nothing is dropped from history by it, and whatever goes wrong is logged only. What is to be gone through stands in
+SQL (`boundaries`), so a process that dies over it leaves it to the next. Facts go into the memory of the key that
+the words were said under, whatever they say: nobody writes into another's memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import unicodedata
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import structlog
+
+from agent.engine import Finished
+from agent.features.memory.knowledge import PersonMemory
+from agent.limits import (
+    BOUNDARIES_AT_ONCE,
+    BOUNDARY_CLAIM_S,
+    GATHER_CHARS_MAX,
+    GATHER_KNOWN_MAX,
+    GATHER_REASONING_TOKENS_MAX,
+    GATHER_REQUESTS_MAX,
+    GATHER_TEMPERATURE,
+    GATHER_TIMEOUT_S,
+    GATHER_TOKENS_MAX,
+    GATHERED_FACT_CHARS_MAX,
+    GATHERED_FACTS_MAX,
+    GATHERED_REPLY_CHARS_MAX,
+)
+from agent.models.client import ModelClient
+from agent.models.metering import usage_of
+from agent.models.requests import ModelRequest, PromptMessage, ask
+from agent.models.selection import Models
+from agent.prompts.library import PROMPTS
+from gateway.contracts.context_blocks import words_in
+from gateway.contracts.errors import MemoryFull, ModelError, StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.memory import Boundary, Origin
+from gateway.contracts.messages import CleanText, clipped, joined, literal_text
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
+from gateway.store import Store
+
+# What a model is given to find lasting facts in, and what is made of its answer. Pure (agent.md section 9).
+
+
+_SPEAKERS: Final = {Role.USER: literal_text("User: "), Role.ASSISTANT: literal_text("Assistant: ")}
+_CHARS_MAX: Final = {Role.USER: GATHER_CHARS_MAX, Role.ASSISTANT: GATHERED_REPLY_CHARS_MAX}
+
+
+def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
+    """What can hold a fact: words of the user, and the answers that they are about. No tool results: what a page
+    or a file says is no fact about the user, nor what somebody else is quoted with."""
+    return [
+        entry
+        for entry in entries
+        if entry.kind is EntryKind.MESSAGE
+        and entry.role in _SPEAKERS
+        and not entry.is_undone
+        and words_in(entry.text).strip()
+    ]
+
+
+def gathering_requests(said: Sequence[Entry], known: Sequence[CleanText]) -> list[tuple[PromptMessage, ...]]:
+    """The conversation in parts that a small model can read, oldest first; of a very long one the newest parts.
+    Nothing where the user said nothing."""
+    parts: list[list[CleanText]] = []
+    room = 0
+    for entry in said:
+        line = joined(_SPEAKERS[entry.role], clipped(words_in(entry.text), _CHARS_MAX[entry.role]))
+        if len(line) > room:
+            parts.append([])
+            room = GATHER_CHARS_MAX
+        parts[-1].append(line)
+        room -= len(line)
+    told = _block(literal_text("<known>"), known, literal_text("</known>"))
+    asked = [
+        [*told, *_block(literal_text("<conversation>"), part, literal_text("</conversation>"))]
+        for part in parts[-GATHER_REQUESTS_MAX:]
+        if any(line.startswith(_SPEAKERS[Role.USER]) for line in part)
+    ]
+    return [(PromptMessage(Role.USER, joined(*lines, by="\n")),) for lines in asked]
+
+
+def _block(opening: CleanText, lines: Sequence[CleanText], closing: CleanText) -> list[CleanText]:
+    return [opening, *lines, closing] if lines else []
+
+
+def facts_in(answer: str) -> list[str]:
+    """The facts in a model's answer: whatever else it wrote is no fact. Still to be scrubbed."""
+    found: dict[str, None] = {}
+    for line in answer.splitlines():
+        fact = _fact_in(line.strip().strip("`,"))
+        if fact:
+            found[fact] = None
+    return list(found)[:GATHERED_FACTS_MAX]
+
+
+def _fact_in(line: str) -> str:
+    """One line, "" if it is none of ours, or no fact of a sensible size: half a fact may say the opposite."""
+    if not line.startswith("{"):
+        return ""
+    try:
+        written: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return ""
+    text = written.get("fact") if isinstance(written, dict) else None
+    if not isinstance(text, str):
+        return ""
+    plain = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
+    fact = " ".join(plain.split())
+    return fact if len(fact) <= GATHERED_FACT_CHARS_MAX else ""
+
+
+_log = structlog.get_logger(__name__)
+_PAGE: Final = 500
+
+
+class Consolidation:
+    """The built-in sub-agent that remembers. Without `gathers` it only indexes."""
+
+    def __init__(
+        self,
+        client: ModelClient,
+        models: Models,
+        memory: PersonMemory,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        gathers: bool,
+    ) -> None:
+        self._client = client
+        self._models = models
+        self._memory = memory
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._gathers = gathers
+
+    async def after(self, finished: Finished) -> None:
+        """What the turn, or one before it, has left to be gone through."""
+        if finished.has_boundary:
+            await self.go_through(finished.turn.batch.key)
+
+    @asynccontextmanager
+    async def catching_up(self) -> AsyncIterator[None]:
+        """While the block lasts: what processes that died have left."""
+        going = asyncio.create_task(self.go_through(None))
+        try:
+            yield
+        finally:
+            going.cancel()
+            await asyncio.wait([going])
+
+    async def go_through(self, key: SessionKey | None) -> None:
+        """Everything that is due for `key`, or for anybody: what others have left. Never raises ours."""
+        try:
+            for _ in range(BOUNDARIES_AT_ONCE):
+                boundary = await self._store.memories.claim_boundary(
+                    key, now_ms=self._clock.now_ms(), for_ms=int(BOUNDARY_CLAIM_S * 1000)
+                )
+                if boundary is None:
+                    return
+                await self._go_through(boundary)
+        except StoreError as error:
+            _log.warning("memory.put_off", reason=str(error))
+
+    async def _go_through(self, boundary: Boundary) -> None:
+        await self._store.memories.index(boundary)
+        try:
+            if self._gathers:
+                await self._gather(boundary)
+        except ModelError as error:
+            _log.warning("memory.gathering_failed", session_id=boundary.session_id, reason=str(error))
+            return  # it stays claimed for a while; then somebody tries once more
+        await self._store.memories.finish_boundary(boundary, now_ms=self._clock.now_ms())
+
+    async def _gather(self, boundary: Boundary) -> None:
+        session = await self._store.sessions.by_id(boundary.session_id)
+        said = said_by_people(await self._entries(boundary))
+        if session is None or not said:
+            return
+        known = await self._memory.recall(boundary.key, "", limit=GATHER_KNOWN_MAX)
+        kept = 0
+        for messages in gathering_requests(said, [fact.text for fact in known]):
+            kept += await self._keep(boundary.key, await self._ask(session, messages))
+        _log.info("memory.gathered", session_id=session.id, entries=len(said), facts=kept)
+
+    async def _entries(self, boundary: Boundary) -> list[Entry]:
+        entries: list[Entry] = []
+        after_seq = boundary.after_seq
+        while page := await self._store.transcript.page(boundary.session_id, after_seq=after_seq, limit=_PAGE):
+            entries += [entry for entry in page if entry.seq <= boundary.seq]
+            after_seq = page[-1].seq
+            if after_seq >= boundary.seq:
+                break
+        return entries
+
+    async def _ask(self, session: Session, messages: tuple[PromptMessage, ...]) -> Sequence[str]:
+        model = self._models.utility(session)
+        is_reasoning = self._models.facts(model).is_reasoning
+        request = ModelRequest(
+            model=model,
+            purpose=UsagePurpose.MEMORY,
+            key=session.key,
+            system=PROMPTS.gather,
+            messages=messages,
+            completion_tokens_max=GATHER_REASONING_TOKENS_MAX if is_reasoning else GATHER_TOKENS_MAX,
+            temperature=GATHER_TEMPERATURE,
+            timeout_s=GATHER_TIMEOUT_S,
+        )
+        answer = await ask(self._client, request)
+        usage = usage_of(answer, session.key, UsagePurpose.MEMORY, now_ms=self._clock.now_ms())
+        await self._store.sessions.charge([usage], session_id=session.id)
+        return facts_in(answer.text)
+
+    async def _keep(self, key: SessionKey, facts: Sequence[str]) -> int:
+        scrubber = self._scrubber.for_chat(str(key))
+        for count, fact in enumerate(facts):
+            try:
+                await self._memory.remember(key, scrubber.scrub(fact), origin=Origin.GATHERED)
+            except MemoryFull:
+                _log.info("memory.full", owner=str(key.owner))
+                return count
+        return len(facts)

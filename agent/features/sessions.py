@@ -1,0 +1,469 @@
+"""Commands about sessions, answers, models and profiles, and their suggestions."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+import structlog
+
+from agent.features.access import People
+from agent.features.commands import CommandReply, CommandRequest, CommandRow, Converse, Offer, Outcome
+from agent.features.titles import wanted_title
+from agent.limits import (
+    SESSIONS_SHOWN,
+    SUGGESTED_SESSIONS_MAX,
+    SUGGESTING_PARALLEL_MAX,
+    UNDO_SHOWN_CHARS,
+    UNDO_TURNS_MAX,
+)
+from agent.models.selection import Models, choosable
+from agent.prompts.library import DEFAULT_PROFILE, PROFILES
+from agent.runtime.compaction import Compactor
+from agent.subagents.runs import SubagentStopper
+from agent.texts import status_text, stopped_sentence, telling_of_ended
+from gateway.bus.access import Suggestions
+from gateway.bus.lanes import Lanes
+from gateway.config import Settings
+from gateway.contracts.commands import Suggestion, SuggestionRequest, Suggests
+from gateway.contracts.context_blocks import words_in
+from gateway.contracts.errors import BusError, StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, clipped, joined
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import (
+    UNTITLED,
+    Entry,
+    GrantRole,
+    OpenSession,
+    ResumeSession,
+    Session,
+    SetModel,
+    SetProfile,
+    SetTitle,
+    Undo,
+)
+from gateway.i18n import Words, sentence
+from gateway.limits import SUGGESTION_CHARS_MAX, SUGGESTIONS_MAX
+from gateway.store import Store
+
+Left = Callable[[SessionKey], Awaitable[object]]
+"""Told that the conversation of a lane is over: what was kept for it has to go, too."""
+
+_OLDER: Final = sentence("Older ones")
+_PAGES_MAX: Final = 10_000  # no database is asked to skip more
+
+
+def conversation_commands(
+    store: Store,
+    compactor: Compactor,
+    lanes: Lanes,
+    scrubber: Scrubber,
+    ending: SubagentStopper,
+    clock: Clock,
+    *,
+    left: Sequence[Left] = (),
+) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+    commands = _Commands(store, compactor, lanes, scrubber, ending, clock, left)
+    return (
+        CommandRow("new", commands.new),
+        CommandRow("stop", commands.stop),
+        CommandRow("title", commands.title),
+        CommandRow("sessions", commands.sessions),
+        CommandRow("status", commands.status),
+        CommandRow("where", commands.status),
+        CommandRow("compact", commands.compact),
+    )
+
+
+class _Commands:
+    """What people may say about the conversation they are in, and about their others."""
+
+    def __init__(
+        self,
+        store: Store,
+        compactor: Compactor,
+        lanes: Lanes,
+        scrubber: Scrubber,
+        ending: SubagentStopper,
+        clock: Clock,
+        left: Sequence[Left],
+    ) -> None:
+        self._store = store
+        self._compactor = compactor
+        self._lanes = lanes
+        self._scrubber = scrubber
+        self._ending = ending
+        self._clock = clock
+        self._left = left
+
+    async def new(self, asked: CommandRequest) -> CommandReply:
+        for tell in self._left:
+            await tell(asked.session.key)
+        ended = await self._ending.ask(asked.session.key)
+        begun = asked.words.say("A new conversation has begun.")
+        return CommandReply(telling_of_ended(begun, ended, asked.words), (OpenSession(),))
+
+    async def stop(self, asked: CommandRequest) -> CommandReply:
+        # The control lane stops turns; a /stop that comes this way finds its own lane idle.
+        ended = await self._ending.end(asked.session.key)
+        return CommandReply(stopped_sentence(asked.words, was_running=False, dropped=0, ended=ended))
+
+    async def title(self, asked: CommandRequest) -> CommandReply:
+        words = asked.words
+        if not asked.argument:
+            return CommandReply(words.say("This conversation is called **{title}**.", title=asked.session.title))
+        wanted = wanted_title(asked.argument, self._scrubber.for_chat(str(asked.session.key)).scrub)
+        if not wanted:
+            return CommandReply(words.say("A title needs at least one character that can be seen."))
+        word = words.say("This conversation is now called **{title}**.", title=wanted)
+        return CommandReply(word, (SetTitle(wanted),), title=wanted)
+
+    async def sessions(self, asked: CommandRequest) -> CommandReply:
+        page, words = _page(asked.argument), asked.words
+        offset = (page - 1) * SESSIONS_SHOWN
+        found = await self._store.sessions.page(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
+        shown, is_more = found[:SESSIONS_SHOWN], len(found) > SESSIONS_SHOWN
+        if not shown:
+            return CommandReply(words.say("You have no older conversations."))
+        lines = "\n".join(_session_line(session, words) for session in shown)
+        hints: list[str] = [words.say("`/resume NUMBER` goes on with one of them.")]
+        offers = [Offer(_name(each), f"/resume {each.number}") for each in shown if not each.is_current]
+        if is_more:
+            hints.append(words.say("`/sessions {page}` lists older ones.", page=str(page + 1)))
+            offers.append(Offer(words.say(_OLDER), f"/sessions {page + 1}"))
+        heading = words.say("Your conversations, newest first:")
+        return CommandReply("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
+
+    async def status(self, asked: CommandRequest) -> CommandReply:
+        waiting, _ = await self._lanes.depth(asked.session.key)
+        # This very command is the turn that runs and the message that waits.
+        tasks = await self._store.tasks.tasks_of_session(asked.session.id)
+        waiting = max(waiting - 1, 0)
+        now_ms = self._clock.now_ms()
+        text = status_text(asked.session, asked.words, waiting=waiting, is_running=False, now_ms=now_ms, tasks=tasks)
+        return CommandReply(text)
+
+    async def compact(self, asked: CommandRequest) -> CommandReply:
+        view = await self._store.transcript.view(asked.session.id)
+        focus = self._scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
+        done = await self._compactor.compact(
+            asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
+        )
+        if done.has_failed:
+            return CommandReply(asked.words.say("I could not make a summary that is shorter; nothing has changed."))
+        if not done.messages:
+            return CommandReply(asked.words.say("There is nothing to compact."))
+        return CommandReply(
+            asked.words.count("Compacted {count} message.", "Compacted {count} messages.", done.messages)
+        )
+
+
+def _page(argument: str) -> int:
+    """The page of the list that is asked for; what is no number asks for the first."""
+    is_number = argument.isdecimal() and argument.isascii() and len(argument) < len(str(_PAGES_MAX))
+    return max(int(argument), 1) if is_number else 1
+
+
+def _name(session: Session) -> str:
+    return f"{session.number}. {session.title}"
+
+
+def _session_line(session: Session, words: Words) -> str:
+    count = words.count("{count} message", "{count} messages", session.message_count)
+    mark = " " + words.say("(current)") if session.is_current else ""
+    # Not "2. …" and "1. …" as a list of Markdown: that counts upwards from its first number.
+    return f"- **{session.number}.** {session.title}, {count}{mark}"
+
+
+# Commands about which answer, which conversation, which model: /retry, /resume, /model.
+
+
+DEFAULT: Final = "default"
+"""The word that takes a choice of model back."""
+
+_NOBODY_KNOWN: Final = "unknown"
+"""Stands for whoever wrote in a shared place before authors were kept: the name of nobody, so a guest."""
+_TURN: Final = re.compile(r"t_[0-9a-f]{20}")
+
+
+def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def retry(asked: CommandRequest) -> Outcome:
+        if _TURN.fullmatch(asked.argument) and not await _is_newest(store, asked):
+            return CommandReply(
+                asked.words.say("This conversation has gone on since then. /retry answers its last message.")
+            )
+        said = await store.transcript.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
+        if not said:
+            return CommandReply(
+                asked.words.say("There is nothing to try again: you have not said anything in this conversation yet.")
+            )
+        await ending.end_since(asked.session, said[0].created_at_ms)
+        return Converse(
+            joined(*(words_in(entry.text) for entry in said), by="\n\n"),
+            is_stored=True,
+            authors=tuple(_author(entry, asked.session.key) for entry in said),
+            has_foreign=any(words_in(entry.text) != entry.text for entry in said),
+        )
+
+    async def resume(asked: CommandRequest) -> CommandReply:
+        words = asked.words
+        if not (asked.argument.isdecimal() and asked.argument.isascii()):
+            return CommandReply(words.say("Write /resume and the number of a conversation; /sessions lists them."))
+        number = int(asked.argument)
+        found = await _numbered(store, asked.session, number)
+        if found is None:
+            return CommandReply(words.say("You have no conversation {number}. /sessions lists them.", number=number))
+        if found.is_current:
+            return CommandReply(
+                words.say("You are in conversation {number} already: **{title}**.", number=number, title=found.title)
+            )
+        ended = await ending.ask(asked.session.key)
+        back = words.say("Back in conversation {number}: **{title}**.", number=number, title=found.title)
+        title = None if found.title == UNTITLED else found.title
+        return CommandReply(telling_of_ended(back, ended, words), (ResumeSession(number),), title=title)
+
+    async def model(asked: CommandRequest) -> CommandReply:
+        wanted, words = asked.argument, asked.words
+        if not wanted:
+            return CommandReply(
+                _shown(asked, models), offers=tuple(Offer(name, f"/model {name}") for name in models.choosable)
+            )
+        if wanted.lower() == DEFAULT:
+            return CommandReply(
+                words.say("This conversation uses `{model}` again.", model=models.default), (SetModel(""),)
+            )
+        if wanted in models.choosable or (asked.role is GrantRole.ADMIN and models.is_callable(wanted)):
+            return CommandReply(
+                words.say("This conversation uses `{model}` from now on.", model=wanted), (SetModel(wanted),)
+            )
+        return CommandReply(_not_chosen(asked, models))
+
+    return (
+        CommandRow("retry", retry),
+        CommandRow("resume", resume),
+        CommandRow("model", model),
+    )
+
+
+def _author(entry: Entry, key: SessionKey) -> SessionKey:
+    """Return who wrote a user entry of this lane."""
+    if key.user:
+        return SessionKey(key.channel, key.user)
+    return SessionKey.parse(entry.author) if entry.author else SessionKey(key.channel, _NOBODY_KNOWN)
+
+
+async def _is_newest(store: Store, asked: CommandRequest) -> bool:
+    """Whether the turn that a button names is the last of this conversation."""
+    newest = await store.transcript.newest_view(asked.session.id, chars_max=1)
+    return bool(newest.entries) and newest.entries[-1].turn_id == asked.argument
+
+
+async def _numbered(store: Store, session: Session, number: int) -> Session | None:
+    """Of the same key only: nobody resumes what another has said. A number no database can hold is nobody's."""
+    return await store.sessions.numbered(session.key, number) if number < 2**31 else None
+
+
+def _not_chosen(asked: CommandRequest, models: Models) -> str:
+    """What there is none of is told apart from what is not for everybody."""
+    words = asked.words
+    if models.is_callable(asked.argument):
+        return words.say("Only an admin may choose that model. You may choose:") + "\n\n" + _listed(models.choosable)
+    unknown = words.say("I know no model of that name. You may choose:")
+    return "\n\n".join((unknown, _listed(models.choosable), *_of_admins(asked)))
+
+
+def _shown(asked: CommandRequest, models: Models) -> str:
+    current, words = models.of_session(asked.session), asked.words
+    used = (
+        words.say("This conversation uses `{model}`. You may choose:", model=current)
+        if current == asked.session.model
+        else words.say("This conversation uses `{model}`, the default. You may choose:", model=current)
+    )
+    back = words.say("`/model default` takes a choice back.")
+    return "\n\n".join((used, _listed(models.choosable), *_of_admins(asked), back))
+
+
+def _of_admins(asked: CommandRequest) -> tuple[str, ...]:
+    if asked.role is not GrantRole.ADMIN:
+        return ()
+    return (
+        asked.words.say("As an admin you may choose any other model by its name, too, as in `openai/gpt-4o-mini`."),
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "\n".join(f"- `{name}`" for name in names)
+
+
+# /undo: takes the newest turns back.
+
+
+_NOTHING: Final = sentence("There is nothing to take back.")
+
+
+def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
+    """Its row."""
+
+    async def undo(asked: CommandRequest) -> CommandReply:
+        wanted, words = asked.argument or "1", asked.words
+        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= UNDO_TURNS_MAX):
+            usage = words.say("Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=UNDO_TURNS_MAX)
+            return CommandReply(usage)
+        turns = await store.transcript.newest_turns(asked.session.id, limit=int(wanted))
+        if not turns:
+            return CommandReply(words.say(_NOTHING))
+        oldest, ended = turns[-1], 0
+        for entry in await store.transcript.page(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
+            ended += await ending.end_since(asked.session, entry.created_at_ms)
+        what = words.count(
+            "I took back this exchange:", "I took back the last {count} exchanges, from here on:", len(turns)
+        )
+        text = telling_of_ended(f"{what}\n\n> {first_words(oldest.text)}", ended, words)
+        return CommandReply(text, (Undo(oldest.first_seq),))
+
+    return CommandRow("undo", undo)
+
+
+def first_words(text: CleanText) -> str:
+    """One short line of what somebody said."""
+    line = " ".join(text.split()) or "(a file)"
+    return line if len(line) <= UNDO_SHOWN_CHARS else line[: UNDO_SHOWN_CHARS - 1].rstrip() + "…"
+
+
+# /agent: which profile the session has.
+
+
+_BACK: Final = frozenset({"default", "none", "reset"})
+_NAME_SHOWN: Final = 40  # characters of a name that nobody knows
+
+
+def profile_commands() -> tuple[CommandRow, ...]:
+    """The row of /agent."""
+
+    async def agent(asked: CommandRequest) -> CommandReply:
+        name, words = asked.argument.lower(), asked.words
+        if not name:
+            offers = tuple(
+                Offer(each, f"/agent {each}") for each in (*PROFILES, "default") if each != asked.session.profile
+            )
+            return CommandReply(_list(asked.session.profile, words), offers=offers)
+        if name in _BACK:
+            return CommandReply(words.say("I am my usual self again."), (SetProfile(DEFAULT_PROFILE.name),))
+        if name not in PROFILES:
+            return CommandReply(_unknown(name, words))
+        return CommandReply(words.say("In this conversation I am now the **{name}**.", name=name), (SetProfile(name),))
+
+    return (CommandRow("agent", agent),)
+
+
+def _unknown(name: str, words: Words) -> str:
+    near = get_close_matches(name, PROFILES, n=1, cutoff=0.5)
+    hint = (
+        words.say("Did you mean **{name}**? Then write `/agent {name}`.", name=near[0])
+        if near
+        else words.say("/agent lists them.")
+    )
+    return words.say("I know no agent called '{name}'. {hint}", name=name[:_NAME_SHOWN], hint=hint)
+
+
+def _list(current: str, words: Words) -> str:
+    mark = " " + words.say("(current)")
+    lines = [
+        f"- **{profile.name}**: {words.say(profile.about)}{mark if profile.name == current else ''}"
+        for profile in PROFILES.values()
+    ]
+    usual = words.say("- **default**: my usual self")
+    lines.append(usual if current in PROFILES else usual + mark)
+    return words.say("Choose with `/agent NAME`:") + "\n\n" + "\n".join(lines)
+
+
+# Says to people who type what could stand behind /resume, /model and /agent: what these commands would list.
+#
+# Every agent process does, beside its control lane: a worker that is busy keeps nobody waiting. What fails is left
+# out; the client shows nothing then, and what was typed can be sent as it is.
+
+
+_log = structlog.get_logger(__name__)
+_WAIT_S: Final = 5.0
+_RETRY_S: Final = 0.5
+
+
+class SuggestionServer:
+    """Answers questions, several at a time."""
+
+    def __init__(self, bus: Suggestions, store: Store, people: People, settings: Settings, scrubber: Scrubber) -> None:
+        self._bus = bus
+        self._store = store
+        self._people = people
+        self._models = (*choosable(settings), DEFAULT)
+        self._scrubber = scrubber
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        slots = asyncio.Semaphore(SUGGESTING_PARALLEL_MAX)
+        async with asyncio.TaskGroup() as group:
+            async for wanted in self._asked(slots):
+                group.create_task(self._answer(wanted)).add_done_callback(lambda _: slots.release())
+
+    async def suggestions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
+        """What fits to what was typed, at most SUGGESTIONS_MAX; nothing for one who may not talk to us."""
+        if not await self._people.is_admitted(wanted.owner):
+            return ()
+        match wanted.kind:
+            case Suggests.SESSIONS:
+                return await self._sessions(wanted)
+            case Suggests.MODELS:
+                return self._fitting(wanted, ((name, name) for name in self._models))
+            case Suggests.PROFILES:
+                named = ((f"{profile.name}: {profile.about}", profile.name) for profile in PROFILES.values())
+                return self._fitting(wanted, (*named, (DEFAULT, DEFAULT)))
+            case Suggests.NOTHING:
+                return ()
+
+    async def _asked(self, slots: asyncio.Semaphore) -> AsyncIterator[SuggestionRequest]:
+        """Each with one of the slots."""
+        while True:
+            await slots.acquire()
+            try:
+                while (wanted := await self._bus.wanted(wait_s=_WAIT_S)) is None:
+                    pass
+            except BusError as error:
+                slots.release()
+                _log.warning("suggesting.unheard", reason=str(error))
+                await asyncio.sleep(_RETRY_S)
+            else:
+                yield wanted
+
+    async def _answer(self, wanted: SuggestionRequest) -> None:
+        try:
+            await self._bus.suggest(wanted, await self.suggestions(wanted))
+        except (BusError, StoreError) as error:
+            _log.warning("suggesting.failed", kind=wanted.kind, reason=str(error))
+
+    async def _sessions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
+        """Of the lane's own conversations, newest first, as /sessions lists them."""
+        found = await self._store.sessions.page(key=wanted.key, limit=SUGGESTED_SESSIONS_MAX)
+        return self._fitting(wanted, ((f"{session.number}. {session.title}", str(session.number)) for session in found))
+
+    def _fitting(self, wanted: SuggestionRequest, offered: Iterable[tuple[str, str]]) -> Sequence[Suggestion]:
+        """Those with the typed words somewhere in what is shown; first those that begin with them."""
+        typed = wanted.typed.strip().casefold()
+        fitting = [(label, value) for label, value in offered if typed in label.casefold()]
+        fitting.sort(key=lambda pair: not pair[1].casefold().startswith(typed))
+        scrub = self._scrubber.for_chat(str(wanted.key)).scrub
+        return tuple(
+            Suggestion(_shown_suggestion(scrub(label)), scrub(value))
+            for label, value in fitting[:SUGGESTIONS_MAX]
+            if len(value) <= SUGGESTION_CHARS_MAX
+        )
+
+
+def _shown_suggestion(label: CleanText) -> CleanText:
+    return clipped(label, SUGGESTION_CHARS_MAX)

@@ -1,0 +1,283 @@
+"""Titles of sessions: made alongside the reply, sent to the place that may bear one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import regex
+import structlog
+
+from agent.limits import (
+    TITLE_CLAIM_S,
+    TITLE_GRAPHEMES_MAX,
+    TITLE_INPUT_CHARS_MAX,
+    TITLE_LINE_CHARS_MAX,
+    TITLE_OUTPUT_CHARS_MAX,
+    TITLE_REASONING_TOKENS_MAX,
+    TITLE_TEMPERATURE,
+    TITLE_TIMEOUT_S,
+    TITLE_TOKENS_MAX,
+    TITLE_TRIES_MAX,
+)
+from agent.models.metering import usage_of
+from agent.models.requests import (
+    ModelAnswer,
+    ModelProvider,
+    ModelRequest,
+    Permit,
+    PromptMessage,
+    StopReason,
+    ask,
+)
+from agent.models.selection import Models
+from agent.prompts.library import PROMPTS
+from gateway.contracts.errors import BudgetSpent, BusError, ModelError, StoreError
+from gateway.contracts.ids import ReplyAddress, SessionKey
+from gateway.contracts.messages import (
+    TITLE_PREFIX,
+    CleanText,
+    InboundMessage,
+    Reply,
+    ReplyKind,
+    clipped,
+    joined,
+    literal_text,
+)
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import UNTITLED, Role, Session, UsagePurpose
+from gateway.store import Store
+
+
+def nameable(message: InboundMessage) -> ReplyAddress | None:
+    """Where the conversation of this message may give its place a name, if that has one. Not where others read it and
+    the conversation is a person's own in all places: its title may come from his direct messages."""
+    is_others = message.key.is_private and not message.is_private
+    return message.address if message.is_nameable and not is_others else None
+
+
+def title_reply(title: CleanText, *, turn_id: str, key: SessionKey, address: ReplyAddress, now_ms: int) -> Reply:
+    """What tells the channel; the same for every attempt at the turn that made the title."""
+    return Reply(
+        id=f"{TITLE_PREFIX}{turn_id}",
+        turn_id=turn_id,
+        key=key,
+        address=address,
+        text=literal_text(""),
+        kind=ReplyKind.TITLE,
+        created_at_ms=now_ms,
+        title=title,
+    )
+
+
+# What a title is: the request for one and what is made of the answer. Pure (agent.md section 5).
+
+
+Scrub = Callable[[str], CleanText]
+
+_NOTHING: Final = literal_text("")
+_PASSES_MAX: Final = 8  # stripping may bare a secret, and its placeholder may have to be stripped: once, in practice
+
+_THOUGHT: Final = r"(?:seed:)?(?:thinking|think|thoughts?|reasoning|reflection)"
+_CLOSED_THOUGHT: Final = re.compile(rf"[<◁]({_THOUGHT})\b[^>▷]*[>▷].*?[<◁]/\1\s*[>▷]", re.DOTALL | re.IGNORECASE)
+_OPEN_THOUGHT: Final = re.compile(rf"[<◁]{_THOUGHT}(?:\s[^>▷]*)?(?:[>▷]|\Z).*", re.DOTALL | re.IGNORECASE)
+_STRAY_END: Final = re.compile(rf"\A.*[<◁]/{_THOUGHT}\s*[>▷]", re.DOTALL | re.IGNORECASE)
+_FENCE: Final = re.compile(r"\s*(?:```|~~~)\s*\w*\s*")
+
+_LABEL_WORDS: Final = (
+    "title|titel|überschrift|titre|título|titulo|titolo|titlu|tytuł|název|názov|naslov|cím|otsikko|rubrik|tittel|başlık"
+    "|judul|tiêu đề|заголовок|название|тема|назва|τίτλος|العنوان|عنوان|כותרת|शीर्षक|标题|標題|题目"
+    "|タイトル|題名|件名|제목"
+)
+_LABEL: Final = re.compile(
+    rf"\A(?:sure\W{{1,3}})?(?:here(?:'s|’s| is)\s+(?:a|the|your)\s+)?"
+    r"(?:(?:chat|conversation|session|suggested|short)\s+)?"
+    rf"(?:{_LABEL_WORDS})[\s*_`~\"'”’»」』】）)\]]*[:：﹕][\s*_`~]*",
+    re.IGNORECASE,
+)
+_TAG: Final = re.compile(r"</?(?:title|titel|h[1-6]|b|i|strong|em|p)>", re.IGNORECASE)
+_MARKS: Final = re.compile(r"\A(?:#{1,6}\s+|>\s*|[-*+•]\s+(?:\[[ xX]\]\s+)?|1[.)]\s+)")
+_PAIRED: Final = re.compile(r"(\*\*\*|\*\*|~~|`+)(?=\S)(.+?)(?<=\S)\1|(?<!\w)([*_]{1,3})(?=\S)(.+?)(?<=\S)\3(?!\w)")
+_LINK: Final = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
+_INVISIBLE: Final = regex.compile(
+    r"(🏴[\U000E0030-\U000E0039\U000E0061-\U000E007A]{1,6}\U000E007F)|[[\p{Cc}\p{Cf}\p{Cs}]--[\u200C\u200D\s]]",
+    regex.V1,
+)
+_VISIBLE: Final = regex.compile(r"[\p{L}\p{N}\p{S}]")
+_EDGES: Final = " \t*_`~\"'“”„‟«»‹›‘’‚‛「」『』《》〈〉【】〝〞"
+_ENDINGS: Final = " \t.!?,;:…‥⋯·・‧-–—|。．！？，、；：｡､﹒﹐﹑﹔﹕﹖﹗؟،؛۔।॥։።"
+_PARTED_PLACEHOLDER: Final = re.compile(r"\[(?:r(?:e(?:d(?:a(?:c(?:t(?:e(?:d(?::[^\[\]]*)?)?)?)?)?)?)?)?)?\Z")
+
+
+def first_request(text: CleanText) -> tuple[PromptMessage, ...]:
+    """The titler's whole input: the first user text, bounded, nothing else."""
+    return (PromptMessage(Role.USER, clipped(text, TITLE_INPUT_CHARS_MAX)),)
+
+
+def sanitize_title(raw: str, scrub: Scrub) -> CleanText:
+    """A title out of whatever a model wrote: one line, no marks, no secret, at most 60 graphemes; empty if
+    nothing is left. Idempotent."""
+    title = _first_line(scrub(raw))
+    for _ in range(_PASSES_MAX):
+        clean = shorten(scrub(title))
+        title = _first_line(clean)
+        if title == clean:
+            return clean
+    return _NOTHING
+
+
+def wanted_title(argument: str, scrub: Scrub) -> CleanText:
+    """The title that a user asks for with /title: their own words, on one line, clean and short enough."""
+    return shorten(scrub(" ".join(_INVISIBLE.sub(r"\1", argument).split())))
+
+
+def shorten(text: CleanText) -> CleanText:
+    """At most 60 grapheme clusters: longer ones are cut to 59 and an ellipsis. No placeholder of a secret is cut
+    in two: the title ends before it."""
+    graphemes = regex.findall(r"\X", text)
+    if len(graphemes) <= TITLE_GRAPHEMES_MAX:
+        return text
+    end = sum(map(len, graphemes[: TITLE_GRAPHEMES_MAX - 1]))
+    parted = _PARTED_PLACEHOLDER.search(text, 0, end)
+    return clipped(text, parted.start()) if parted else joined(clipped(text, end), literal_text("…"))
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something, once the model's thoughts are gone; "" if there is none."""
+    bare = _STRAY_END.sub("", _OPEN_THOUGHT.sub("", _CLOSED_THOUGHT.sub("", text[:TITLE_OUTPUT_CHARS_MAX])))
+    lines = (_strip_line(line[:TITLE_LINE_CHARS_MAX]) for line in bare.splitlines() if not _FENCE.fullmatch(line))
+    return next(filter(None, lines), "")
+
+
+def _strip_line(line: str) -> str:
+    """Take marks, labels, quotes and closing punctuation off until nothing changes; "" if only those were there."""
+    visible = _INVISIBLE.sub(r"\1", line)
+    stripped = unicodedata.normalize("NFC", " ".join(visible.split()))
+    while True:
+        before = stripped
+        stripped = _PAIRED.sub(r"\2\4", _LINK.sub(r"\1", _TAG.sub(" ", stripped)))
+        stripped = _LABEL.sub("", _MARKS.sub("", stripped.strip(_EDGES))).strip(_EDGES)
+        stripped = " ".join(_without_endings(stripped).split())
+        if stripped == before:
+            return stripped if _VISIBLE.search(stripped) else ""
+
+
+def _without_endings(text: str) -> str:
+    """No closing punctuation, except the ellipsis that says a title was cut."""
+    is_cut = text.endswith("…") and len(regex.findall(r"\X", text)) == TITLE_GRAPHEMES_MAX
+    return text if is_cut else text.rstrip(_ENDINGS)
+
+
+# Gives a session its title, beside the reply and never in its way (agent.md section 5).
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Titler:
+    """The built-in sub-agent that names conversations. Its failures are logged, never shown."""
+
+    def __init__(
+        self,
+        client: ModelProvider,
+        models: Models,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        publish: Callable[[Sequence[Reply]], Awaitable[None]],
+    ) -> None:
+        self._client = client
+        self._models = models
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._publish = publish
+
+    async def title(
+        self, session: Session, *, turn_id: str, permit: Permit, address: ReplyAddress | None = None
+    ) -> None:
+        """Title `session` beside that turn, if it still has no title; the place at `address` is told. Two workers
+        never pay for the same title."""
+        if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
+            return
+        try:
+            first_text = await self._store.transcript.first_said(session.id)
+            if first_text and await self._claim(session):
+                title = await self._try(session, first_text, turn_id, permit)
+                if title is None or not await self._give(session, title, first_text, turn_id, address):
+                    await self._store.sessions.release_title(session.id)
+        except StoreError as error:
+            _log.warning("title.failed", session_id=session.id, reason=str(error))
+
+    async def _claim(self, session: Session) -> bool:
+        return await self._store.sessions.claim_title(
+            session.id, tries_max=TITLE_TRIES_MAX, held_ms=int(TITLE_CLAIM_S * 1000), now_ms=self._clock.now_ms()
+        )
+
+    async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText | None:
+        try:
+            title = await self._make(session, first_text, turn_id, permit)
+        except BudgetSpent:
+            _log.info("title.skipped", session_id=session.id)  # the turn itself says why
+            return None
+        except (ModelError, TimeoutError) as error:
+            _log.warning("title.failed", session_id=session.id, reason=f"{type(error).__name__}: {error}")
+            return None
+        if title in ("", UNTITLED):
+            _log.warning("title.failed", session_id=session.id, reason="nothing was left of the model's answer")
+            return None
+        return title
+
+    async def _give(
+        self, session: Session, title: CleanText, made_of: CleanText, turn_id: str, address: ReplyAddress | None
+    ) -> bool:
+        """One commit for the title and the word of it; what the bus does not take now, the relay brings. False: it has
+        one by now, or what this was made of is not there any more."""
+        now_ms = self._clock.now_ms()
+        telling = (
+            title_reply(title, turn_id=turn_id, key=session.key, address=address, now_ms=now_ms) if address else None
+        )
+        is_given = await self._store.transcript.set_title_if_untitled(
+            session.id, title, made_of=made_of, telling=telling
+        )
+        if is_given and telling:
+            try:
+                await self._publish([telling])
+            except BusError as error:
+                _log.info("title.told_later", session_id=session.id, reason=str(error))
+        return is_given
+
+    async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
+        """What the model calls it, empty if that is no title. Raises the `ModelError` tree and `TimeoutError`."""
+        model = self._models.utility(session)
+        is_reasoning = self._models.facts(model).is_reasoning
+        request = ModelRequest(
+            model=model,
+            purpose=UsagePurpose.TITLE,
+            key=session.key,
+            system=PROMPTS.title,
+            messages=first_request(first_text),
+            completion_tokens_max=TITLE_REASONING_TOKENS_MAX if is_reasoning else TITLE_TOKENS_MAX,
+            temperature=TITLE_TEMPERATURE,
+            timeout_s=TITLE_TIMEOUT_S,
+            turn_id=turn_id,
+            permit=permit,
+        )
+        async with asyncio.timeout(TITLE_TIMEOUT_S):
+            answer = await ask(self._client, request)
+        usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
+        await self._store.sessions.charge([usage], session_id=session.id)
+        return sanitize_title(_whole_lines(answer), self._scrubber.for_chat(str(session.key)).scrub)
+
+
+def _whole_lines(answer: ModelAnswer) -> str:
+    """What of an answer can be a title: of one that was cut off, the lines that have an end; of no answer, nothing."""
+    match answer.ending:
+        case StopReason.OWN:
+            return answer.text
+        case StopReason.CUT:
+            return answer.text.rpartition("\n")[0]
+    return ""

@@ -1,0 +1,538 @@
+"""Daily limits and what models cost: the meter, what people read about it, /usage, /limits and /queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import structlog
+
+from agent.concurrency import BackgroundTasks
+from agent.features.access import ROLE_NAMES, People, declined_text
+from agent.features.commands import CommandReply, CommandRequest, CommandRow
+from agent.limits import WARNED_PERCENT
+from agent.models.metering import Planned
+from gateway.access import AccessService
+from gateway.bus.operator import Operator
+from gateway.config.limits import LimitSettings
+from gateway.contracts.access import Rate
+from gateway.contracts.budgets import (
+    Amounts,
+    Caps,
+    Limited,
+    LimitRule,
+    Measure,
+    Period,
+    Reservation,
+    UsageSum,
+    day_begins_ms,
+    day_of,
+    limited_named,
+    nano_of,
+    rule_changed,
+)
+from gateway.contracts.errors import BadSessionKey, BudgetSpent, Declined, StoreError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, QueueFigures
+from gateway.contracts.sessions import GrantRole, UsagePurpose
+from gateway.i18n import Words, sentence
+from gateway.retry import retry_until_available
+from gateway.store.usage import SpendingStore, UsageStore
+
+# What people read about what they spend: that a limit is reached, that little is left, sums. Pure.
+
+
+_SPENT: Final = {
+    Measure.TOKENS: (
+        sentence("That would take more tokens than you have left for today."),
+        sentence("That would take more tokens than everybody together has left for today."),
+    ),
+    Measure.MONEY: (
+        sentence("That would take more budget than you have left for today."),
+        sentence("That would take more budget than everybody together has left for today."),
+    ),
+    Measure.TURNS: (
+        sentence("That would take more turns than you have left for today."),
+        sentence("That would take more turns than everybody together has left for today."),
+    ),
+}
+"""Of each measure: somebody's own, and everybody's."""
+
+_NAMES: Final = {
+    Measure.TOKENS: sentence("tokens"),
+    Measure.MONEY: sentence("budget"),
+    Measure.TURNS: sentence("turns"),
+}
+_PURPOSES: Final = {
+    UsagePurpose.TURN: sentence("turn"),
+    UsagePurpose.TITLE: sentence("title"),
+    UsagePurpose.COMPACTION: sentence("compaction"),
+    UsagePurpose.MEMORY: sentence("memory"),
+    UsagePurpose.PLAN: sentence("plan"),
+    UsagePurpose.EMBEDDING: sentence("embedding"),
+    UsagePurpose.SUBAGENT: sentence("subagent"),
+}
+_MINUTE_MS: Final = 60_000
+
+
+def spent_sentence(error: BudgetSpent, words: Words, *, now_ms: int) -> str:
+    """For whoever wrote a message that cannot be answered today any more."""
+    return words.say(
+        "{spent} I cannot answer until {time}.",
+        spent=words.say(_SPENT[error.measure][error.is_everybodys]),
+        time=reset_text(error.reset_at_ms, words, now_ms=now_ms),
+    )
+
+
+def little_left_note(measures: Collection[Measure], words: Words, *, reset_at_ms: int, now_ms: int) -> str:
+    """One quiet line under an answer, empty where there is nothing to say."""
+    if not measures:
+        return ""
+    return words.say(
+        "> Little is left of your {measures} for today. Renewed at {time}.",
+        measures=words.listed(*(words.say(_NAMES[each]) for each in Measure if each in measures)),
+        time=reset_text(reset_at_ms, words, now_ms=now_ms),
+    )
+
+
+def reset_text(reset_at_ms: int, words: Words, *, now_ms: int) -> str:
+    """`00:00 UTC (in 3 h 20 min)`."""
+    hours, minutes = divmod(-(-max(reset_at_ms - now_ms, 0) // _MINUTE_MS), 60)
+    moment = f"{datetime.fromtimestamp(reset_at_ms / 1000, UTC):%H:%M}"
+    if hours:
+        return words.say("{time} UTC (in {hours} h {minutes} min)", time=moment, hours=hours, minutes=minutes)
+    return words.say("{time} UTC (in {minutes} min)", time=moment, minutes=minutes)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was spent today, as it counts against the caps, and when they are reset."""
+
+    spent: Amounts
+    caps: Caps
+    reset_at_ms: int
+
+
+def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int) -> str:
+    """The answer to /usage."""
+    return "\n\n".join([day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words)])
+
+
+def everybodys_usage_text(
+    today: Day,
+    month: Mapping[UsagePurpose, UsageSum],
+    top: Sequence[tuple[SessionKey, UsageSum]],
+    words: Words,
+    *,
+    now_ms: int,
+) -> str:
+    """The answer to /usage all."""
+    parts = [day_text(words.say("Everybody today"), today, words, now_ms=now_ms), _month_text(month, words)]
+    if top:
+        lines = "\n".join(f"{place}. {owner}: {_sum_text(found, words)}" for place, (owner, found) in enumerate(top, 1))
+        parts.append(words.say("**Most this month**") + "\n\n" + lines)
+    return "\n\n".join(parts)
+
+
+def day_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
+    """What was spent on a day, of what it may take."""
+    spent, caps, number = today.spent, today.caps, words.number
+    tokens = _of(number(spent.tokens), number(caps.tokens), words, is_capped=caps.tokens > 0)
+    cap_usd = Amounts(nano_usd=caps.nano_usd).usd
+    cost = _of(_usd(spent.usd, words), _usd(cap_usd, words), words, is_capped=caps.nano_usd > 0)
+    turns = _of(number(spent.turns), number(caps.turns), words, is_capped=caps.turns > 0)
+    until = reset_text(today.reset_at_ms, words, now_ms=now_ms)
+    head = (
+        words.say("**{title}** (until {time})", title=title, time=until)
+        if caps.are_open
+        else words.say("**{title}** (limits are renewed at {time})", title=title, time=until)
+    )
+    lines = [
+        words.say("- tokens: {spent}", spent=tokens),
+        words.say("- cost: {spent}", spent=cost),
+        words.say("- turns: {spent}", spent=turns),
+    ]
+    return "\n".join([head, "", *lines])
+
+
+def _of(spent: str, cap: str, words: Words, *, is_capped: bool) -> str:
+    return words.say("{spent} of {cap}", spent=spent, cap=cap) if is_capped else spent
+
+
+def _month_text(month: Mapping[UsagePurpose, UsageSum], words: Words) -> str:
+    whole = sum(month.values(), UsageSum())
+    lines = [words.say("**This month**: {sums}", sums=_sum_text(whole, words))]
+    by_tokens = sorted(month.items(), key=lambda item: (-item[1].tokens, item[0]))
+    if len(by_tokens) > 1:
+        lines += ["", *(_purpose_line(purpose, found, words) for purpose, found in by_tokens)]
+    return "\n".join(lines)
+
+
+def _purpose_line(purpose: UsagePurpose, found: UsageSum, words: Words) -> str:
+    return f"- {words.say(_PURPOSES[purpose])}: {_tokens(found.tokens, words)}, {_usd(found.cost_usd, words)}"
+
+
+def _sum_text(found: UsageSum, words: Words) -> str:
+    tokens = _tokens(found.tokens, words)
+    if found.cached_tokens:
+        tokens = words.say(
+            "{tokens} ({cached} of them cached)", tokens=tokens, cached=words.number(found.cached_tokens)
+        )
+    turns = words.count("{count} turn", "{count} turns", found.turns)
+    return f"{tokens}, {_usd(found.cost_usd, words)}, {turns}"
+
+
+def _tokens(count: int, words: Words) -> CleanText:
+    return words.count("{count} token", "{count} tokens", count)
+
+
+def _usd(dollars: float, words: Words) -> str:
+    """Cents for what costs dollars, four places for what costs cents."""
+    return f"${words.number(dollars, 2 if dollars >= 1 else 4)}"
+
+
+# Daily limits: who may still ask a model today, who is told that little is left.
+
+
+_log = structlog.get_logger(__name__)
+_LAST_SETTLEMENTS_S = 2.0  # what a process that ends gives them; the rest expires
+
+
+class DailyTerms(Protocol):
+    """What people may take on one day."""
+
+    @property
+    def pot(self) -> Caps:
+        """All together."""
+        ...
+
+    async def caps_of(self, owner: SessionKey) -> Caps:
+        """One of them."""
+        ...
+
+
+class Meter:
+    """`agent.models.metering.Gate`: each owner has an allowance of his own, all share the pot.
+
+    Where nothing is limited, nothing is asked of the database.
+    """
+
+    def __init__(self, ledger: SpendingStore, terms: DailyTerms, clock: Clock) -> None:
+        self._ledger = ledger
+        self._terms = terms
+        self._clock = clock
+        self._background = BackgroundTasks()
+        self._unpriced: set[str] = set()
+
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
+        """A reservation for one call. Raises `BudgetSpent`."""
+        own, pot = await self.caps_of(owner), self._terms.pot
+        if own.are_open and pot.are_open:
+            return None
+        planned = plan()
+        if (own.nano_usd or pot.nano_usd) and not planned.is_priced:
+            self._complain_of_price(planned.model)
+        call = PaidCall(self._ledger, self._clock, self._background, owner, planned, own, pot)
+        try:
+            await call.renew()
+        except asyncio.CancelledError:
+            call.settle_soon(Amounts())  # it may have been reserved all the same
+            raise
+        return call
+
+    async def caps_of(self, owner: SessionKey) -> Caps:
+        """What he may take on one day."""
+        return await self._terms.caps_of(owner)
+
+    @property
+    def pot(self) -> Caps:
+        """What all together may take on one day."""
+        return self._terms.pot
+
+    async def spent(self, owner: SessionKey | None) -> Amounts | None:
+        """What counts against today's caps, of one owner or (None) of the pot; None where nothing was counted."""
+        now_ms = self._clock.now_ms()
+        return await self._ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
+
+    async def little_left(self, owner: SessionKey, words: Words) -> str:
+        """One line that tells `owner`, once per day and measure, that little is left; else nothing."""
+        caps = await self.caps_of(owner)
+        if caps.are_open:
+            return ""
+        now_ms = self._clock.now_ms()
+        day = day_of(now_ms)
+        try:
+            measures = await self._ledger.warn_once(owner, day, caps=caps, percent=WARNED_PERCENT)
+        except StoreError as error:
+            _log.warning("limits.not_warned", reason=str(error))
+            return ""
+        return little_left_note(measures, words, reset_at_ms=day_begins_ms(day + 1), now_ms=now_ms)
+
+    async def aclose(self) -> None:
+        """Let the last settlements be written."""
+        await self._background.finish(timeout_s=_LAST_SETTLEMENTS_S)
+
+    def _complain_of_price(self, model: str) -> None:
+        if model not in self._unpriced:
+            self._unpriced.add(model)
+            _log.warning("limits.price_unknown", model=model, counted_as_usd=0)
+
+
+class PaidCall:
+    """`agent.models.metering.Ticket`: one reservation in the ledger, from admission to settlement."""
+
+    def __init__(
+        self,
+        ledger: SpendingStore,
+        clock: Clock,
+        background: BackgroundTasks,
+        owner: SessionKey,
+        planned: Planned,
+        own: Caps,
+        pot: Caps,
+    ) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._background = background
+        self._for_ms = int(planned.for_s * 1000)
+        self._own = own
+        self._pot = pot
+        self._is_settled = False
+        self._reservation = Reservation(
+            id=clock.new_id(),
+            owner=owner,
+            day=day_of(clock.now_ms()),
+            tokens=planned.most.tokens,
+            nano_usd=planned.most.nano_usd,
+            expires_at_ms=0,
+            turn_id=planned.turn_id,
+            begins_turn=planned.begins_turn,
+        )
+
+    async def renew(self) -> None:
+        """Reserve for as long as one more attempt may take. Raises `BudgetSpent`."""
+        now_ms = self._clock.now_ms()
+        self._reservation = replace(self._reservation, expires_at_ms=now_ms + self._for_ms)
+        refusal = await self._ledger.reserve(self._reservation, own=self._own, pot=self._pot, now_ms=now_ms)
+        if refusal is not None:
+            reset_at_ms = day_begins_ms(self._reservation.day + 1)
+            raise BudgetSpent(refusal.measure, reset_at_ms=reset_at_ms, is_everybodys=refusal.is_everybodys)
+
+    async def settle(self, cost: Amounts) -> None:
+        """Write what it cost. A database that is away does not cost the answer: the reservation expires."""
+        try:
+            await self._ledger.settle(self._reservation, cost)
+        except StoreError as error:
+            _log.warning("limits.not_settled", reason=str(error))
+        self._is_settled = True
+
+    def settle_soon(self, cost: Amounts) -> None:
+        """The same, later and once."""
+        if not self._is_settled:
+            self._is_settled = True
+            self._background.start(self.settle(cost))
+
+
+# What somebody has used today, for whoever asks.
+
+
+async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, now_ms: int) -> Day:
+    """Of one person, or (None) of everybody: as the limits count it; where nothing is limited, as it was charged."""
+    day = day_of(now_ms)
+    caps = meter.pot if owner is None else await meter.caps_of(owner)
+    counted = None if caps.are_open else await meter.spent(owner)
+    if counted is None:
+        span = Period(day_begins_ms(day), day_begins_ms(day + 1))
+        charged = sum((await book.by_purpose(owner, span)).values(), UsageSum())
+        counted = Amounts(charged.tokens, nano_of(charged.cost_usd), charged.turns)
+    return Day(counted, caps, day_begins_ms(day + 1))
+
+
+# What each person may use: what admins decided about it, else the configuration.
+
+
+class Allowances:
+    """`agent.features.usage.Terms`: looks at what the bus shows, so that a decision counts for the next call."""
+
+    def __init__(self, people: People, limits: LimitSettings) -> None:
+        self._people = people
+        self._limits = limits
+
+    @property
+    def pot(self) -> Caps:
+        """What all together may take on one day."""
+        return self._limits.pot.caps
+
+    async def caps_of(self, owner: SessionKey) -> Caps:
+        """What he may take on one day."""
+        role, rule = await self._people.limits_of(owner)
+        return rule.caps_over(self._limits.caps_of(role))
+
+    async def rate_of(self, owner: SessionKey) -> Rate:
+        """How fast he may write."""
+        return self._rate(*await self._people.limits_of(owner))
+
+    def of_role(self, role: GrantRole, rule: LimitRule) -> LimitRule:
+        """The same of each person of a role, where `rule` was decided about the role."""
+        caps, rate = rule.caps_over(self._limits.caps_of(role)), self._rate(role, rule)
+        return LimitRule(caps.tokens, caps.nano_usd, caps.turns, rate.per_minute)
+
+    def _rate(self, role: GrantRole, rule: LimitRule) -> Rate:
+        configured = self._limits.rate_of(role)
+        return configured if rule.per_minute is None else replace(configured, per_minute=rule.per_minute)
+
+
+_TOP_SHOWN: Final = 10
+
+
+def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
+    """The row of /usage."""
+
+    async def usage(asked: CommandRequest) -> CommandReply:
+        now_ms = clock.now_ms()
+        if asked.argument.casefold() == "all":
+            return CommandReply(await all_of_it(asked, now_ms))
+        owner = asked.session.key.owner
+        month = await book.by_purpose(owner, _month(now_ms))
+        return CommandReply(
+            usage_text(await today_of(owner, book, meter, now_ms=now_ms), month, asked.words, now_ms=now_ms)
+        )
+
+    async def all_of_it(asked: CommandRequest, now_ms: int) -> str:
+        if asked.role is not GrantRole.ADMIN:
+            return asked.words.say("Only admins may see what everybody uses. /usage shows what you use.")
+        if not asked.message.is_private:
+            return asked.words.say("That names people: ask me in a direct message.")
+        month = _month(now_ms)
+        return everybodys_usage_text(
+            await today_of(None, book, meter, now_ms=now_ms),
+            await book.by_purpose(None, month),
+            await book.top(month, limit=_TOP_SHOWN),
+            asked.words,
+            now_ms=now_ms,
+        )
+
+    return (CommandRow("usage", usage),)
+
+
+def _month(now_ms: int) -> Period:
+    """From the first of the month, UTC, to this moment."""
+    first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return Period(int(first.timestamp() * 1000), now_ms + 1)
+
+
+# /limits: how much people may ask, and how fast they may write; shown and changed by admins.
+
+
+_SHOWN_MAX: Final = 50  # more than anybody reads in a chat; `trivet access limits` shows all
+_FORMS: Final = sentence(
+    "Write `/limits`, then a person by his key, such as `telegram:123456789`, or `guest`, `member` or `admin`; behind "
+    "it what shall be different: `tokens 50000`, `usd 2.50` and `turns 20` are of one day, `rate 10` is messages a "
+    "minute. `none` lifts a limit, `default` takes back what was decided about it, `reset` all of it. `/limits list` "
+    "shows what was decided."
+)
+
+
+def limits_command(
+    keeper: AccessService, allowances: Allowances, people: People, book: UsageStore, meter: Meter, clock: Clock
+) -> CommandRow:
+    """The row of /limits."""
+
+    async def limits(asked: CommandRequest) -> CommandReply:
+        words = asked.argument.split()
+        if words and not asked.message.is_private:
+            return CommandReply(asked.words.say("That names people: ask me in a direct message."))
+        if words == ["list"]:
+            return CommandReply(_list_text(await retry_until_available(keeper.limits), asked.words))
+        try:
+            whom = limited_named(words[0]) if words else asked.message.author
+            if words[1:]:
+                await change(whom, words[1:], actor=str(asked.message.author))
+        except BadSessionKey:
+            return CommandReply(asked.words.say(_FORMS))
+        except Declined as error:
+            return CommandReply(f"{declined_text(error, asked.words)}\n\n{asked.words.say(_FORMS)}")
+        return CommandReply(await shown(whom, asked.words))
+
+    async def change(whom: Limited, words: Sequence[str], *, actor: str) -> None:
+        def changed(before: LimitRule) -> LimitRule:
+            return LimitRule() if list(words) == ["reset"] else rule_changed(before, words)
+
+        await retry_until_available(lambda: keeper.change_limits(whom, changed, actor=actor))
+
+    async def shown(whom: Limited, words: Words) -> str:
+        if isinstance(whom, GrantRole):
+            rule = (await retry_until_available(keeper.limits)).get(whom, LimitRule())
+            limits = str(allowances.of_role(whom, rule))
+            return words.say("Whoever is {role} here: {limits}.", role=words.say(ROLE_NAMES[whom]), limits=limits)
+        return await of_person(whom, words)
+
+    async def of_person(owner: SessionKey, words: Words) -> str:
+        role, now_ms = await people.role_of(owner), clock.now_ms()
+        today = await today_of(owner, book, meter, now_ms=now_ms)
+        head = words.say("{person} is {role} here.", person=str(owner), role=words.say(ROLE_NAMES[role]))
+        day = day_text(words.say("Today"), today, words, now_ms=now_ms)
+        return f"{head} {_rate_text(await allowances.rate_of(owner), words)}\n\n{day}"
+
+    return CommandRow("limits", limits)
+
+
+def _rate_text(rate: Rate, words: Words) -> str:
+    if not rate.per_minute:
+        return words.say("No limit of messages a minute.")
+    return words.say(
+        "{many} messages a minute, and {burst} more that may come at once.", many=rate.per_minute, burst=rate.burst
+    )
+
+
+def _list_text(rules: Mapping[Limited, LimitRule], words: Words) -> str:
+    lines = [f"- {whom}: {rule}" for whom, rule in rules.items()][:_SHOWN_MAX]
+    if not lines:
+        return words.say("Nothing was decided about limits: what the configuration says holds.")
+    return "\n".join((words.say("What was decided about limits:"), "", *lines))
+
+
+# /queue: how much there is to do, for admins.
+
+
+_SECOND_MS: Final = 1000
+
+
+def queue_command(operator: Operator) -> CommandRow:
+    """The row of /queue."""
+
+    async def queue(asked: CommandRequest) -> CommandReply:
+        return CommandReply(_queue_text(await retry_until_available(operator.figures), asked.words))
+
+    return CommandRow("queue", queue)
+
+
+def _queue_text(figures: QueueFigures, words: Words) -> str:
+    oldest_s = figures.oldest_wait_ms // _SECOND_MS
+    pending = sum(figures.outbound_pending.values())
+    channels = ", ".join(f"{name} {state}" for name, state in sorted(figures.channels_connected.items()))
+    number, queued, dead = words.number, words.number(figures.queued), words.number(figures.dead_letters)
+    lines = (
+        words.say(
+            "- messages: {queued}, the oldest has waited for {seconds} s", queued=queued, seconds=number(oldest_s)
+        )
+        if oldest_s
+        else words.say("- messages: {queued}", queued=queued),
+        words.say(
+            "- lanes: {running} running, {ready} ready, {delayed} delayed",
+            running=number(figures.running),
+            ready=number(figures.ready),
+            delayed=number(figures.delayed),
+        ),
+        words.say("- replies on their way: {pending}", pending=number(pending)),
+        words.say("- dead letters: {dead} (`trivet dead` lists them)", dead=dead)
+        if figures.dead_letters
+        else words.say("- dead letters: {dead}", dead=dead),
+        words.say("- agent processes: {processes}", processes=number(figures.workers_alive)),
+        words.say("- channels: {channels}", channels=channels or words.say("none")),
+    )
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+"""What litellm's price map says of each model, and the endpoint and key that each is asked with."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from agent.models.requests import ModelFacts
+from gateway.config import Settings, called
+from gateway.contracts.errors import ConfigError
+
+_PRICES: Final = "model_prices_and_context_window_backup.json"
+_CACHES_WHEN_TOLD: Final = "claude"
+"""Most models cache what prompts have in common by themselves; these where they are told to, whoever serves them."""
+_PROVIDERS: Final = "provider_endpoints_support_backup.json"
+
+
+class ModelCatalog:
+    """Windows, prices and providers, from the files of the installed litellm."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder if folder is not None else _litellm_folder()
+        self._known: dict[str, ModelFacts] = {}
+
+    @cached_property
+    def _models(self) -> Mapping[str, Mapping[str, Any]]:
+        models: dict[str, Mapping[str, Any]] = json.loads((self._folder / _PRICES).read_text("utf-8"))
+        return models
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Every model that the map knows."""
+        return self._models.keys()
+
+    @cached_property
+    def _provider_names(self) -> frozenset[str]:
+        table = json.loads((self._folder / _PROVIDERS).read_text("utf-8"))["providers"]
+        return frozenset(table)
+
+    def check_name(self, model: str, *, setting: str = "") -> None:
+        """Raises `ConfigError`, which names the setting, for a model that neither the map nor a provider prefix
+        makes callable."""
+        if model in self._models or self._prefix(model):
+            return
+        place = f"{setting}: " if setting else ""
+        raise ConfigError(
+            f"{place}{model!r} is no model that litellm knows; write <provider>/<model>, "
+            "for example openai/gpt-4o-mini or ollama/llama3.2, or demo/scripted"
+        )
+
+    def facts(self, model: str) -> ModelFacts:
+        """Zeros where nothing is known."""
+        if model not in self._known:
+            self._known[model] = self._look_up(model)
+        return self._known[model]
+
+    def _look_up(self, model: str) -> ModelFacts:
+        row = self._row(model)
+        if row is None:
+            return ModelFacts(provider=self._prefix(model))
+        return ModelFacts(
+            provider=self._prefix(model) or str(row.get("litellm_provider") or ""),
+            context_window=_whole(row.get("max_input_tokens") or row.get("max_tokens")),
+            output_max=_whole(row.get("max_output_tokens")),
+            is_reasoning=bool(row.get("supports_reasoning")),
+            sees=bool(row.get("supports_vision")),
+            is_told_to_cache=bool(row.get("supports_prompt_caching")) and _CACHES_WHEN_TOLD in model,
+            prices_usd={
+                "prompt": _money(row.get("input_cost_per_token")),
+                "completion": _money(row.get("output_cost_per_token")),
+                "second": _money(row.get("input_cost_per_second")),
+                "written": _money(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
+                "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
+            },
+        )
+
+    def _prefix(self, model: str) -> str:
+        """The provider that a name begins with; empty if it begins with none."""
+        provider, slash, _ = model.partition("/")
+        return provider if slash and provider in self._provider_names else ""
+
+    def _row(self, model: str) -> Mapping[str, Any] | None:
+        return self._models.get(model) or self._models.get(model.partition("/")[2])
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _money(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _litellm_folder() -> Path:
+    spec = importlib.util.find_spec("litellm")  # finds the folder, runs nothing of it
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigError("litellm is not installed: run `make setup`")
+    return Path(spec.submodule_search_locations[0])
+
+
+# Where each model is asked, and with which key. A key goes to the provider it belongs to and to nobody else.
+#
+# an entry with an address       its own key, or none
+# an entry with a key            that key, at its provider
+# everything else                agent.api_key and agent.api_base for models of the provider of agent.model,
+#                                for all others what their own provider's variables say
+
+
+NO_KEY: Final = "no-key"
+"""What a model at an address of its own is asked with that has no key: with nothing, litellm would send there what the
+environment holds for its provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelEndpoint:
+    """How one model is called: litellm's name of it, and what goes along. An empty address or key is its provider's."""
+
+    model: str
+    api_base: str = ""
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    temperature: float | None = None
+    max_tokens: int | None = None
+    reasoning_effort: str = ""
+
+    def is_called_as(self, other: ModelEndpoint) -> bool:
+        """Whether both are asked at one address, with one key and the same headers."""
+        return (self.api_base, self.api_key, self.headers) == (other.api_base, other.api_key, other.headers)
+
+
+class ModelEndpoints:
+    """The endpoint of every name that a setting or a person may give a model."""
+
+    def __init__(self, settings: Settings, catalog: ModelCatalog) -> None:
+        """Reads the files that keys are in. Raises `ConfigError`."""
+        self._agent = settings.agent
+        self._catalog = catalog
+        self._home = self._provider(called(settings, settings.agent.model))
+        self._entries = {
+            name: ModelEndpoint(
+                entry.model,
+                entry.api_base,
+                entry.key(name),
+                entry.headers,
+                entry.temperature,
+                entry.max_tokens,
+                entry.reasoning_effort,
+            )
+            for name, entry in settings.models.items()
+        }
+
+    def of(self, name: str) -> ModelEndpoint:
+        """The one of a name; of one that is no entry, a model of that name."""
+        entry = self._entries.get(name, ModelEndpoint(name))
+        if entry.api_base:
+            return replace(entry, api_key=entry.api_key or NO_KEY)
+        if entry.api_key or self._provider(entry.model) != self._home:
+            return entry
+        key = self._agent.api_key.get_secret_value() if self._agent.api_key else ""
+        return replace(entry, api_base=self._agent.api_base, api_key=key)
+
+    def _provider(self, model: str) -> str:
+        """As litellm calls it; models of which it knows none have nothing in common."""
+        return self._catalog.facts(model).provider or model

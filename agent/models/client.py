@@ -1,0 +1,429 @@
+"""Counts how calls of models end and how long they take, and tells the bus which models do not answer for want of a key
+or of credit.
+
+Calls are seen when they are not tried again any more, and before another model is asked instead: a fall-back that
+answers hides nothing from the operator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+
+import structlog
+
+from agent.limits import (
+    EMBEDDING_PAUSE_S,
+    EMBEDDING_TIMEOUT_S,
+    EMBEDDING_TRIES_MAX,
+    MODEL_REPORTS_EVERY_S,
+    MODEL_RETRY_AFTER_MAX_S,
+    TRANSCRIPTION_TRIES_MAX,
+)
+from agent.models.metering import Gate, MeteredCall, Planned, embedding_plan, request_plan, transcription_plan
+from agent.models.requests import (
+    EmbeddingAnswer,
+    EmbeddingModel,
+    EmbeddingRequest,
+    ModelAnswer,
+    ModelEvent,
+    ModelFacts,
+    ModelProvider,
+    ModelRequest,
+    StreamRestarted,
+    TranscriptionAnswer,
+    TranscriptionModel,
+    TranscriptionRequest,
+)
+from gateway.bus.operator import Operator
+from gateway.clock import SystemClock
+from gateway.contracts.budgets import Amounts, nano_of
+from gateway.contracts.errors import (
+    BusError,
+    ContextTooLong,
+    KeyRejected,
+    ModelError,
+    ModelRejected,
+    ModelTooSlow,
+    ModelUnavailable,
+    QuotaSpent,
+)
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, SpanSink, TraceSpan
+from gateway.contracts.sessions import UsagePurpose
+from gateway.telemetry.metrics import MODEL_OUTCOMES, MODEL_SECONDS, Tally
+from gateway.telemetry.spans import under
+
+_log = structlog.get_logger(__name__)
+_ANSWERED: Final = "answered"
+_OUTCOMES: Final[Mapping[type[ModelError], str]] = {
+    KeyRejected: "key",
+    QuotaSpent: "quota",
+    ModelRejected: "rejected",
+    ModelUnavailable: "unavailable",
+    ModelTooSlow: "too_slow",
+    ContextTooLong: "too_long",
+}
+_OTHER: Final = "other"
+"""Stands for models that no setting names, and for failures without a name."""
+
+
+class ModelHealth:
+    """What became of the calls of this process since it last told the bus. `tally` is told with it, whoever counts."""
+
+    def __init__(
+        self, provider_of: Callable[[str], str] = str, known: Collection[str] = (), clock: Clock | None = None
+    ) -> None:
+        """`provider_of` says whose model has that name; those `known` are counted by name, all others together."""
+        self.tally = Tally()
+        self._provider_of = provider_of
+        self._known = frozenset(known)
+        self._clock = clock or SystemClock()
+        self._news: dict[str, ModelTrouble | None] = {}
+
+    def now_s(self) -> float:
+        """A time to begin at, for `answered`."""
+        return self._clock.monotonic_s()
+
+    def answered(self, model: str, began_s: float) -> None:
+        """Note that a model gave an answer."""
+        self._news[model] = None
+        name = self._counted(model)
+        self.tally.add(MODEL_OUTCOMES, name, _ANSWERED)
+        self.tally.time(MODEL_SECONDS, (self.now_s() - began_s) * 1000, name)
+
+    def failed(self, model: str, error: ModelError) -> None:
+        """Note that a model gave none. What may pass by itself says nothing about its key."""
+        self.tally.add(MODEL_OUTCOMES, self._counted(model), _OUTCOMES.get(type(error), _OTHER))
+        if error.needs_operator:
+            fault = ModelFault.QUOTA if isinstance(error, QuotaSpent) else ModelFault.KEY
+            self._news[model] = ModelTrouble(model, self._provider_of(model), fault, self._clock.now_ms())
+
+    @contextmanager
+    def watching(self, model: str) -> Iterator[None]:
+        """Note how the call ends that is made inside."""
+        began_s = self.now_s()
+        try:
+            yield
+        except ModelError as error:
+            self.failed(model, error)
+            raise
+        self.answered(model, began_s)
+
+    async def report(self, bus: Operator) -> None:
+        """Tell the bus what is new. What it does not take is told the next time."""
+        news, self._news = self._news, {}
+        counts = self.tally.take()
+        try:
+            if news:
+                await bus.report_models(news)
+                news = {}
+            if counts:
+                await bus.add_counts(counts)
+        except BusError as error:
+            self._news = news | self._news
+            self.tally.give_back(counts)
+            _log.warning("models.not_reported", reason=str(error))
+
+    async def run(self, bus: Operator) -> None:
+        """Report every few seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(MODEL_REPORTS_EVERY_S)
+            await self.report(bus)
+
+    def _counted(self, model: str) -> str:
+        return model if model in self._known else _OTHER
+
+
+# The one client through which every model is asked: charged, tried again, fallen back from, counted and traced.
+#
+# One call passes, from the outside in:
+#
+#     charge        the gate reserves what it may cost at most, and is told what it did cost
+#     fall back     another model answers when the one of the request has failed for good
+#     try again     rate limits, overload and dropped connections are outlived
+#     show images   to models that see, and to no others
+#
+# litellm's own retries are off.
+
+
+_CUT_OFF: Final = "cut_off"
+_Answer = TypeVar("_Answer")
+
+
+class ModelClient:
+    """Ask models on behalf of people.
+
+    `fallbacks` answer, in order, when the model of a request has failed for good; `gate` allows what its owner can
+    afford (None: nothing is charged); `spans` records each call of a turn (None: nothing is recorded).
+    """
+
+    def __init__(
+        self,
+        provider: ModelProvider,
+        *,
+        embeddings: EmbeddingModel | None = None,
+        transcriptions: TranscriptionModel | None = None,
+        fallbacks: Sequence[str] = (),
+        gate: Gate | None = None,
+        health: ModelHealth | None = None,
+        spans: SpanSink | None = None,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._provider = provider
+        self._embeddings = embeddings
+        self._transcriptions = transcriptions
+        self._fallbacks = tuple(fallbacks)
+        self._gate = gate
+        self._health = health or ModelHealth()
+        self._spans = spans
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._monotonic_s = monotonic_s
+
+    def facts(self, model: str) -> ModelFacts:
+        """Return what is known of a model without asking it."""
+        return self._provider.facts(model)
+
+    def check_name(self, model: str) -> None:
+        """Raise `ConfigError` for a name that nobody can call."""
+        self._provider.check_name(model)
+
+    async def close(self) -> None:
+        """Close the provider's connections."""
+        await self._provider.close()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree and `BudgetSpent`."""
+        facts = self.facts(request.model)
+        ticket = (
+            await self._gate.admit(request.key.owner, partial(request_plan, request, facts)) if self._gate else None
+        )
+        call = MeteredCall(request, ticket, facts.prices_usd)
+        request.bill.kept_by(lambda: call.unanswered)
+        began_ms, failure, is_recorded = self._clock.now_ms(), _CUT_OFF, False
+        try:
+            async for event in self._with_fallbacks(replace(request, permit=call.permit)):
+                call.hear(event)
+                if isinstance(event, ModelAnswer):  # settled before it is handed on: then nobody listens any more
+                    self._record(request, began_ms, answer=event)
+                    is_recorded = True
+                    if ticket is not None:
+                        await ticket.settle(call.cost_so_far)
+                    call.hand_on()
+                yield event
+        except ModelError as error:
+            failure = type(error).__name__
+            call.refuse()
+            raise
+        finally:
+            if not is_recorded:
+                self._record(request, began_ms, failure=failure)
+            if ticket is not None:
+                ticket.settle_soon(call.cost_so_far)
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """Return a vector for each text. A person waits for it, so it outlives one bad moment and no more."""
+        assert self._embeddings is not None, "no embedding model is configured"
+        ask = partial(self._embeddings.embed, request)
+        return await self._charged(
+            request.key,
+            embedding_plan(request, self.facts(request.model)),
+            lambda: self._watched(request.model, ask, tries_max=EMBEDDING_TRIES_MAX),
+            lambda answer: Amounts(answer.tokens, nano_of(answer.cost_usd)),
+        )
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+        """Return what is said in a recording. No attempt begins without the permit of its request."""
+        transcriptions = self._transcriptions
+        assert transcriptions is not None, "no transcription model is configured"
+
+        async def ask() -> TranscriptionAnswer:
+            await request.permit()
+            return await transcriptions.transcribe(request)
+
+        return await self._charged(
+            request.key,
+            transcription_plan(request, self.facts(request.model)),
+            lambda: self._watched(request.model, ask, tries_max=TRANSCRIPTION_TRIES_MAX),
+            lambda answer: Amounts(answer.tokens.prompt + answer.tokens.completion, nano_of(answer.cost_usd)),
+        )
+
+    async def _with_fallbacks(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the first stream that ends with an answer; raise the first model's failure if there is none.
+
+        The model that was asked for always comes first, whoever chose it. A prompt that is too long is no reason to
+        ask another: it has to become shorter.
+        """
+        failure: ModelError | None = None
+        for model in (request.model, *self._substitutes(request)):
+            has_begun, began_s = False, self._health.now_s()
+            try:
+                async for event in self._with_retries(replace(request, model=model)):
+                    has_begun = True
+                    if isinstance(event, ModelAnswer):
+                        self._health.answered(model, began_s)
+                    yield event
+                return
+            except ModelError as error:
+                self._health.failed(model, error)
+                if failure is None and isinstance(error, ContextTooLong):
+                    raise
+                failure = failure or error
+                _log.warning("model.failed", model=model, reason=f"{type(error).__name__}: {error}")
+            if has_begun:
+                yield StreamRestarted()
+        if failure is not None:
+            raise failure
+
+    def _substitutes(self, request: ModelRequest) -> Sequence[str]:
+        """Return who may answer instead. Small work (titles, summaries, …) never leaves its provider."""
+        others = tuple(model for model in dict.fromkeys(self._fallbacks) if model != request.model)
+        if request.purpose is UsagePurpose.TURN:
+            return others
+        provider = self.facts(request.model).provider
+        return tuple(model for model in others if provider and self.facts(model).provider == provider)
+
+    async def _with_retries(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the stream of one model, begun again as often as the request has pauses, within its time.
+
+        `Retry-After` is honoured. When a stream breaks midway a `StreamRestarted` voids what was shown. What is not
+        `ModelUnavailable` is raised at once, and so is a call that took all its time.
+        """
+        end_s = self._monotonic_s() + request.timeout_s
+        for attempt, pause_s in enumerate((*request.backoff_s, None), 1):
+            has_begun = False
+            await request.permit()
+            try:
+                async for event in self._with_images(replace(request, timeout_s=end_s - self._monotonic_s())):
+                    has_begun = True
+                    yield event
+                return
+            except ModelUnavailable as error:
+                if pause_s is None:
+                    raise
+                wait_s = _wait_s(pause_s, error.retry_after_s)
+                has_said_no = (error.retry_after_s or 0.0) > MODEL_RETRY_AFTER_MAX_S
+                if has_said_no or wait_s >= end_s - self._monotonic_s():
+                    raise
+                _log.warning("model.retry", attempt=attempt, wait_s=round(wait_s, 2), reason=str(error))
+                if has_begun:
+                    yield StreamRestarted()
+                await self._sleep(wait_s)
+
+    async def _with_images(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the provider's stream, without images for a model that sees none.
+
+        A provider that refuses a prompt with images is asked once more without them: an image that it does not like
+        would otherwise cost its author the whole conversation, for it stands in every prompt that follows.
+        """
+        if request.has_images and self.facts(request.model).sees:
+            has_begun = False
+            try:
+                async for event in self._provider.stream(request):
+                    has_begun = True
+                    yield event
+                return
+            except ModelRejected as error:
+                if has_begun or error.needs_operator:
+                    raise
+                _log.warning("model.images_refused", model=request.model, reason=str(error))
+            await request.permit()
+        async for event in self._provider.stream(_without_images(request)):
+            yield event
+
+    async def _charged(
+        self,
+        key: SessionKey,
+        planned: Planned,
+        ask: Callable[[], Awaitable[_Answer]],
+        cost_of: Callable[[_Answer], Amounts],
+    ) -> _Answer:
+        """Return an answer that comes all at once, reserved before and settled after. Also raises `BudgetSpent`."""
+        ticket = await self._gate.admit(key.owner, lambda: planned) if self._gate else None
+        if ticket is None:
+            return await ask()
+        cost = planned.most
+        try:
+            answer = await ask()
+            cost = cost_of(answer)
+            await ticket.settle(cost)
+            return answer
+        except ModelError:
+            cost = Amounts()
+            raise
+        finally:
+            ticket.settle_soon(cost)
+
+    async def _watched(self, model: str, ask: Callable[[], Awaitable[_Answer]], *, tries_max: int) -> _Answer:
+        """Return what a model answers, asked for `tries_max` times at most; count how it ends."""
+        with self._health.watching(model):
+            attempt = 1
+            while True:
+                try:
+                    return await ask()
+                except ModelUnavailable as error:
+                    wait_s = _wait_s(EMBEDDING_PAUSE_S, error.retry_after_s)
+                    if attempt == tries_max or wait_s > EMBEDDING_TIMEOUT_S:
+                        raise
+                    _log.warning("model.retry", attempt=attempt, reason=str(error))
+                    await self._sleep(wait_s)
+                    attempt += 1
+
+    def _record(
+        self, request: ModelRequest, began_ms: int, *, answer: ModelAnswer | None = None, failure: str = ""
+    ) -> None:
+        """Record a span for a call of a turn: which model, how long, how many tokens; never a word of it.
+
+        Names are OpenTelemetry's: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
+        """
+        if self._spans is None or not request.turn_id:
+            return
+        attributes: dict[str, str | int] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self.facts(request.model).api,
+            "gen_ai.request.model": request.model,
+            "trivet.purpose": request.purpose.value,
+        }
+        if answer is not None:
+            attributes |= {
+                "gen_ai.response.model": answer.model,
+                "gen_ai.usage.input_tokens": answer.tokens.prompt,
+                "gen_ai.usage.output_tokens": answer.tokens.completion,
+                "gen_ai.usage.cache_read.input_tokens": answer.tokens.cached,
+            }
+        self._spans.record(
+            TraceSpan(
+                request.turn_id,
+                f"chat:{self._clock.new_id()}",
+                under(request.task_id),
+                "chat",
+                began_ms,
+                self._clock.now_ms(),
+                subject=request.model,
+                failure=failure,
+                is_call=True,
+                attributes=attributes,
+            )
+        )
+
+
+def _without_images(request: ModelRequest) -> ModelRequest:
+    if not request.has_images:
+        return request
+    return replace(request, messages=tuple(replace(message, images=()) for message in request.messages))
+
+
+def _wait_s(pause_s: float, retry_after_s: float | None) -> float:
+    """Return a pause: never less than the provider asked for, and not the same for all who were refused at once."""
+    if retry_after_s is not None:
+        return retry_after_s * random.uniform(1.0, 1.1)
+    return pause_s * random.uniform(0.8, 1.2)

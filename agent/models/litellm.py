@@ -1,0 +1,454 @@
+"""A request as litellm takes it: the shapes of the OpenAI chat API. Pure."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+from agent.limits import SPOKEN_BYTES_PER_S
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.requests import (
+    REFUSAL,
+    EmbeddingAnswer,
+    EmbeddingRequest,
+    Gallery,
+    ModelAnswer,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    PromptMessage,
+    RequestedCall,
+    TextDelta,
+    TokenCount,
+    ToolSpec,
+    TranscriptionAnswer,
+    TranscriptionRequest,
+    price_usd,
+    request_chars,
+)
+from agent.tokens import estimate_tokens
+from gateway.contracts.context_blocks import Image
+from gateway.contracts.errors import (
+    ContextTooLong,
+    KeyRejected,
+    ModelError,
+    ModelRejected,
+    ModelTooSlow,
+    ModelUnavailable,
+    QuotaSpent,
+)
+from gateway.contracts.sessions import Role, UsagePurpose
+
+_CACHE_UP_TO: Final = ({"location": "message", "role": "system"}, {"location": "message", "index": -1})
+"""Where a provider that has to be told shall cache: up to the system prompt, which many prompts share, and up to the
+newest message, which the next prompt will hold, too. Only a turn has a next one."""
+
+
+_LONG_WORK: Final = frozenset({UsagePurpose.TURN, UsagePurpose.PLAN, UsagePurpose.SUBAGENT})
+_LONG_EFFORTS: Final = frozenset({"medium", "high"})
+_SHORT_EFFORT: Final = "low"
+"""What is small has few tokens for its answer: a long thought would leave none of them."""
+
+
+def addressed(endpoint: ModelEndpoint) -> dict[str, Any]:
+    """The arguments of every call that say who is called, and with which key."""
+    given: dict[str, Any] = {"model": endpoint.model}
+    if endpoint.api_base:
+        given["api_base"] = endpoint.api_base
+    if endpoint.api_key:
+        given["api_key"] = endpoint.api_key
+    if endpoint.headers:
+        given["extra_headers"] = dict(endpoint.headers)
+    return given
+
+
+def arguments(
+    request: ModelRequest, endpoint: ModelEndpoint, facts: ModelFacts, pictures: Mapping[Image, bytes]
+) -> dict[str, Any]:
+    """What `acompletion` is called with. Of the images of the prompt those are shown that are among `pictures`. The
+    request may bound what its endpoint allows, and knows its temperature better."""
+    given: dict[str, Any] = {
+        **addressed(endpoint),
+        "messages": [
+            {"role": "system", "content": request.system},
+            *(_message(message, pictures) for message in request.messages),
+        ],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "timeout": request.timeout_s,
+        "num_retries": 0,
+        "max_retries": 0,
+    }
+    if request.tools:
+        given["tools"] = [_tool(tool) for tool in request.tools]
+    limits = [limit for limit in (request.completion_tokens_max, endpoint.max_tokens) if limit is not None]
+    if limits:
+        given["max_tokens"] = min(limits)
+    temperature = endpoint.temperature if request.temperature is None else request.temperature
+    if temperature is not None:
+        given["temperature"] = temperature
+    if effort := endpoint.reasoning_effort:
+        is_short = request.purpose not in _LONG_WORK and effort in _LONG_EFFORTS
+        given["reasoning_effort"] = _SHORT_EFFORT if is_short else effort
+    if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
+        given["cache_control_injection_points"] = _CACHE_UP_TO
+    return given
+
+
+def _message(message: PromptMessage, pictures: Mapping[Image, bytes]) -> dict[str, Any]:
+    wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
+    if shown := [image for image in message.images if image in pictures]:
+        wire["content"] = [
+            {"type": "text", "text": message.text},
+            *(_picture(image, pictures[image]) for image in shown),
+        ]
+    if message.tool_calls:
+        wire["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.role is Role.TOOL:
+        wire["tool_call_id"] = message.tool_call_id
+    return wire
+
+
+def _picture(image: Image, content: bytes) -> dict[str, Any]:
+    address = f"data:{image.media_type};base64,{base64.b64encode(content).decode('ascii')}"
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
+    }
+
+
+# The only importer of litellm.
+#
+# litellm is loaded at the first call, in a thread: importing it costs seconds of CPU and about 190 MB.
+
+
+_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_AS_THE_MAP_SAYS: Final[Mapping[str, bool]] = MappingProxyType({})
+_KEY_STATUS: Final = frozenset({401, 403})
+_KEY_WORDS: Final = ("api key not valid", "api_key_invalid", "invalid_api_key")  # some providers say it with a 400
+_SPENT_STATUS: Final = 402
+_SPENT_WORDS: Final = ("insufficient_quota", "exceeded your current quota", "credit balance", "billing")
+_TOO_LONG_WORDS: Final = (
+    "context length",
+    "context_length",
+    "maximum context",
+    "prompt is too long",
+    "too many tokens",
+)
+
+
+class LitellmClient:
+    """`ModelProvider`, `EmbeddingModel` and `TranscriptionModel` on litellm. What goes along with a call, `endpoint_of`
+    says for each name of a model."""
+
+    def __init__(
+        self,
+        catalog: ModelCatalog,
+        endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint,
+        *,
+        gallery: Gallery | None = None,
+        sees: Mapping[str, bool] = _AS_THE_MAP_SAYS,
+    ) -> None:
+        """`sees` knows better than the price map which models see; without a `gallery` none is shown anything."""
+        self._catalog = catalog
+        self._gallery = gallery
+        self._sees = sees
+        self._endpoint_of = endpoint_of
+        self._loading = asyncio.Lock()
+        self._litellm: Any = None
+
+    def facts(self, model: str) -> ModelFacts:
+        """From litellm's price map, without importing litellm. An address of one's own is a provider of one's own."""
+        endpoint = self._endpoint_of(model)
+        facts = self._catalog.facts(endpoint.model)
+        return replace(
+            facts,
+            provider=endpoint.api_base or facts.provider,
+            api=facts.provider,
+            output_max=endpoint.max_tokens or facts.output_max,
+            sees=self._gallery is not None and self._sees.get(model, facts.sees),
+        )
+
+    def check_name(self, model: str) -> None:
+        """As litellm's price map and its list of providers have it."""
+        self._catalog.check_name(self._endpoint_of(model).model)
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """One attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
+        litellm = await self._load()
+        gathered = _Gathered()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                pictures = await self._pictures(request)
+                endpoint = self._endpoint_of(request.model)
+                given = arguments(request, endpoint, self._catalog.facts(endpoint.model), pictures)
+                chunks = await litellm.acompletion(**given)
+                if chunks.completion_stream is not None:
+                    chunks.completion_stream = gathered.with_refusals(chunks.completion_stream)
+                async for chunk in chunks:
+                    if text := gathered.add(chunk):
+                        yield TextDelta(text)
+        except TimeoutError as error:
+            raise ModelTooSlow(request.timeout_s) from error
+        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
+            raise _translated(error, litellm) from None  # litellm's text may hold the prompt: keep it out of logs
+        if chunks.received_finish_reason is None:  # where a provider gives no reason, litellm makes one up
+            gathered.finish_reason = ""
+        yield self._answer(request, gathered)
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
+        """One attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
+        litellm = await self._load()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await litellm.aembedding(
+                    **addressed(self._endpoint_of(request.model)),
+                    input=list(request.texts),
+                    encoding_format="float",
+                    timeout=request.timeout_s,
+                    max_retries=0,
+                )
+        except TimeoutError as error:
+            raise ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
+        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
+            raise _translated(error, litellm) from None  # as with `stream`
+        return self._embedded(request, answer)
+
+    async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
+        """One attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
+        litellm = await self._load()
+        given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await litellm.atranscription(
+                    **addressed(self._endpoint_of(request.model)),
+                    file=(request.name, request.content, request.media_type),
+                    timeout=request.timeout_s,
+                    max_retries=0,
+                    **given,
+                )
+        except TimeoutError as error:
+            raise ModelTooSlow(request.timeout_s) from error
+        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
+            raise _translated(error, litellm) from None  # as with `stream`
+        return _transcribed(request, answer, self.facts(request.model).prices_usd)
+
+    async def close(self) -> None:
+        """Close litellm's cached HTTP clients, if litellm was ever loaded."""
+        if self._litellm is not None:
+            await self._litellm.close_litellm_async_clients()
+
+    async def _pictures(self, request: ModelRequest) -> Mapping[Image, bytes]:
+        """The images of a prompt that are still there; for a model that sees."""
+        if self._gallery is None or not self.facts(request.model).sees:
+            return {}
+        wanted = {image for message in request.messages for image in message.images}
+        found = {image: await self._gallery.bytes_of(request.key, image.path) for image in wanted}
+        return {image: content for image, content in found.items() if content is not None}
+
+    async def _load(self) -> Any:
+        async with self._loading:
+            if self._litellm is None:
+                self._litellm = await asyncio.to_thread(_import_litellm)
+        return self._litellm
+
+    def _answer(self, request: ModelRequest, gathered: _Gathered) -> ModelAnswer:
+        tokens = gathered.tokens or TokenCount(
+            prompt=request_chars(request.system, request.messages) // 4,
+            completion=estimate_tokens(gathered.text),
+        )
+        return ModelAnswer(
+            text=gathered.text,
+            calls=gathered.requested_calls(),
+            finish_reason=REFUSAL if gathered.is_refused else gathered.finish_reason,
+            tokens=tokens,
+            cost_usd=price_usd(tokens, self.facts(request.model).prices_usd),
+            model=request.model,
+        )
+
+    def _embedded(self, request: EmbeddingRequest, answer: Any) -> EmbeddingAnswer:
+        rows = sorted(answer.data, key=lambda row: int(row["index"]))
+        vectors = tuple(tuple(map(float, row["embedding"])) for row in rows)
+        if len(vectors) != len(request.texts):
+            raise ModelRejected(f"{len(vectors)} vectors for {len(request.texts)} texts")
+        counted = answer.usage.prompt_tokens if answer.usage else 0
+        tokens = counted or sum(map(estimate_tokens, request.texts))
+        prices_usd = self.facts(request.model).prices_usd
+        return EmbeddingAnswer(vectors, tokens, tokens * prices_usd.get("prompt", 0.0))
+
+
+def _import_litellm() -> Any:
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
+    # Seconds of CPU and 190 MB, paid at the first call and by this process only. The second is what litellm itself
+    # would load in the middle of that call, in the event loop, where everybody else would wait for it. Nothing of it is
+    # ever garbage: not to look for any saves a third of the time now, and pauses of the event loop from now on.
+    gc.disable()
+    try:
+        import litellm  # noqa: PLC0415
+        import openai.resources  # noqa: F401, PLC0415
+        from litellm.litellm_core_utils import core_helpers  # noqa: PLC0415
+    finally:
+        gc.freeze()
+        gc.enable()
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.turn_off_message_logging = True
+    litellm.drop_params = True  # a model that knows no temperature still answers
+    litellm.num_retries = 0
+    # A reason that litellm does not know becomes "stop"; this one says that the answer was cut off.
+    core_helpers._FINISH_REASON_MAP.setdefault("model_context_window_exceeded", "length")
+    litellm.DEFAULT_MAX_RETRIES = 0  # what embeddings fall back to when they are told 0
+    for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(logging.WARNING)
+    return litellm
+
+
+@dataclass(slots=True)
+class _PartialCall:
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+@dataclass(slots=True)
+class _Gathered:
+    """A stream of chunks put together."""
+
+    pieces: list[str] = field(default_factory=list)
+    calls: dict[int, _PartialCall] = field(default_factory=dict)
+    finish_reason: str = ""
+    is_refused: bool = False
+    tokens: TokenCount | None = None
+
+    async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The provider's own chunks, with the words of a refusal as text: litellm would pass them over."""
+        async for chunk in raw:
+            await asyncio.sleep(0)  # what came at once is read without waiting: others have their turn between chunks
+            for choice in getattr(chunk, "choices", None) or ():
+                delta: Any = getattr(choice, "delta", None)
+                if words := getattr(delta, "refusal", None):
+                    self.is_refused = True
+                    delta.content = words
+            yield chunk
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def add(self, chunk: Any) -> str:
+        """Take one chunk in; returns the text it carried."""
+        if usage := getattr(chunk, "usage", None):
+            self.tokens = _token_count(usage)
+        if not chunk.choices:
+            return ""
+        choice = chunk.choices[0]
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        for call in getattr(choice.delta, "tool_calls", None) or ():
+            self._add_call(call)
+        text = choice.delta.content or ""
+        if text:
+            self.pieces.append(text)
+        return str(text)
+
+    def _add_call(self, call: Any) -> None:
+        partial = self.calls.setdefault(call.index or 0, _PartialCall())
+        partial.id = call.id or partial.id
+        partial.name = call.function.name or partial.name
+        partial.arguments += call.function.arguments or ""
+
+    def requested_calls(self) -> tuple[RequestedCall, ...]:
+        return tuple(
+            RequestedCall(call.id or f"call_{index}", call.name, call.arguments)
+            for index, call in sorted(self.calls.items())
+            if call.name
+        )
+
+
+def _transcribed(request: TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]) -> TranscriptionAnswer:
+    """Some providers count tokens, some the seconds that they heard, some nothing: then the size tells."""
+    usage = getattr(answer, "usage", None)
+    tokens = TokenCount(
+        prompt=_whole(getattr(usage, "input_tokens", 0)), completion=_whole(getattr(usage, "output_tokens", 0))
+    )
+    seconds = _number(getattr(usage, "seconds", None)) or _number(getattr(answer, "duration", None))
+    seconds = seconds or len(request.content) / SPOKEN_BYTES_PER_S
+    cost_usd = price_usd(tokens, prices_usd) or seconds * prices_usd.get("second", 0.0)
+    return TranscriptionAnswer(str(answer.text or ""), tokens, cost_usd)
+
+
+def _whole(value: Any) -> int:
+    return int(_number(value))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _token_count(usage: Any) -> TokenCount:
+    details = getattr(usage, "prompt_tokens_details", None)
+    return TokenCount(
+        prompt=usage.prompt_tokens or 0,
+        completion=usage.completion_tokens or 0,
+        cached=getattr(details, "cached_tokens", 0) or 0,
+        written=getattr(usage, "cache_creation_input_tokens", 0) or 0,
+    )
+
+
+def _translated(error: Exception, litellm: Any) -> ModelError:
+    """Ours for theirs. The text names the class and the status, never the prompt, a URL or a key."""
+    status = getattr(error, "status_code", None)
+    said = str(error).lower()
+    what = f"{type(error).__name__} (status {status})"
+    if isinstance(error, litellm.ContextWindowExceededError) or _says(said, _TOO_LONG_WORDS):
+        return ContextTooLong(what)
+    if status == _SPENT_STATUS or _says(said, _SPENT_WORDS):
+        return QuotaSpent(f"{what}: quota spent")
+    if status in _KEY_STATUS or _says(said, _KEY_WORDS):
+        return KeyRejected(f"{what}: key rejected")
+    is_network = isinstance(error, litellm.exceptions.openai.APIConnectionError | litellm.exceptions.httpx.HTTPError)
+    if is_network or status in _TRANSIENT_STATUS:
+        return ModelUnavailable(what, retry_after_s=_retry_after_s(error))
+    return ModelRejected(what)
+
+
+def _says(text: str, words: Sequence[str]) -> bool:
+    return any(word in text for word in words)
+
+
+def _retry_after_s(error: Exception) -> float | None:
+    """What the provider asked for, in its own header or the standard one; a date is told by the provider's clock."""
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    if _is_number(in_ms := str(headers.get("retry-after-ms", ""))):
+        return float(in_ms) / 1000
+    value = str(headers.get("retry-after", ""))
+    if _is_number(value):
+        return float(value)
+    try:
+        waiting = parsedate_to_datetime(value) - parsedate_to_datetime(str(headers.get("date", "")))
+    except (TypeError, ValueError):
+        return None
+    return max(waiting.total_seconds(), 0.0)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()

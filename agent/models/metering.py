@@ -1,0 +1,248 @@
+"""What a model call may cost, and what it did cost.
+
+What a call costs that gave no answer: nothing when the provider refused it before a word came; an estimate of
+its prompt and of what was heard when it was cut off, because providers charge for what they have read and
+written. Each attempt that broke in the middle is paid for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from agent.limits import (
+    EMBEDDING_TRIES_MAX,
+    IMAGE_TOKENS,
+    RESERVATION_GRACE_S,
+    RESERVED_COMPLETION_TOKENS_MAX,
+    SPOKEN_BYTES_PER_S,
+    TRANSCRIPTION_TRIES_MAX,
+)
+from agent.models.requests import (
+    EmbeddingRequest,
+    ModelAnswer,
+    ModelEvent,
+    ModelFacts,
+    ModelRequest,
+    Paid,
+    StreamRestarted,
+    TextDelta,
+    TokenCount,
+    ToolSpec,
+    TranscriptionRequest,
+    price_usd,
+)
+from agent.tokens import estimate_tokens
+from gateway.contracts.budgets import Amounts, nano_of
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import Usage, UsagePurpose
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A call that is about to be made: what it may cost at most, how long it may take, for which turn."""
+
+    model: str
+    most: Amounts
+    is_priced: bool
+    for_s: float
+    turn_id: str = ""
+    begins_turn: bool = False
+
+
+class Ticket(Protocol):
+    """The allowance for one call."""
+
+    async def renew(self) -> None:
+        """The call is tried once more, for as long again. Raises `BudgetSpent`."""
+        ...
+
+    async def settle(self, cost: Amounts) -> None:
+        """What it really cost."""
+        ...
+
+    def settle_soon(self, cost: Amounts) -> None:
+        """The same for a call that was cut off: nobody waits for it. Nothing happens if it is settled."""
+        ...
+
+
+class Gate(Protocol):
+    """Where calls are allowed. Raises `BudgetSpent` and `StoreUnavailable`."""
+
+    async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Ticket | None:
+        """None: nothing is limited, so nothing is counted, and `plan` was not asked."""
+        ...
+
+
+class MeteredCall:
+    """Know of a call while it runs: its attempts, what was heard, what that costs."""
+
+    def __init__(self, request: ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
+        self._request = request
+        self._ticket = ticket
+        self._prices_usd = prices_usd
+        self._attempts = 0
+        self._is_open = False
+        self._heard_tokens = 0
+        self._lost = Paid()
+        self._answered: Paid | None = None
+        self._is_handed_on = False
+
+    async def permit(self) -> None:
+        """Stands in for the permit of the request, to see each attempt begin."""
+        await self._request.permit()
+        if self._attempts and self._ticket is not None:
+            await self._ticket.renew()
+        self._attempts += 1
+        self._is_open = True
+
+    def hear(self, event: ModelEvent) -> None:
+        """Take note of what came."""
+        match event:
+            case TextDelta(text=text):
+                self._heard_tokens += estimate_tokens(text)
+            case StreamRestarted():
+                self._lost = self._paid
+                self._heard_tokens = 0
+                self._is_open = False
+            case ModelAnswer(tokens=tokens, cost_usd=cost_usd):
+                self._answered = Paid(tokens.prompt, tokens.completion, cost_usd)
+
+    def refuse(self) -> None:
+        """The attempt failed: it costs nothing if not a word of it came."""
+        if not self._heard_tokens:
+            self._is_open = False
+
+    def hand_on(self) -> None:
+        """Whoever asked has the answer, and with it what it cost."""
+        self._is_handed_on = True
+
+    @property
+    def cost_so_far(self) -> Amounts:
+        """What it costs if nothing more comes."""
+        paid = self._paid
+        return Amounts(paid.prompt_tokens + paid.completion_tokens, nano_of(paid.cost_usd))
+
+    @property
+    def unanswered(self) -> Paid:
+        """What of that nobody has got an answer for."""
+        return self._lost if self._is_handed_on else self._paid
+
+    @property
+    def _paid(self) -> Paid:
+        if self._answered is not None:
+            return self._lost + self._answered
+        if not self._is_open:
+            return self._lost
+        prompt_tokens = _prompt_tokens(self._request)
+        usd = _usd(prompt_tokens, self._heard_tokens, self._prices_usd)
+        return self._lost + Paid(prompt_tokens, self._heard_tokens, usd)
+
+
+def embedding_plan(request: EmbeddingRequest, facts: ModelFacts) -> Planned:
+    """Plan a call of an embedding model, which is paid by its texts."""
+    most = _amounts(sum(map(estimate_tokens, request.texts)), 0, facts.prices_usd)
+    for_s = request.timeout_s * EMBEDDING_TRIES_MAX + RESERVATION_GRACE_S
+    return Planned(request.model, most, any(facts.prices_usd.values()), for_s)
+
+
+def transcription_plan(request: TranscriptionRequest, facts: ModelFacts) -> Planned:
+    """Plan a transcription: what it costs is guessed from the size of the recording."""
+    most = _of_recording(len(request.content), facts.prices_usd)
+    for_s = request.timeout_s * TRANSCRIPTION_TRIES_MAX + RESERVATION_GRACE_S
+    return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
+
+
+def engine_plan(
+    model: str, prompt: str, images: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str
+) -> Planned:
+    """Plan all the calls of a turn for an engine that makes them by itself."""
+    most = _amounts(estimate_tokens(prompt) + IMAGE_TOKENS * images, RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
+    return Planned(model, most, any(prices_usd.values()), for_s, turn_id=turn_id, begins_turn=True)
+
+
+def cost_of(calls: Iterable[Usage]) -> Amounts:
+    """What these calls cost, as the ledger of the day counts it."""
+    amounts = (Amounts(call.prompt_tokens + call.completion_tokens, nano_of(call.cost_usd)) for call in calls)
+    return sum(amounts, start=Amounts())
+
+
+def request_plan(request: ModelRequest, facts: ModelFacts) -> Planned:
+    """Plan a call: its prompt, and the longest answer."""
+    bound = min(facts.output_max or RESERVED_COMPLETION_TOKENS_MAX, RESERVED_COMPLETION_TOKENS_MAX)
+    completion_tokens = bound if request.completion_tokens_max is None else request.completion_tokens_max
+    return Planned(
+        model=request.model,
+        most=_amounts(_prompt_tokens(request), completion_tokens, facts.prices_usd),
+        is_priced=any(facts.prices_usd.values()),
+        for_s=request.timeout_s + RESERVATION_GRACE_S,
+        turn_id=request.turn_id,
+        begins_turn=request.purpose is UsagePurpose.TURN,
+    )
+
+
+def _amounts(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> Amounts:
+    return Amounts(prompt_tokens + completion_tokens, nano_of(_usd(prompt_tokens, completion_tokens, prices_usd)))
+
+
+def _usd(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, float]) -> float:
+    return price_usd(TokenCount(prompt_tokens, completion_tokens), prices_usd)
+
+
+def _of_recording(size_bytes: int, prices_usd: Mapping[str, float]) -> Amounts:
+    """Ten tokens for each second of it, and four that are said, as the providers that count tokens have it."""
+    seconds = size_bytes // SPOKEN_BYTES_PER_S + 1
+    by_tokens = _amounts(10 * seconds, 4 * seconds, prices_usd)
+    return Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * prices_usd.get("second", 0.0)))
+
+
+def _prompt_tokens(request: ModelRequest) -> int:
+    said = (estimate_tokens(message.text) + IMAGE_TOKENS * len(message.images) for message in request.messages)
+    called = (
+        estimate_tokens(call.name) + estimate_tokens(call.arguments)
+        for message in request.messages
+        for call in message.tool_calls
+    )
+    return estimate_tokens(request.system) + sum(said) + sum(called) + _tool_tokens(request.tools)
+
+
+def _tool_tokens(tools: Sequence[ToolSpec]) -> int:
+    return sum(estimate_tokens(f"{tool.name} {tool.description} {json.dumps(dict(tool.schema))}") for tool in tools)
+
+
+# What a model call cost, as a row of the usage ledger. Pure.
+
+
+def usage_of(answer: ModelAnswer, key: SessionKey, purpose: UsagePurpose, *, now_ms: int, turn_id: str = "") -> Usage:
+    """Every call is charged to the key it was made for: turns, titles and compactions alike."""
+    return Usage(
+        key=key,
+        purpose=purpose,
+        model=answer.model,
+        prompt_tokens=answer.tokens.prompt,
+        completion_tokens=answer.tokens.completion,
+        cached_tokens=answer.tokens.cached,
+        cost_usd=answer.cost_usd,
+        turn_id=turn_id,
+        created_at_ms=now_ms,
+    )
+
+
+def usage_unanswered(request: ModelRequest, *, now_ms: int) -> Usage | None:
+    """What a call has cost by now that nobody has an answer for: its lost tries, and all of it if it was cut off. None:
+    nothing."""
+    paid = request.bill.unanswered
+    if paid == Paid():
+        return None
+    return Usage(
+        key=request.key,
+        purpose=request.purpose,
+        model=request.model,
+        prompt_tokens=paid.prompt_tokens,
+        completion_tokens=paid.completion_tokens,
+        cost_usd=paid.cost_usd,
+        turn_id=request.turn_id,
+        created_at_ms=now_ms,
+    )

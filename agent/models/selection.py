@@ -1,0 +1,273 @@
+"""How hard a message looks, for choosing a model by its price. Pure, and no model is asked (agent.md section 4).
+
+The first rule that speaks decides; what would destroy something never goes to the cheapest model.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import resources
+from typing import Final
+
+import structlog
+
+from agent.limits import (
+    ROUTING_LINES_MAX,
+    ROUTING_LONG_CHARS,
+    ROUTING_LOOK_UP_CHARS,
+    ROUTING_MESSAGES_MAX,
+    ROUTING_SHORT_CHARS,
+    ROUTING_TINY_CHARS,
+    ROUTING_TOOL_CALLS_MAX,
+)
+from agent.models.requests import ModelFacts, ModelProvider
+from agent.models.transcript import PromptBudget, budget_of, said_in, summary_of
+from gateway.config import SCRIPTED_MODEL, Settings, utility_model
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.sessions import Entry, Role, Session
+
+
+class Tier(StrEnum):
+    """What a message deserves."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How far a session has gone."""
+
+    messages: int = 0
+    tool_calls: int = 0
+
+    @classmethod
+    def of(cls, view: Sequence[Entry]) -> Depth:
+        """Of what the model has in view; what a summary stands for counts by its entries."""
+        spoken = sum(entry.role is not Role.TOOL for entry in said_in(view))
+        summed_up = view[0].tail_start_seq - 1 if summary_of(view) is not None else 0
+        return cls(spoken + summed_up, sum(len(entry.tool_calls) for entry in view))
+
+
+def tier_of(said: str, depth: Depth) -> Tier:
+    """The tier for a message that is said at that depth of a session."""
+    text = " ".join(unicodedata.normalize("NFKC", said).casefold().split())
+    tier = _tier(said, text, depth)
+    return Tier.MEDIUM if tier is Tier.LOW and _DESTRUCTIVE.search(text) else tier
+
+
+def _tier(said: str, text: str, depth: Depth) -> Tier:
+    if _is_look_up(text):
+        return Tier.LOW
+    if _BIG.search(text):
+        return Tier.HIGH
+    if _weight(text) < ROUTING_SHORT_CHARS and (_GREETING.match(text) or _ONE_STEP.match(text) or _asks(text)):
+        return Tier.LOW
+    if depth.tool_calls > ROUTING_TOOL_CALLS_MAX or depth.messages > ROUTING_MESSAGES_MAX:
+        return Tier.HIGH
+    if _weight(text) > ROUTING_LONG_CHARS:
+        return Tier.HIGH
+    if "```" in said or said.count("\n") > ROUTING_LINES_MAX:
+        return Tier.MEDIUM
+    return Tier.LOW if _weight(text) < ROUTING_TINY_CHARS else Tier.MEDIUM
+
+
+def _is_look_up(text: str) -> bool:
+    """A short question *about* something, however big the word; one about our own things is a task."""
+    return _weight(text) <= ROUTING_LOOK_UP_CHARS and _asks(text) and not _BEYOND.search(text)
+
+
+def _asks(text: str) -> bool:
+    return bool(_ASKING.match(text))
+
+
+def _weight(text: str) -> int:
+    """Its length in letters of an alphabet: a Chinese or Japanese character says about three of them."""
+    return len(text) + 2 * len(_IDEOGRAPH.findall(text))
+
+
+_IDEOGRAPH: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_POLITE: Final = r"\W*(?:(?:please|bitte|por favor|s'il te plaît|пожалуйста|can you|could you|and|so|请|請)\W+)*"
+
+
+_WORDS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = tomllib.loads(
+    resources.files(__package__).joinpath("selection.toml").read_text("utf-8")
+)
+
+
+def _anywhere(kind: str) -> re.Pattern[str]:
+    words = _WORDS[kind]
+    return re.compile(rf"\b(?:{'|'.join(words['spaced'])})(?!\w)|{'|'.join(words['unspaced'])}")
+
+
+def _opening(kind: str, *, before_unspaced: str = ".*") -> re.Pattern[str]:
+    """At the beginning, after what politeness puts there; a script without spaces may put it anywhere."""
+    words = _WORDS[kind]
+    spaced, unspaced = "|".join(words["spaced"]), "|".join(words["unspaced"])
+    return re.compile(rf"{_POLITE}(?:{spaced})(?!\w)|{before_unspaced}(?:{unspaced})")
+
+
+_BIG: Final = _anywhere("big")
+_BEYOND: Final = _anywhere("beyond_a_look_up")
+_DESTRUCTIVE: Final = _anywhere("destructive")
+_ASKING: Final = _opening("asking")
+_ONE_STEP: Final = _opening("one_step")
+_GREETING: Final = _opening("greeting", before_unspaced=r"\W*")
+
+
+# Which model does what: the one that answers, and a cheap one of the same provider for small work.
+
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The model that answers one turn, and what its prompt may fill."""
+
+    model: str
+    budget: PromptBudget
+
+
+class Models:
+    """The models of the configuration and of each session. Explicit /model > cost router > default."""
+
+    def __init__(self, client: ModelProvider, settings: Settings) -> None:
+        """Warns when the window of a model is unknown and a small one has to be assumed."""
+        self._client = client
+        self._settings = settings
+        self._tiers = {
+            Tier.LOW: settings.routing.low,
+            Tier.MEDIUM: settings.routing.medium,
+            Tier.HIGH: settings.routing.high,
+        }
+        self._budgets: dict[str, PromptBudget] = {}
+        self.budget(self.default)
+
+    @property
+    def default(self) -> str:
+        """The configured model."""
+        return self._settings.agent.model
+
+    @property
+    def choosable(self) -> tuple[str, ...]:
+        """What everybody may choose, the configured one first."""
+        return choosable(self._settings)
+
+    def is_callable(self, model: str) -> bool:
+        """Whether a model of that name can be called at all."""
+        try:
+            self._client.check_name(model)
+        except ConfigError:
+            return False
+        return True
+
+    def of_session(self, session: Session) -> str:
+        """The model of a session before any routing: its own if it has one that can still be called."""
+        return session.model if session.model and self.is_callable(session.model) else self.default
+
+    def choose(self, session: Session, said: str, depth: Depth, *, prompt_tokens: int) -> Chosen:
+        """The model for a turn in which the user said `said`.
+
+        A routed model that could not read the conversation as it stands is passed over: a short "thanks" must
+        not cost a long conversation its memory.
+        """
+        model = self.of_session(session)
+        if self._settings.routing.enabled and model != session.model:
+            routed = self._tiers[tier_of(said, depth)]
+            if routed and prompt_tokens < self.budget(routed).usable:
+                model = routed
+        return Chosen(model, self.budget(model))
+
+    def utility(self, session: Session) -> str:
+        """The model for small work about a session: cheap, and never of another provider than its own model."""
+        return utility_model(self._settings, self.of_session(session))
+
+    def sees(self, model: str) -> bool:
+        """Whether images are shown to a model."""
+        return self._client.facts(model).sees
+
+    def learns_of_images(self, model: str) -> bool:
+        """Whether a model sees images, or another describes them to it."""
+        return self.sees(model) or bool(self._settings.agent.vision_model)
+
+    @property
+    def seeing(self) -> str | None:
+        """One that sees images, among those that everybody may choose."""
+        return next(filter(self.sees, self.choosable), None)
+
+    def facts(self, model: str) -> ModelFacts:
+        """What is known of a model."""
+        return self._client.facts(model)
+
+    def budget(self, model: str) -> PromptBudget:
+        """What a prompt for `model` may fill. `agent.context_window` is about the configured model, and about
+        those that nothing is known of."""
+        if model not in self._budgets:
+            self._budgets[model] = self._measured(model)
+        return self._budgets[model]
+
+    def _measured(self, model: str) -> PromptBudget:
+        facts = self._client.facts(model)
+        configured = self._settings.agent.context_window or 0
+        budget = budget_of(
+            facts, window_override=configured if model == self.default or not facts.context_window else 0
+        )
+        if not configured and not facts.context_window:
+            _log.warning("model.window_unknown", model=model, assumed=budget.window)
+        return budget
+
+
+def choosable(settings: Settings) -> tuple[str, ...]:
+    """The models that everybody may choose, the configured one first. An entry that hears or embeds cannot talk."""
+    agent = settings.agent
+    silent = {agent.embedding_model, agent.transcription_model}
+    entries = (name for name in settings.models if name not in silent)
+    unlisted = (*settings.routing.models, *agent.fallback_models, *entries)
+    return tuple(dict.fromkeys((agent.model, *(agent.models or unlisted))))
+
+
+def check_models(client: ModelProvider, settings: Settings, *, known: Iterable[str] = ()) -> None:
+    """Raises `ConfigError`, which names the setting and what may have been meant, for a configured model that nobody
+    can call."""
+    for name, entry in settings.models.items():
+        if not entry.model or entry.model.startswith(SCRIPTED_MODEL):
+            raise ConfigError(f"models.{name}.model: {entry.model!r} is no model of litellm: write <provider>/<model>")
+    hearing = settings.models.get(settings.agent.transcription_model)
+    if hearing is not None and hearing.extra_headers:
+        name = settings.agent.transcription_model
+        raise ConfigError(f"models.{name}.extra_headers: litellm gives none to a transcription: take them out")
+    for setting, models in named_models(settings).items():
+        for model in models:
+            try:
+                client.check_name(model)
+            except ConfigError as error:
+                near = difflib.get_close_matches(model, (*settings.models, *known), n=1)
+                raise ConfigError(f"{setting}: {error}" + (f"; did you mean {near[0]}?" if near else "")) from error
+
+
+def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
+    """Every setting that names models, and those that it names."""
+    agent, routing = settings.agent, settings.routing
+    named = {
+        "agent.model": (agent.model,),
+        "agent.utility_model": (agent.utility_model,),
+        "agent.embedding_model": (agent.embedding_model,),
+        "agent.vision_model": (agent.vision_model,),
+        "agent.transcription_model": (agent.transcription_model,),
+        "agent.fallback_models": agent.fallback_models,
+        "agent.models": agent.models,
+        "subagents.model": (settings.subagents.model,),
+        "routing.low": (routing.low,),
+        "routing.medium": (routing.medium,),
+        "routing.high": (routing.high,),
+        **{f"models.{name}.model": (name,) for name in settings.models},
+    }
+    return {setting: tuple(filter(None, models)) for setting, models in named.items()}

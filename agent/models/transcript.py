@@ -1,0 +1,313 @@
+"""A session's transcript as a model reads it: turns, tool-call groups, the view, its budget. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+from agent.limits import (
+    IMAGE_TOKENS,
+    IMAGES_KEPT,
+    IMAGES_SHOWN_MAX,
+    RESERVE_TOKENS_MAX,
+    TONE_CHARS_MAX,
+    UNKNOWN_WINDOW_TOKENS,
+)
+from agent.models.requests import ModelFacts, PromptMessage
+from agent.tokens import entries_tokens
+from gateway.contracts.context_blocks import Image, images_in, words_in
+from gateway.contracts.messages import CleanText, joined, literal_text
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session
+
+_LOST_RESULT: Final = literal_text("(no result: the call was interrupted)")
+
+
+def summary_of(view: Sequence[Entry]) -> CleanText | None:
+    """The summary in front of a view, if it has one."""
+    return view[0].text if view and view[0].kind is EntryKind.COMPACTION else None
+
+
+def said_in(view: Sequence[Entry]) -> tuple[Entry, ...]:
+    """A view without its summary."""
+    return tuple(entry for entry in view if entry.kind is not EntryKind.COMPACTION)
+
+
+def is_said(entry: Entry) -> bool:
+    """True for what a person said."""
+    return entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
+
+
+def last_said(view: Sequence[Entry]) -> CleanText:
+    """What a person said last; empty where nobody has."""
+    return next((words_in(entry.text) for entry in reversed(view) if is_said(entry)), literal_text(""))
+
+
+def has_images(view: Sequence[Entry], turn_id: str) -> bool:
+    """Whether images came along with what was said in that turn."""
+    return any(images_in(entry.text) for entry in view if entry.turn_id == turn_id and is_said(entry))
+
+
+def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
+    """The images that a prompt of these entries shows; of the others only the places are told.
+
+    Those of a turn are shown with it. When there would be too many, all but a few of the earlier ones go at once, so
+    that the beginning of the prompt changes seldom: the same whoever counts, since each turn is counted in its order.
+    """
+    shown: list[Image] = []
+    for turn in turns_of(entries):
+        new = [image for entry in turn if is_said(entry) for image in images_in(entry.text)][-IMAGES_SHOWN_MAX:]
+        if len(shown) + len(new) > IMAGES_SHOWN_MAX:
+            shown = shown[max(len(shown) - min(IMAGES_KEPT, IMAGES_SHOWN_MAX - len(new)), 0) :]
+        shown += new
+    return frozenset(shown)
+
+
+def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
+    """Entries cut into user-led turns: user messages, then everything up to the next user message.
+
+    Consecutive user messages (a batch, or one whose turn failed) belong to one turn; a note begins none.
+    Entries before the first user message form a turn of their own.
+    """
+    turns: list[list[Entry]] = []
+    for entry in entries:
+        follows_user = bool(turns) and turns[-1][-1].role is Role.USER
+        if not turns or (is_said(entry) and not follows_user):
+            turns.append([])
+        turns[-1].append(entry)
+    return tuple(map(tuple, turns))
+
+
+def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Every assistant tool call followed by its results, in call order: providers refuse anything else.
+
+    Results without a call are dropped; calls without a result (a run that was killed) get one that says so.
+    """
+    whole: list[Entry] = []
+    for speech, results in _groups(entries):
+        whole.append(speech)
+        whole.extend(results.get(call.id) or _lost(call.id, speech) for call in speech.tool_calls)
+    return tuple(whole)
+
+
+def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]]:
+    """Each entry that is no result, with the results that follow it by call id (ids repeat between turns)."""
+    groups: list[tuple[Entry, dict[str, Entry]]] = []
+    for entry in entries:
+        if entry.role is not Role.TOOL:
+            groups.append((entry, {}))
+        elif groups:
+            groups[-1][1][entry.tool_call_id] = entry
+    return groups
+
+
+def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
+    """Entries as prompt messages; neighbouring user entries become one message, as providers expect.
+
+    In such a message our notes stand in front of what people said, so that their words come last.
+    """
+    messages: list[PromptMessage] = []
+    whole = with_whole_groups(entries)
+    shown = shown_images(whole)
+    for is_said_to_us, group in groupby(whole, lambda entry: entry.role is Role.USER):
+        if is_said_to_us:
+            ordered = sorted(group, key=lambda entry: entry.kind is not EntryKind.NOTE)
+            text = joined(*(entry.text for entry in ordered), by="\n\n")
+            messages.append(PromptMessage(Role.USER, text, images=_images(ordered, shown)))
+        else:
+            messages.extend(PromptMessage(one.role, one.text, one.tool_calls, one.tool_call_id) for one in group)
+    return tuple(messages)
+
+
+def _images(said: Iterable[Entry], shown: Set[Image]) -> tuple[Image, ...]:
+    every = (image for entry in said if is_said(entry) for image in images_in(entry.text))
+    return tuple(image for image in every if image in shown)
+
+
+def _lost(call_id: str, entry: Entry) -> Entry:
+    return Entry(Role.TOOL, _LOST_RESULT, seq=entry.seq, tool_call_id=call_id, is_error=True)
+
+
+# How a message sounds, as one hint for the model. Pure (agent.md section 3).
+#
+# Whole words only: "hello" is not "hell", "planet" is not "plan". Words and phrases stand in the table below, for
+# several languages; scripts that do not part their words are searched as they are.
+
+
+class Tone(StrEnum):
+    """What a message sounds like, the first that fits."""
+
+    FRUSTRATED_ERROR = "frustrated+error"
+    FRUSTRATED = "frustrated"
+    ERROR = "error"
+    BRAINSTORMING = "brainstorming"
+    NONE = "none"
+
+
+TONE_HINTS: Final[Mapping[Tone, CleanText]] = {
+    Tone.FRUSTRATED_ERROR: literal_text(
+        "The person sounds frustrated, and something fails. Acknowledge that in a few words, then go straight to the "
+        "cause and the fix. No lecture."
+    ),
+    Tone.FRUSTRATED: literal_text("The person sounds frustrated. Be calm, brief and concrete; no lecture, no cheer."),
+    Tone.ERROR: literal_text("The person reports that something fails. Find the cause first, then give the fix."),
+    Tone.BRAINSTORMING: literal_text("The person is thinking aloud. Offer several different ideas before judging any."),
+}
+
+_FRUSTRATED_WORDS: Final = """
+    hell | damn | dammit | damnit | wtf | ffs | ugh+ | a+rgh+ | grr+ | frustrated | frustrating | annoyed | annoying
+    ridiculous | useless | infuriating | maddening | fed up | sick of | tired of this | hate this | hate it when
+    waste of time | nothing works | not again | give up | giving up | drives? me (?:crazy|mad|nuts)
+    still (?:broken|failing|fails|not working|doesn't work|does not work|the same)
+    keeps? (?:failing|crashing|breaking)
+    (?:third|fourth|fifth|tenth|hundredth) time | why (?:won't|can't) (?:it|this) just
+    verdammt\\w* | scheiße | scheiss\\w* | frustriert | frustrierend | nervt | nervig | genervt | zum kotzen
+    schon wieder | immer noch nicht | nichts funktioniert | ich geb\\w* auf | bescheuert
+    merde | putain | énervant | énervée? | frustrée? | frustrant | ras le bol | j'en ai marre | n'importe quoi
+    mierda | joder | frustrad[oa] | frustrante | hart[oa] de | maldit[oa] | estoy hart[oa]
+    porra | irritante | não aguento | cazzo | accidenti | maledett[oa] | non ne posso più | frustrat[oa]
+    чёрт | черт | блин | бесит | достал[оаи]? | надоел[оаи]? | задолбал\\w* | опять не | сколько можно
+    kurwa | wkurza\\w* | lanet | yeter artık | sinir bozucu
+"""
+_FRUSTRATED_SIGNS: Final = "气死|烦死|崩溃了|受够了|该死|イライラ|うんざり|ムカつく|いい加減にして|짜증|미치겠|열받"
+
+_ERROR_WORDS: Final = """
+    errors? | exceptions? | traceback | stack ?trace | crash(?:es|ed|ing)? | bugs? | buggy | fail(?:s|ed|ing|ures?|ure)?
+    broken | doesn't work | does not work | don't work | isn't working | is not working | not working | won't start
+    stopped working | segfault | segmentation fault | kernel panic | core dumped | timed out | exit code [1-9]\\d*
+    http [45]\\d\\d
+    fehler | fehlermeldung | fehlgeschlagen | absturz | abgestürzt | stürzt ab | kaputt | funktioniert (?:\\w+ )?nicht
+    geht nicht | klappt nicht
+    erreurs? | plantage | ne (?:marche|fonctionne) (?:pas|plus) | échec | échoué
+    errore?s? | error[ei] | falla | fallo | falló | no funciona | roto | rota
+    erros? | falhou | falha | quebrad[oa] | não funciona | não está funcionando | non funziona | guasto
+    ошибк[аиуе] | ошибок | сбой | упал[оаи]? | падает | вылетает | не работает | сломал(?:ся|ось|ась|ись) | исключение
+    błąd | błędy | nie działa | hata | çalışmıyor
+"""
+_ERROR_SIGNS: Final = (
+    "报错|错误|出错|异常|失败|崩溃|不工作|没反应|エラー|例外|失敗|落ちる|動かない|動きません|오류|에러|실패|안 돼|안돼"
+)
+_ERROR_NAMES: Final = re.compile(r"(?<!\w)[A-Z]\w*(?:Error|Exception)(?!\w)")
+
+_BRAINSTORMING_WORDS: Final = """
+    brainstorm(?:ing)? | ideas? | what if | plan | planning | imagine | explore | options | alternatives
+    possibilities | suggestions? | pros and cons | think (?:aloud|out loud|through) | how might we | let's think
+    inspire | inspiration
+    ideen? | was wäre wenn | was wäre, wenn | planen | überleg\\w* | vorschl(?:ag|äge) | möglichkeiten | alternativen
+    idées? | et si on | imaginons | pistes | propositions
+    ideas? | qué tal si | y si hacemos | imagina | opciones | alternativas | sugerencias | lluvia de ideas
+    ideias? | sugestões | opções | idee | suggerimenti | immagina | opzioni
+    идея | идеи | идей | а что если | что если | варианты | предложения | придума\\w* | мозговой штурм
+    pomysł\\w* | a co jeśli | fikir | fikirler | öneri\\w* | ya şöyle
+"""
+_BRAINSTORMING_SIGNS: Final = "头脑风暴|点子|想法|如果我们|方案|建议|アイデア|案を|提案|ブレスト|아이디어|제안"
+
+
+def tone_of(text: str) -> Tone:
+    """The tone of the beginning of a message: frustration and errors before ideas, the first match wins."""
+    plain = unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
+    is_frustrated = _FRUSTRATED.search(plain) is not None
+    is_error = _ERROR.search(plain) is not None or _ERROR_NAMES.search(plain) is not None
+    if is_frustrated:
+        return Tone.FRUSTRATED_ERROR if is_error else Tone.FRUSTRATED
+    if is_error:
+        return Tone.ERROR
+    return Tone.BRAINSTORMING if _BRAINSTORMING.search(plain) is not None else Tone.NONE
+
+
+def _compiled(words: str, signs: str) -> re.Pattern[str]:
+    """Whole words in any case, or signs anywhere. A hyphen or an apostrophe holds a word together."""
+    phrases = [phrase.strip() for line in words.strip().splitlines() for phrase in line.split(" | ")]
+    spaced = "|".join(phrases).replace(" ", r"\s+")
+    return re.compile(rf"(?<![\w'-])(?:{spaced})(?![\w'-])|(?:{signs})", re.IGNORECASE)
+
+
+_FRUSTRATED: Final = _compiled(_FRUSTRATED_WORDS, _FRUSTRATED_SIGNS)
+_ERROR: Final = _compiled(_ERROR_WORDS, _ERROR_SIGNS)
+_BRAINSTORMING: Final = _compiled(_BRAINSTORMING_WORDS, _BRAINSTORMING_SIGNS)
+
+
+# The model's view of a session: which part of the transcript, in which form. Pure.
+#
+# system prompt (byte-stable inside a session) [history, oldest first, always user-led; the summary folded into its
+# first message] the newest user message, with a preamble of what changes from turn to turn
+#
+# Providers keep what they have read of a prompt and charge a tenth for it, as long as the next prompt begins with the
+# same bytes. So a preamble is stored with its turn, as a note, and stands in every later prompt where it stood in the
+# first: a preamble that only the newest message had would void all that came after it.
+
+
+_OUTPUT_SHARE_UNKNOWN: Final = 4  # a model whose output limit is unknown: leave a quarter of its window
+_BEFORE: Final = literal_text("(The conversation began before this.)")
+_OUTPUT_SHARE_MAX: Final = 2  # never more than half, however much a model may write
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBudget:
+    """Tokens of one prompt: `window` is the model's, `usable` what a prompt may fill, `an_image` what each image that
+    is shown takes of it: nothing where the model sees none."""
+
+    window: int
+    usable: int
+    an_image: int = 0
+
+
+def budget_of(facts: ModelFacts, *, window_override: int = 0) -> PromptBudget:
+    """`usable = window - min(20 000, the model's output limit)`, and never below half of the window."""
+    window = window_override or facts.context_window or UNKNOWN_WINDOW_TOKENS
+    output = facts.output_max or window // _OUTPUT_SHARE_UNKNOWN
+    usable = window - min(RESERVE_TOKENS_MAX, output, window // _OUTPUT_SHARE_MAX)
+    return PromptBudget(window, usable, IMAGE_TOKENS if facts.sees else 0)
+
+
+def next_prompt_tokens(fixed_tokens: int, view: Sequence[Entry], session: Session, *, an_image: int = 0) -> int:
+    """The size of the next prompt: the provider's count of the last one plus an estimate of what came
+    after it; where nothing was counted (or a compaction made the count void), an estimate of it all.
+    `fixed_tokens` are the system prompt and the tools, which every count holds; each image shown takes `an_image`."""
+    newest_seq = view[0].seq if summary_of(view) is not None else 0
+    if session.prompt_tokens and session.prompt_seq > newest_seq:
+        added = [entry for entry in view if entry.seq > session.prompt_seq]
+        return session.prompt_tokens + entries_tokens(added) + an_image * len(shown_images(added))
+    return fixed_tokens + entries_tokens(view) + an_image * len(shown_images(view))
+
+
+def build_prompt(entries: Sequence[Entry]) -> tuple[PromptMessage, ...]:
+    """A view, and what the turn has left behind so far, as a prompt; the summary folded into its first message.
+
+    All of it: what is in view is never left out of a prompt. Always user-led, and the next one begins as it does.
+    """
+    summary = summary_of(entries)
+    messages = list(as_prompt(said_in(entries)))
+    if not messages or messages[0].role is not Role.USER:
+        messages.insert(0, PromptMessage(Role.USER, _BEFORE))
+    if summary is not None:
+        folded = joined(literal_text("<summary>\n"), summary, literal_text("\n</summary>\n\n"), messages[0].text)
+        messages[0] = replace(messages[0], text=folded)
+    return tuple(messages)
+
+
+def preamble(
+    now_ms: int,
+    *,
+    tone: Tone = Tone.NONE,
+    memory: CleanText | None = None,
+    lost: CleanText | None = None,
+    unseen: CleanText | None = None,
+) -> CleanText:
+    """What changes from turn to turn and so may not stand in the system prompt: the time, how the person
+    sounds, a block of `memory` that says of itself that it is data, what is `lost` of an earlier attempt, and that an
+    image is `unseen`."""
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    parts = [memory] if memory else []
+    if tone is not Tone.NONE:
+        parts.append(joined(literal_text("<tone>\n"), TONE_HINTS[tone], literal_text("\n</tone>")))
+    if lost:
+        parts.append(joined(literal_text("<interrupted>\n"), lost, literal_text("\n</interrupted>")))
+    if unseen:
+        parts.append(joined(literal_text("<unseen>\n"), unseen, literal_text("\n</unseen>")))
+    return joined(*parts, CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>"), by="\n\n")

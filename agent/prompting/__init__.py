@@ -1,1 +1,0 @@
-"""The system prompt: what people wrote into files, and the sections around it."""

@@ -1,0 +1,218 @@
+"""Skills: instructions for one kind of work, which the model sees by name and loads when it needs them.
+
+A skill is a Markdown file with YAML front matter, `<name>.md` or `<name>/SKILL.md`:
+
+    ---
+    name: web-research
+    description: How to answer a question from the web. One line.
+    always_loaded: false
+    ---
+    The text.
+
+They come in three layers: built in, of one user, of the operator's workspace. Of two of one name the later wins.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import structlog
+import yaml
+
+from agent.limits import SKILL_CHARS_MAX, SKILL_DESCRIPTION_CHARS_MAX, SKILLS_MAX
+from agent.models.requests import ToolSpec
+from agent.tools.policy import Risk
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.ports import Scrubber
+
+# Text files that people edit while we run. Each is read again when it has changed, and only then.
+
+
+_log = structlog.get_logger(__name__)
+_NOT_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+T = TypeVar("T")
+Version = tuple[int, int, int]
+"""Time of change, size, inode: an editor that keeps the time still changes one of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read(Generic[T]):
+    version: Version
+    made: T | None
+
+
+class EditableFiles(Generic[T]):
+    """What `make` makes of the text of each file. A file that cannot be read, or of which `make` says
+    `ValueError`, counts as missing; the log tells once for each of its versions."""
+
+    def __init__(self, make: Callable[[Path, str], T], *, chars_max: int) -> None:
+        """`chars_max`: nobody reads further than this."""
+        self._make = make
+        self._chars_max = chars_max
+        self._known: dict[Path, _Read[T]] = {}
+
+    def read(self, path: Path, *, within: Path | None = None) -> T | None:
+        """What is in the file now; None for a missing one, or for one that lies outside of the folder `within`
+        once its links have been followed."""
+        try:
+            version = _version(path)
+        except OSError as error:
+            self._known.pop(path, None)
+            if error.errno not in _NOT_THERE:
+                _log.warning("file.unreadable", file=path.name, reason=type(error).__name__)
+            return None
+        known = self._known.get(path)
+        if known is None or known.version != version:
+            known = self._known[path] = _Read(version, self._read(path, within))
+        return known.made
+
+    def _read(self, path: Path, within: Path | None) -> T | None:
+        try:
+            if within is not None and not path.resolve().is_relative_to(within.parent.resolve() / within.name):
+                raise ValueError("it leads out of its folder")
+            with path.open(encoding="utf-8-sig") as file:
+                return self._make(path, file.read(self._chars_max))
+        except (OSError, ValueError) as error:
+            _log.warning("file.unreadable", file=path.name, reason=f"{type(error).__name__}: {error}"[:200])
+            return None
+
+
+def _version(path: Path) -> Version:
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a plain file")  # a pipe would be waited for
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+BUILT_IN: Final = Path(__file__).parent / "skills"
+FOLDER: Final = "skills"
+_FILE: Final = "SKILL.md"
+_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_YES: Final = frozenset({"true", "yes", "on"})
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """One skill, clean. An `is_always_loaded` one stands whole in every prompt."""
+
+    name: str
+    description: CleanText
+    text: CleanText
+    is_always_loaded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A folder with skills. With `within`, no link leads out of that folder."""
+
+    folder: Path
+    within: Path | None = None
+
+
+class SkillFiles:
+    """Reads layers of skills; an edit is seen at once, a broken skill is logged and left out."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self._files = EditableFiles(
+            lambda path, text: parse_skill(_default_name(path), text, scrubber), chars_max=SKILL_CHARS_MAX
+        )
+
+    def read(self, layers: Sequence[Layer]) -> dict[str, Skill]:
+        """The skills by name, in a fixed order; those of later layers win."""
+        found: dict[str, Skill] = {}
+        for layer in layers:
+            for path in _skill_paths(layer.folder):
+                skill = self._files.read(path, within=layer.within)
+                if skill is not None:
+                    found[skill.name] = skill
+        return dict(sorted(found.items()))
+
+
+def parse_skill(name: str, raw: str, scrubber: Scrubber) -> Skill:
+    """The skill in the text of a file; `name` is what it is called if it does not say. Raises `ValueError`."""
+    front = _FRONT_MATTER.match(raw.replace("\r\n", "\n"))
+    if front is None:
+        raise ValueError("it has no front matter between two lines of ---")
+    fields = _fields(front[1])
+    named = str(fields.get("name") or name)
+    description = " ".join(str(fields.get("description") or "").split())
+    text = raw.replace("\r\n", "\n")[front.end() :].strip()
+    if not _NAME.fullmatch(named):
+        raise ValueError("its name has other characters than a-z, 0-9, - and _")
+    if not description or not text:
+        raise ValueError("it has no description" if text else "it has no text")
+    return Skill(
+        named,
+        clipped(scrubber.scrub(description), SKILL_DESCRIPTION_CHARS_MAX),
+        scrubber.scrub(text),
+        str(fields.get("always_loaded", "")).lower() in _YES,
+    )
+
+
+def _fields(front_matter: str) -> Mapping[str, Any]:
+    """Every value as the text that was written: a skill called `on` is not called True."""
+    try:
+        fields = yaml.load(front_matter, Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing but text
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"its front matter is no YAML: {type(error).__name__}") from error
+    if not isinstance(fields, dict):
+        raise ValueError("its front matter is no list of names and values")  # noqa: TRY004 - a file of its author's
+    return fields
+
+
+def _skill_paths(folder: Path) -> Iterator[Path]:
+    """The files of a layer, by name; the first `SKILLS_MAX` of them."""
+    try:
+        entries = sorted(folder.iterdir())[:SKILLS_MAX]
+    except OSError:
+        return
+    for entry in entries:
+        if entry.suffix == ".md":
+            yield entry
+        elif not entry.name.startswith(".") and not entry.suffix:
+            yield entry / _FILE
+
+
+def _default_name(path: Path) -> str:
+    return (path.parent.name if path.name == _FILE else path.stem).lower()
+
+
+# `load_skill`: the whole text of a skill, when the model needs it.
+
+
+LOAD_SKILL: Final = "load_skill"
+_SPEC: Final = ToolSpec(
+    LOAD_SKILL,
+    "Read the whole text of one of the skills that are listed in your instructions.",
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 64}},
+        "required": ["name"],
+    },
+)
+
+
+def skill_tools(skills_of: Callable[[SessionKey], Mapping[str, Skill]]) -> tuple[Tool]:
+    """The tool, on the skills that each owner has."""
+
+    async def load(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        skills, name = skills_of(context.owner), str(arguments["name"]).strip().lower()
+        if name in skills:
+            return skills[name].text
+        near = get_close_matches(name, skills, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(skills)}"
+        raise ToolError(f"there is no skill {name!r}; {hint}")
+
+    return (Tool(_SPEC, "skills", Risk.READ, load, protected=True),)

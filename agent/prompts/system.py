@@ -1,0 +1,163 @@
+"""The system prompt of a turn (agent.md section 3).
+
+    our ground rules · the agent profile · identity files · tools · skills · active tasks · runtime facts
+
+It has no clock and no counter in it: as long as nobody edits a file, changes a task or may use other tools, it is the
+same byte for byte, and providers charge a fraction for what they have read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from agent.limits import IDENTITY_FILE_CHARS_MAX
+from agent.prompts.library import PROMPTS, Profile
+from agent.prompts.skills import BUILT_IN, FOLDER, LOAD_SKILL, EditableFiles, Layer, Skill, SkillFiles
+from agent.tools.todo import todo_line
+from agent.tools.tool import ToolContext
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Scrubber
+from gateway.contracts.sessions import Todo, TodoState
+
+# Who the agent is and whom it talks to, as the operator wrote it into files of the workspace.
+
+
+ABOUT_THE_USER: Final = "USER.md"
+IDENTITY_FILES: Final = ("AGENT.md", "IDENTITY.md", "SOUL.md", ABOUT_THE_USER, "SHIELD.md")
+
+
+class IdentityFiles:
+    """Reads the files in their order; what is said of one user stands in that user's prompts only."""
+
+    def __init__(self, workspace: Path, users: Path, scrubber: Scrubber) -> None:
+        self._workspace = workspace
+        self._users = users
+        self._files = EditableFiles(lambda _path, text: scrubber.scrub(text.strip()), chars_max=IDENTITY_FILE_CHARS_MAX)
+
+    def texts(self, owner: SessionKey) -> Iterator[CleanText]:
+        """What the files say to `owner`; missing and empty ones are left out. The user's own `USER.md` follows
+        the operator's, and the shield has the last word."""
+        for name in IDENTITY_FILES:
+            yield from filter(None, (self._files.read(self._workspace / name),))
+            if name == ABOUT_THE_USER:
+                folder = user_folder(self._users, owner)
+                yield from filter(None, (self._files.read(folder / name, within=folder),))
+
+
+def user_folder(users: Path, owner: SessionKey) -> Path:
+    """Where the operator keeps what belongs to one user: `users/telegram:123`. One folder name, whatever the key
+    holds: it begins with the channel, and a slash is written %2F."""
+    return users / quote(str(owner), safe=":@")
+
+
+# The sections of a system prompt, as text. Pure.
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFacts:
+    """What does not change while the process lives. `channels` are names, never who may use them. With a vault tools
+    can be given secrets."""
+
+    product: str
+    python: str
+    system: str
+    channels: tuple[str, ...]
+    has_vault: bool = False
+
+
+def tools_section(tools: Mapping[str, Sequence[str]]) -> str:
+    """Tool names by category."""
+    lines = [f"- {category}: {', '.join(names)}" for category, names in tools.items()]
+    return "\n".join(["# Tools", *(lines or ["None in this place."])])
+
+
+def skills_section(skills: Iterable[Skill], *, can_load: bool) -> str:
+    """Names and descriptions of those that can be loaded, then the text of those that always are."""
+    whole = [f"## {skill.name}\n{skill.text}" for skill in skills if skill.is_always_loaded]
+    offered = [f"- {skill.name}: {skill.description}" for skill in skills if not skill.is_always_loaded]
+    parts = []
+    if offered and can_load:
+        parts.append("\n".join(["Before work of such a kind, read how with load_skill.", *offered]))
+    parts += whole
+    return "# Skills\n" + "\n\n".join(parts) if parts else ""
+
+
+def tasks_section(todos: Iterable[Todo]) -> str:
+    """What is still to be done; nothing once all is done."""
+    active = [todo_line(todo) for todo in todos if todo.state is not TodoState.DONE]
+    return "\n".join(["# Active tasks", *active]) if active else ""
+
+
+def runtime_section(facts: RuntimeFacts, key: SessionKey) -> str:
+    """Where all this runs."""
+    return "\n".join(
+        [
+            "# Runtime",
+            f"- Trivet {facts.product}, Python {facts.python} on {facts.system}",
+            f"- this conversation: {key}",
+            f"- connected channels: {', '.join(facts.channels) or 'none'}",
+        ]
+    )
+
+
+WORKSPACE: Final = "workspace"
+"""The folder inside `data_dir` with the operator's identity files and skills."""
+
+USERS: Final = "users"
+"""The folder inside `data_dir` with a folder for each user whom the operator has something to say about."""
+
+PROMPTS_KEPT: Final = 256  # the prompt of a session seldom changes, so each is scrubbed once; about 4 kB each
+
+Overview = Callable[[ToolContext], Mapping[str, Sequence[str]]]
+"""Tool names by category, of those that a context may use."""
+
+
+class SkillLayers:
+    """The skills of each owner: built-in ones, the user's, the operator's; the later wins."""
+
+    def __init__(self, data_dir: Path, scrubber: Scrubber) -> None:
+        self._users = data_dir / USERS
+        self._operators = Layer(data_dir / WORKSPACE / FOLDER)
+        self._files = SkillFiles(scrubber)
+        self._built_in = self._files.read([Layer(BUILT_IN)])
+
+    def of(self, owner: SessionKey) -> Mapping[str, Skill]:
+        """By name, in a fixed order. Nobody edits the built-in ones: they are read once."""
+        folder = user_folder(self._users, owner)
+        own = self._files.read((Layer(folder / FOLDER, within=folder), self._operators))
+        return dict(sorted((self._built_in | own).items()))
+
+
+class SystemPrompts:
+    """Makes system prompts. Files are looked at each time: an edit is seen at the next turn."""
+
+    def __init__(
+        self, data_dir: Path, facts: RuntimeFacts, tools: Overview, skills: SkillLayers, scrubber: Scrubber
+    ) -> None:
+        self._identity = IdentityFiles(data_dir / WORKSPACE, data_dir / USERS, scrubber)
+        self._facts = facts
+        self._tools = tools
+        self._skills = skills
+        self._clean = lru_cache(maxsize=PROMPTS_KEPT)(scrubber.scrub)
+
+    def system_prompt(self, context: ToolContext, profile: Profile, todos: Sequence[Todo]) -> CleanText:
+        """What the model is told before everything else in a turn of `context`."""
+        tools = self._tools(context)
+        can_load = any(LOAD_SKILL in names for names in tools.values())
+        sections = (
+            PROMPTS.system,
+            PROMPTS.vault if self._facts.has_vault else "",
+            profile.prompt,
+            *self._identity.texts(context.owner),
+            tools_section(tools),
+            skills_section(self._skills.of(context.owner).values(), can_load=can_load),
+            tasks_section(todos),
+            runtime_section(self._facts, context.key),
+        )
+        return self._clean("\n\n".join(filter(None, sections)))

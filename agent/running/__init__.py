@@ -1,1 +1,0 @@
-"""Ways to run work: on a thread of its own, in the background, until it is answered, under time limits."""

@@ -1,0 +1,422 @@
+"""The engine `claude_sdk`: the Claude Agent SDK takes the steps, with our tools, our policy, our scrubber.
+
+The SDK runs its own command line program, which asks the models. Of that program nothing is used but the loop: its
+tools, settings, memories and sessions are off, and it lives in an empty folder that goes with the turn. It is given
+the whole history each time, and every call of a tool comes back to our registry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from itertools import takewhile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import structlog
+
+from agent.engine import Engine, PromptWindow, Turn
+from agent.limits import (
+    CLAUDE_IMAGES_BYTES_MAX,
+    CUT_GRACE_S,
+    MODEL_BACKOFF_S,
+    ROUND_TIMEOUT_S,
+    TURN_TIMEOUT_S,
+    WRAP_UP_ROUNDS,
+)
+from agent.models.catalog import ModelEndpoint
+from agent.models.client import ModelClient, ModelHealth
+from agent.models.metering import Gate, cost_of, engine_plan
+from agent.models.requests import Gallery, PromptMessage, RequestedCall
+from agent.prompts.library import PROMPTS
+from agent.runtime.claude_events import TOOL_PREFIX, ClaudeRecorder
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import ToolContext
+from gateway.contracts.context_blocks import Image
+from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelTooSlow
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import Role
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, SdkMcpTool, Transport
+
+
+# A prompt as one request, for an engine whose model can be told its history but not given it. Pure.
+#
+# Each line of the history is one JSON object, so that nothing anybody said can pass for a turn of somebody else.
+
+
+_GO_ON: Final = "Go on from where the history ends."
+_ABOUT: Final = "What was said and done in this conversation so far, oldest first, one JSON object a line:"
+
+
+def as_text(prompt: Sequence[PromptMessage]) -> str:
+    """The newest request, after a `<history>` of everything before it. Clean, since its parts are."""
+    newest = list(takewhile(lambda message: message.role is Role.USER, reversed(prompt)))
+    earlier = prompt[: len(prompt) - len(newest)]
+    request = "\n\n".join(message.text for message in reversed(newest)) or _GO_ON
+    if not earlier:
+        return request
+    return "\n".join(("<history>", _ABOUT, *map(_line, earlier), "</history>", "", request))
+
+
+def with_images(said: str, images: Sequence[Image], shown: Mapping[Image, bytes]) -> list[dict[str, Any]]:
+    """Put the images before what is said, each below the path that it has in there, as blocks of Anthropic's API. Of
+    one that is not among those `shown` it is said that it is not."""
+    blocks: list[dict[str, Any]] = []
+    for image in images:
+        if image in shown:
+            data = base64.b64encode(shown[image]).decode("ascii")
+            source = {"type": "base64", "media_type": image.media_type, "data": data}
+            blocks += [_text(f"{image.path}:"), {"type": "image", "source": source}]
+        else:
+            blocks.append(_text(f"[The image {image.path} could not be shown to you.]"))
+    return [*blocks, _text(said)]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _line(message: PromptMessage) -> str:
+    fields: dict[str, object] = {"role": message.role.value, "text": message.text}
+    if message.tool_calls:
+        fields["calls"] = [{"id": call.id, "tool": call.name, "with": call.arguments} for call in message.tool_calls]
+    if message.tool_call_id:
+        fields["answers"] = message.tool_call_id
+    return json.dumps(fields, ensure_ascii=False).replace("<", "\\u003c")  # no text ends the history early
+
+
+Content: TypeAlias = str | list[dict[str, Any]]
+"""What is said: a text, or blocks of Anthropic's API."""
+
+_log = structlog.get_logger(__name__)
+_FAMILY: Final = ("anthropic/", "claude-")
+_SERVER: Final = TOOL_PREFIX.split("__")[1]
+_QUIET: Final = {
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": str(len(MODEL_BACKOFF_S)),
+}
+"""The program talks to the models' API and to nobody else; it tries as often as we do."""
+
+
+def load_sdk() -> ModuleType:
+    """The SDK, imported only where it was chosen. Raises `ConfigError` where it is not installed."""
+    try:
+        import claude_agent_sdk  # noqa: PLC0415 - an extra, and only those who chose it load it
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "agent.engine is claude_sdk, and the extra `claude` is not installed: run "
+            "`.venv/bin/pip install -e '.[claude]'` in the folder of Trivet, or set agent.engine to litellm"
+        ) from error
+    return claude_agent_sdk
+
+
+def is_claude(model: str) -> bool:
+    """Whether this engine can answer with a model of that name."""
+    return model.startswith(_FAMILY)
+
+
+class ClaudeEngine:
+    """`Engine` on the Claude Agent SDK. A session's model of another family is left to `otherwise`.
+
+    What joins a turn on its way (`queue.mode = "steer"`) waits for the next one here: the SDK's loop is its own.
+    """
+
+    def __init__(
+        self,
+        client: ModelClient,
+        tools: ToolRegistry,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        otherwise: Engine,
+        gate: Gate,
+        health: ModelHealth,
+        gallery: Gallery,
+        rounds_max: int,
+        fallbacks: Sequence[str] = (),
+        endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint,
+        transport: Callable[[], Transport] | None = None,
+    ) -> None:
+        """Of the `fallbacks` the first Claude model counts that is called as the model is. `transport` None: the
+        program that came with the SDK. Raises `ConfigError` if there is no SDK."""
+        self._sdk = load_sdk()
+        self._client = client
+        self._tools = tools
+        self._scrubber = scrubber
+        self._clock = clock
+        self._otherwise = otherwise
+        self._gate = gate
+        self._health = health
+        self._gallery = gallery
+        self._rounds_max = rounds_max
+        self._endpoint_of = endpoint_of
+        self._fallbacks = tuple(other for other in map(endpoint_of, fallbacks) if is_claude(other.model))
+        self._transport = transport
+        self._working: set[asyncio.Task[None]] = set()  # also those that nobody waits for any more
+
+    async def run(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        *,
+        model: str,
+        system: CleanText,
+        prompt: Sequence[PromptMessage],
+        room: PromptWindow,
+    ) -> None:
+        """Fill `turn` until it has an answer. Raises the `ModelError` tree."""
+        if not is_claude(self._endpoint_of(model).model):
+            await self._otherwise.run(turn, context, model=model, system=system, prompt=prompt, room=room)
+            return
+        context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
+        try:
+            await self._answer(turn, context, model, system, prompt)
+        except ContextTooLong:
+            anew = await room.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
+            if anew is None:
+                raise
+            await self._answer(turn, context, model, system, anew)
+
+    async def _answer(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        model: str,
+        system: CleanText,
+        prompt: Sequence[PromptMessage],
+    ) -> None:
+        """Show the images of the prompt, too, to a model that sees. If they are refused it is asked once more without
+        them, and told so: they stand in every prompt that follows."""
+        said = as_text(prompt)
+        images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
+        if not images or not self._client.facts(model).sees:
+            await self._attempt(turn, context, model, system, said, said, images=0)
+            return
+        shown = await self._shown(context, images)
+        entries = len(turn.entries)
+        try:
+            content = await asyncio.to_thread(with_images, said, images, shown)
+            await self._attempt(turn, context, model, system, said, content, images=len(shown))
+        except ModelRejected as error:
+            if not shown or error.needs_operator or len(turn.entries) > entries:
+                raise
+            _log.warning("model.images_refused", model=model, reason=str(error))
+            await self._attempt(turn, context, model, system, said, with_images(said, images, {}), images=0)
+
+    async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
+        """Those that are still there: as many of the newest as fit into one request."""
+        shown: dict[Image, bytes] = {}
+        room = CLAUDE_IMAGES_BYTES_MAX
+        for image in reversed(images):
+            content = await self._gallery.bytes_of(context.key, image.path)
+            if content is not None and len(content) <= room:
+                shown[image] = content
+                room -= len(content)
+        return shown
+
+    async def _attempt(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        model: str,
+        system: CleanText,
+        said: str,
+        content: Content,
+        *,
+        images: int,
+    ) -> None:
+        """Ask once: `said` is the text of `content`, which also has so many `images`."""
+        await context.permit()
+        prices_usd = self._client.facts(model).prices_usd
+        ticket = await self._gate.admit(
+            context.key.owner,
+            lambda: engine_plan(model, system + said, images, prices_usd, TURN_TIMEOUT_S, context.turn_id),
+        )
+        charged = len(turn.usage)
+        hearing = ClaudeRecorder(
+            self._sdk, turn, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd
+        )
+        with self._health.watching(model):
+            working = asyncio.create_task(self._converse(hearing, context, model, system, content))
+            self._working.add(working)
+            working.add_done_callback(self._ended)
+            try:
+                await asyncio.shield(working)
+            except asyncio.CancelledError:
+                working.cancel()  # once: a second one would cut short how the program is ended
+                raise
+            finally:
+                hearing.charge()
+                if ticket is not None:
+                    ticket.settle_soon(cost_of(turn.usage[charged:]))
+            hearing.conclude()
+
+    def _ended(self, working: asyncio.Task[None]) -> None:
+        self._working.discard(working)
+        if not working.cancelled():
+            working.exception()  # or asyncio would complain that nobody looked
+
+    async def _converse(
+        self, hearing: ClaudeRecorder, context: ToolContext, model: str, system: CleanText, content: Content
+    ) -> None:
+        transport = self._transport() if self._transport is not None else None
+        try:
+            with TemporaryDirectory(prefix="trivet-claude-") as folder:
+                async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
+                    hands = _Hands(self._sdk, self._tools, context, hearing, deadline, rounds_max=self._rounds_max)
+                    options = self._options(hands.offered(), model, system, Path(folder))
+                    async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
+                        await self._listen(client, content, hearing, deadline)
+        except TimeoutError:
+            raise ModelTooSlow(ROUND_TIMEOUT_S) from None
+        except self._sdk.ResultError:
+            return  # the result was heard, and says more
+        except self._sdk.ClaudeSDKError as error:  # its text may hold the prompt
+            raise ModelError(f"the Claude CLI failed: {type(error).__name__}") from None
+
+    async def _listen(
+        self, client: ClaudeSDKClient, content: Content, hearing: ClaudeRecorder, deadline: asyncio.Timeout
+    ) -> None:
+        """Say `content` and hear all that follows. Who stops listening has the model's call hung up."""
+        try:
+            await client.query(_message(content))
+            async for message in client.receive_response():
+                _begin_again(deadline)
+                hearing.hear(message)
+        except asyncio.CancelledError:
+            with suppress(TimeoutError, self._sdk.ClaudeSDKError):
+                async with asyncio.timeout(CUT_GRACE_S):
+                    await client.interrupt()
+            raise
+
+    def _options(
+        self, tools: Sequence[SdkMcpTool[Any]], model: str, system: CleanText, folder: Path
+    ) -> ClaudeAgentOptions:
+        prompt = folder / "system.md"  # not an argument of the program: all of the machine can read those
+        prompt.write_text(system, "utf-8")
+        endpoint = self._endpoint_of(model)
+        others = (other.model for other in self._fallbacks if other.is_called_as(endpoint))
+        options: ClaudeAgentOptions = self._sdk.ClaudeAgentOptions(
+            tools=[],
+            mcp_servers={_SERVER: self._sdk.create_sdk_mcp_server(_SERVER, tools=list(tools))},
+            strict_mcp_config=True,
+            allowed_tools=[TOOL_PREFIX + tool.name for tool in tools],
+            permission_mode="dontAsk",
+            setting_sources=[],
+            system_prompt={"type": "file", "path": str(prompt)},
+            max_turns=self._rounds_max + WRAP_UP_ROUNDS if self._rounds_max else None,
+            model=_bare(endpoint.model),
+            fallback_model=next((_bare(other) for other in others if _bare(other) != _bare(endpoint.model)), None),
+            cwd=folder,
+            env={**_QUIET, **_access(endpoint), "CLAUDE_CONFIG_DIR": str(folder)},
+            extra_args={"no-session-persistence": None, "disable-slash-commands": None},
+            stderr=lambda line: _log.debug("claude.said", line=line),
+        )
+        return options
+
+
+async def _message(content: Content) -> AsyncIterator[dict[str, Any]]:
+    """One message of a user, as the SDK takes such with more than a text in them."""
+    yield {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None}
+
+
+def _access(endpoint: ModelEndpoint) -> dict[str, str]:
+    """The variables by which the program calls an endpoint. With a key of ours, a token of the environment
+    stays out of it."""
+    given = {
+        "ANTHROPIC_API_KEY": endpoint.api_key,
+        "ANTHROPIC_BASE_URL": endpoint.api_base,
+        "ANTHROPIC_CUSTOM_HEADERS": "\n".join(f"{name}: {value}" for name, value in endpoint.headers.items()),
+    }
+    kept = {name: value for name, value in given.items() if value}
+    return kept | ({"ANTHROPIC_AUTH_TOKEN": ""} if endpoint.api_key else {})
+
+
+def _bare(model: str) -> str:
+    return model.removeprefix("anthropic/")
+
+
+class _Hands:
+    """Our tools as the SDK calls them, one at a time, under the policy and inside the envelope of the registry."""
+
+    def __init__(
+        self,
+        sdk: ModuleType,
+        tools: ToolRegistry,
+        context: ToolContext,
+        hearing: ClaudeRecorder,
+        deadline: asyncio.Timeout,
+        *,
+        rounds_max: int,
+    ) -> None:
+        self._sdk = sdk
+        self._tools = tools
+        self._context = context
+        self._hearing = hearing
+        self._deadline = deadline
+        self._rounds_max = rounds_max
+        self._calls = 0
+        self._one_at_a_time = asyncio.Lock()  # two of them may write to one file
+
+    def offered(self) -> list[SdkMcpTool[Any]]:
+        """What the policy allows in this turn."""
+        return [
+            self._sdk.SdkMcpTool(
+                spec.name, spec.description, _without_references(spec.schema), self._handler(spec.name)
+            )
+            for spec in self._tools.specs_for(self._context)
+        ]
+
+    def _handler(self, name: str) -> Callable[[Any], Any]:
+        async def handle(arguments: Any) -> dict[str, Any]:
+            async with self._one_at_a_time:
+                with self._clock_stopped():
+                    text, is_error = await self._run(name, arguments)
+                    await self._context.permit()  # what is returned makes the model take its next step
+            return {"content": [{"type": "text", "text": text}], "is_error": is_error}
+
+        return handle
+
+    async def _run(self, name: str, arguments: Any) -> tuple[str, bool]:
+        if self._rounds_max and self._hearing.rounds > self._rounds_max:
+            return PROMPTS.wrap_up, True
+        self._calls += 1
+        call = RequestedCall(f"{self._context.turn_id}:{self._calls}", name, self._hearing.cleaned(arguments))
+        (result,) = await self._tools.run_round(self._context, (call,))
+        note = self._tools.note_on(self._context, (result,))
+        return "\n\n".join(filter(None, (result.text, note))), result.is_error
+
+    @contextmanager
+    def _clock_stopped(self) -> Iterator[None]:
+        """A tool has limits of its own, and a person who is asked may take longer than any model."""
+        self._deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            _begin_again(self._deadline)
+
+
+def _begin_again(deadline: asyncio.Timeout) -> None:
+    """Give the next step its whole time, unless the time is over already."""
+    if not deadline.expired():
+        deadline.reschedule(asyncio.get_running_loop().time() + ROUND_TIMEOUT_S)
+
+
+def _without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema, or any object: the SDK would fetch what a stranger's `$ref` points to. Ours is checked anyway."""
+    is_open = '"$ref"' in json.dumps(dict(schema))
+    return {"type": "object", "properties": {}} if is_open else dict(schema)

@@ -1,0 +1,213 @@
+"""What a turn leaves behind, however it ended: the one commit that everything goes into.
+
+A turn that fails says so in one plain sentence with a reference; the log has the rest, the user's message stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import structlog
+
+from agent.engine import AfterTurn, Finished, Turn, newest_of, reply_id_of
+from agent.features.commands import CommandReply, Meant, Offer, offering, retry_offers
+from agent.features.titles import nameable, title_reply
+from agent.features.usage import spent_sentence
+from agent.texts import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
+from gateway.contracts.errors import BudgetSpent
+from gateway.contracts.messages import Button, CleanText, Reply, ReplyKind, clipped, joined, literal_text
+from gateway.contracts.ports import Clock, Scrubber, SpanSink
+from gateway.contracts.sessions import Effect, Entry, EntryKind, Role, TurnCommit, TurnState
+from gateway.contracts.subagents import Barrier
+from gateway.i18n import words_for
+from gateway.limits import REPLY_CHARS_MAX
+from gateway.telemetry.metrics import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
+from gateway.telemetry.spans import turn_spans
+
+_log = structlog.get_logger(__name__)
+
+
+class Commits:
+    """Makes the commit of a turn. Nothing is written here."""
+
+    def __init__(self, scrubber: Scrubber, clock: Clock) -> None:
+        self._scrubber = scrubber
+        self._clock = clock
+
+    def answered(self, turn: Turn, little_left: str) -> TurnCommit:
+        """The answer of a model. `little_left` is said behind it: what is nearly used up, or ""."""
+        reply = self._answer(turn, little_left)
+        return self._commit(turn, TurnState.DONE, reply)
+
+    def obeyed(self, turn: Turn, done: CommandReply) -> TurnCommit:
+        """What a command says and does."""
+        if done.noted is not None:
+            now_ms = self._clock.now_ms()
+            note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
+            turn.entries.append(note)
+        for file in done.files:
+            turn.enclosures.add(file)
+        reply = self._reply(turn, self._clean(turn, done.text), ReplyKind.NOTICE)
+        reply = replace(reply, files=turn.enclosures.files)
+        commit = self._commit(turn, TurnState.DONE, reply, effects=done.effects, offers=done.offers)
+        return commit if done.title is None else self._naming(turn, commit, done.title)
+
+    def yielded(self, turn: Turn) -> TurnCommit:
+        """No answer yet; but files that are to go out do not wait for it, nor what was removed from a message."""
+        files, word = turn.enclosures.files, words_for(turn.session.language).say(YIELDED_WORD)
+        reply = replace(self._reply(turn, word, ReplyKind.NOTICE), files=files)
+        has_news = bool(files) or reply.text != word
+        barrier = turn.suspension.barrier
+        return self._commit(turn, TurnState.DONE, reply if has_news else None, barrier=barrier)
+
+    def stopped(self, turn: Turn) -> TurnCommit:
+        """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
+
+        The transcript says that it was stopped, or the next prompt would ask for it once more.
+        """
+        return self._commit(self._noted(turn, STOPPED_NOTE), TurnState.STOPPED, None)
+
+    def refused(self, turn: Turn, error: BudgetSpent) -> TurnCommit:
+        """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
+        _log.info("turn.refused", reason=str(error))
+        words = words_for(turn.session.language)
+        sentence = self._clean(turn, spent_sentence(error, words, now_ms=self._clock.now_ms()))
+        reply = self._reply(turn, sentence, ReplyKind.NOTICE)
+        return self._commit(self._noted(turn, sentence), TurnState.FAILED, reply)
+
+    def failed(self, turn: Turn, error: Exception) -> TurnCommit:
+        """One plain sentence, with the reference under which the log has the rest."""
+        reference = self._clock.code(6)
+        _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
+        sentence = self._clean(turn, failure_sentence(error, reference, words_for(turn.session.language)))
+        reply = self._reply(turn, sentence, ReplyKind.ERROR)
+        self._noted(turn, sentence)
+        offers = (
+            retry_offers(error, turn.batch.turn_id, words_for(turn.session.language)) if turn.said is not None else ()
+        )
+        return self._commit(turn, TurnState.FAILED, reply, offers=offers, reference=reference)
+
+    def _naming(self, turn: Turn, commit: TurnCommit, title: CleanText) -> TurnCommit:
+        address = nameable(turn.batch.newest)
+        if address is None:
+            return commit
+        now_ms = self._clock.now_ms()
+        telling = title_reply(title, turn_id=turn.batch.turn_id, key=turn.batch.key, address=address, now_ms=now_ms)
+        return replace(commit, outbox=(*commit.outbox, telling))
+
+    def _answer(self, turn: Turn, little_left: str) -> Reply:
+        answer = turn.answer or literal_text("")
+        parts = [clipped(answer, REPLY_CHARS_MAX)]
+        if len(answer) > REPLY_CHARS_MAX:
+            parts.append(words_for(turn.session.language).say(CUT_NOTE))
+        if little_left:
+            parts.append(self._clean(turn, little_left))
+        reply = self._reply(turn, joined(*parts, by="\n\n"), ReplyKind.ANSWER)
+        return replace(reply, files=turn.enclosures.files)
+
+    def _clean(self, turn: Turn, text: str) -> CleanText:
+        return self._scrubber.for_chat(str(turn.batch.key)).scrub(text)
+
+    def _noted(self, turn: Turn, text: CleanText) -> Turn:
+        """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
+        if turn.said is not None or not turn.batch.is_command:
+            now_ms = self._clock.now_ms()
+            turn.entries.append(Entry(Role.ASSISTANT, text, turn_id=turn.batch.turn_id, created_at_ms=now_ms))
+            turn.prompt_tokens = 0  # a count belongs to the answer it was made for
+        return turn
+
+    def _reply(self, turn: Turn, text: CleanText, kind: ReplyKind) -> Reply:
+        """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        words = words_for(turn.session.language)
+        removed = [removed for message in turn.answered for removed in message.removed]
+        note = removed_note(removed, words)
+        told = (self._clean(turn, note),) if note else ()
+        notes = (*turn.notes, *told, *unchecked_notes(text, removed, words))
+        return Reply(
+            id=reply_id_of(turn.batch.turn_id),
+            turn_id=turn.batch.turn_id,
+            key=turn.batch.key,
+            address=newest_of(turn.answered).address,
+            text=joined(text, *notes, by="\n\n"),
+            kind=kind,
+            created_at_ms=self._clock.now_ms(),
+            language=words.language.value,
+        )
+
+    def _commit(
+        self,
+        turn: Turn,
+        state: TurnState,
+        reply: Reply | None,
+        *,
+        effects: tuple[Effect, ...] = (),
+        offers: Sequence[Offer] = (),
+        reference: str = "",
+        barrier: Barrier | None = None,
+    ) -> TurnCommit:
+        buttons: tuple[Button, ...] = ()
+        if reply is not None and offers:
+            meant, clean = Meant.for_author(newest_of(turn.answered)), partial(self._clean, turn)
+            reply, buttons = offering(reply, offers, meant, clean, self._clock)
+        return TurnCommit(
+            turn_id=turn.batch.turn_id,
+            session_id=turn.session.id,
+            key=turn.batch.key,
+            fence=turn.batch.fence,
+            state=state,
+            consumed=tuple(message.id for message in turn.answered),
+            entries=tuple(turn.entries),
+            usage=tuple(turn.usage),
+            outbox=(reply,) if reply else (),
+            contents=turn.enclosures.contents(reply.id) if reply and reply.files else (),
+            effects=effects,
+            error_reference=reference,
+            finished_at_ms=self._clock.now_ms(),
+            prompt_tokens=turn.prompt_tokens,
+            barrier=barrier,
+            buttons=buttons,
+            collected=tuple(turn.suspension.collected),
+        )
+
+
+# Tells of a turn, and of how long its messages waited, once it is committed: to a collector, and to /metrics.
+
+
+def tracing_turns(spans: SpanSink) -> AfterTurn:
+    """What is left to do after each turn."""
+
+    async def tell(finished: Finished) -> None:
+        batch = finished.turn.batch
+        for span in turn_spans(finished.commit, batch.messages, began_ms=batch.begun_at_ms, fence=batch.fence):
+            spans.record(span)
+
+    return tell
+
+
+def counting_turns(tally: Tally) -> AfterTurn:
+    """Likewise."""
+
+    async def count(finished: Finished) -> None:
+        batch, commit = finished.turn.batch, finished.commit
+        received_ms = min(message.received_at_ms for message in batch.messages)
+        tally.add(TURNS, commit.state.value)
+        tally.time(QUEUE_SECONDS, batch.begun_at_ms - received_ms)
+        if commit.outbox:
+            tally.time(ANSWER_SECONDS, commit.finished_at_ms - received_ms)
+
+    return count
+
+
+# Looks for what a turn waits for as soon as it has yielded: that may have happened meanwhile.
+
+
+def wakes_waiting_turns(ring: Callable[[], None]) -> AfterTurn:
+    """What is left to do after each turn."""
+
+    async def look(finished: Finished) -> None:
+        if finished.commit.barrier is not None:
+            ring()
+
+    return look

@@ -1,0 +1,312 @@
+"""Summarise the older part of a session, step by step and within limits.
+
+    as it is  ──too long──▶  tool outputs pruned  ──too long──▶  in chunks, each with the summary so far
+                                                  ──too long──▶  without its middle, until it fits
+
+"Too long" is what our estimate says, or the provider. A summary that is cut short is asked for once more at half the
+length. Everything else that goes wrong (the model is away after its
+retries, it takes too long, its summary is empty, cut short or no shorter than what it replaces) ends the climb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from agent.limits import (
+    COMPACTION_TIMEOUT_S,
+    MATERIAL_TOKENS_MIN,
+    SUMMARY_BACKOFF_S,
+    SUMMARY_CHUNKS_MAX,
+    SUMMARY_REST_TURNS,
+    SUMMARY_RESTS_MAX,
+    SUMMARY_TEMPERATURE,
+    SUMMARY_THOUGHT_TOKENS,
+    SUMMARY_TIMEOUT_S,
+    SUMMARY_TOKENS_MAX,
+)
+from agent.models.client import ModelClient
+from agent.models.metering import usage_of
+from agent.models.requests import ModelAnswer, ModelRequest, Permit, StopReason, ask
+from agent.models.selection import Models
+from agent.models.transcript import PromptBudget
+from agent.prompts.library import PROMPTS
+from agent.runtime.compaction_plan import (
+    CompactionPlan,
+    bounded,
+    first_chunk,
+    is_usable,
+    length_note,
+    material,
+    material_room,
+    plan_compaction,
+    pruned,
+    size_of,
+    summary_request,
+    without_middle,
+)
+from agent.tokens import estimate_tokens
+from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
+from gateway.store import Store
+
+
+class NoSummary(Exception):
+    """There is no usable summary; the reason is for the log."""
+
+
+class UnusableSummary(NoSummary):
+    """The model wrote one that is empty, cut short or too long: asked again soon, it would do the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryOrder:
+    """What to summarise, and for whom. `prior` is the summary of what came before `entries`."""
+
+    session: Session
+    entries: tuple[Entry, ...]
+    prior: CleanText | None
+    focus: CleanText | None
+    permit: Permit
+
+
+class Summarizer:
+    """Makes summaries with the cheap model; every call is charged to the session's user, used or not."""
+
+    def __init__(
+        self,
+        client: ModelClient,
+        models: Models,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        tokens_max: int = SUMMARY_TOKENS_MAX,
+    ) -> None:
+        """`tokens_max` is the length of a summary; what a model thinks before it comes on top."""
+        self._client = client
+        self._models = models
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+        self._tokens_max = tokens_max
+
+    async def climb(self, wanted: SummaryOrder) -> CleanText:
+        """A summary that is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`, `StoreUnavailable`."""
+        try:
+            async with asyncio.timeout(COMPACTION_TIMEOUT_S):
+                return await self._whole(wanted)
+        except ContextTooLong as error:
+            raise NoSummary("the material is too long for the model, even without its middle") from error
+        except BudgetSpent:
+            raise  # the turn itself would cost more: its user is told that, not that the conversation is too long
+        except ModelError as error:
+            raise NoSummary(str(error)) from error
+        except TimeoutError as error:
+            raise NoSummary("the time for it is over") from error
+
+    async def _whole(self, wanted: SummaryOrder) -> CleanText:
+        lighter = pruned(wanted.entries, kept=0)
+        scrub = self._scrubber.for_chat(str(wanted.session.key)).scrub
+        lists = [wanted.entries, *([lighter] if lighter != list(wanted.entries) else [])]
+        attempts = [material(entries, scrub) for entries in lists]
+        room = self._room(wanted, wanted.prior)
+        for lines in attempts:
+            if size_of(lines) <= room:
+                try:
+                    return await self._alone(wanted, lines)
+                except ContextTooLong:
+                    room = min(room, size_of(lines) // 2)
+        try:
+            return await self._in_chunks(wanted, attempts[-1], room)
+        except ContextTooLong:
+            return await self._without_middle(wanted, attempts[-1], room)
+
+    async def _in_chunks(self, wanted: SummaryOrder, lines: Sequence[CleanText], room: int) -> CleanText:
+        """Chunk after chunk, each with the summary of all before it. A refused chunk is halved."""
+        so_far, rest, read, calls = wanted.prior, tuple(lines), estimate_tokens(wanted.prior or ""), 0
+        while rest:
+            room = min(room, self._room(wanted, so_far))
+            calls += 1
+            if room < MATERIAL_TOKENS_MIN or calls > SUMMARY_CHUNKS_MAX or size_of(rest) > room * SUMMARY_CHUNKS_MAX:
+                raise ContextTooLong("too many chunks")
+            chunk, behind = first_chunk(rest, room)
+            try:
+                so_far = await self._call(wanted, chunk, so_far, replaced_tokens=read + size_of(chunk))
+            except ContextTooLong:
+                room //= 2
+            else:
+                read += size_of(chunk)
+                rest = behind
+        assert so_far is not None
+        return so_far
+
+    async def _without_middle(self, wanted: SummaryOrder, lines: Sequence[CleanText], room: int) -> CleanText:
+        room = min(room, self._room(wanted, wanted.prior))
+        while True:
+            lines = without_middle(lines)
+            if size_of(lines) <= max(room, MATERIAL_TOKENS_MIN):
+                try:
+                    return await self._alone(wanted, lines)
+                except ContextTooLong:
+                    if size_of(lines) <= MATERIAL_TOKENS_MIN:
+                        raise
+
+    def _room(self, wanted: SummaryOrder, prior: CleanText | None) -> int:
+        model = self._models.utility(wanted.session)
+        window = self._models.budget(model).window
+        return material_room(window, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
+
+    def _answer_max(self, model: str) -> int:
+        thought = SUMMARY_THOUGHT_TOKENS if self._models.facts(model).is_reasoning else 0
+        return bounded(self._tokens_max + thought, self._models.budget(model).window)
+
+    async def _alone(self, wanted: SummaryOrder, lines: Sequence[CleanText]) -> CleanText:
+        replaced = size_of(lines) + estimate_tokens(wanted.prior or "")
+        return await self._call(wanted, lines, wanted.prior, replaced_tokens=replaced)
+
+    async def _call(
+        self, wanted: SummaryOrder, lines: Sequence[CleanText], prior: CleanText | None, *, replaced_tokens: int
+    ) -> CleanText:
+        """A summary, at half the length if one of the whole is cut short. Raises `NoSummary` and the `ModelError`
+        tree."""
+        tokens = bounded(self._tokens_max, self._models.budget(self._models.utility(wanted.session)).window)
+        answer = await self._answer(wanted, lines, prior, tokens)
+        if answer.ending is StopReason.CUT:
+            answer = await self._answer(wanted, lines, prior, tokens // 2)
+        if not is_usable(answer, replaced_tokens=replaced_tokens):
+            raise UnusableSummary(f"the summary is empty, cut short or too long (finish reason {answer.finish_reason})")
+        return self._scrubber.for_chat(str(wanted.session.key)).scrub(answer.text.strip())
+
+    async def _answer(
+        self, wanted: SummaryOrder, lines: Sequence[CleanText], prior: CleanText | None, tokens: int
+    ) -> ModelAnswer:
+        """One call, its retries included, within its time limit, that asks for a summary of about so many `tokens`."""
+        model = self._models.utility(wanted.session)
+        length = self._scrubber.for_chat(str(wanted.session.key)).scrub(length_note(tokens))
+        request = ModelRequest(
+            model=model,
+            purpose=UsagePurpose.COMPACTION,
+            key=wanted.session.key,
+            system=PROMPTS.summary,
+            messages=summary_request(lines, length=length, prior=prior, focus=wanted.focus),
+            completion_tokens_max=self._answer_max(model),
+            temperature=SUMMARY_TEMPERATURE,
+            timeout_s=SUMMARY_TIMEOUT_S,
+            backoff_s=SUMMARY_BACKOFF_S,
+            permit=wanted.permit,
+        )
+        async with asyncio.timeout(SUMMARY_TIMEOUT_S):
+            answer = await ask(self._client, request)
+        usage = usage_of(answer, wanted.session.key, UsagePurpose.COMPACTION, now_ms=self._clock.now_ms())
+        await self._store.sessions.charge([usage], session_id=wanted.session.id)
+        return answer
+
+
+# Summarises the older part of a session when its next prompt would not fit, or when asked to.
+
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What became of a view: how many messages the summary stands for, or, with none, whether making it failed."""
+
+    view: tuple[Entry, ...]
+    messages: int = 0
+    has_failed: bool = False
+
+
+class Compactor:
+    """The built-in sub-agent that writes summaries. A failure leaves the session as it was.
+
+    The summary is stored under the turn's fence, in one statement of its own: a crash before it costs a call and
+    changes nothing, and of two compactions at once the stale one is refused.
+    """
+
+    def __init__(self, ladder: Summarizer, store: Store, clock: Clock) -> None:
+        self._ladder = ladder
+        self._store = store
+        self._clock = clock
+        self._resting: OrderedDict[str, set[int]] = OrderedDict()
+        """The sessions whose summary was unusable, with the fences of the turns since."""
+
+    async def compact(
+        self,
+        session: Session,
+        view: Sequence[Entry],
+        *,
+        fence: int,
+        budget: PromptBudget | None,
+        permit: Permit,
+        focus: CleanText | None = None,
+    ) -> Compaction:
+        """The view afterwards: summary and tail, or `view` unchanged if nothing could be summarised.
+
+        `budget` None means manual: everything is summarised. Raises `Fenced` and `StoreUnavailable`.
+        """
+        plan = plan_compaction(view, budget)
+        if plan is None:
+            return Compaction(tuple(view))
+        if budget is not None and self._rests(session, fence):
+            return Compaction(tuple(view), has_failed=True)
+        text = await self.summarise(session, plan.head, fence=fence, prior=plan.prior, permit=permit, focus=focus)
+        if text is None:
+            return Compaction(tuple(view), has_failed=True)
+        stored = await self._store.transcript.append_compaction(
+            session.id, fence=fence, key=session.key, entry=self._entry(text, plan)
+        )
+        messages = sum(entry.kind is EntryKind.MESSAGE for entry in plan.head)
+        _log.info("session.compacted", session_id=session.id, messages=messages)
+        tail = (kept for kept in view if kept.seq >= plan.tail_start_seq and kept.kind is not EntryKind.COMPACTION)
+        return Compaction((stored, *tail), messages)
+
+    async def summarise(
+        self,
+        session: Session,
+        entries: tuple[Entry, ...],
+        *,
+        fence: int,
+        prior: CleanText | None,
+        permit: Permit,
+        focus: CleanText | None = None,
+    ) -> CleanText | None:
+        """A summary of `entries` that nobody has stored; None (and a warning in the log) if there is none."""
+        try:
+            text = await self._ladder.climb(SummaryOrder(session, entries, prior, focus, permit))
+            self._resting.pop(session.id, None)
+            return text
+        except NoSummary as failure:
+            if isinstance(failure, UnusableSummary):
+                self._resting[session.id] = {fence}
+            if len(self._resting) > SUMMARY_RESTS_MAX:
+                self._resting.popitem(last=False)
+            _log.warning("session.compaction_failed", session_id=session.id, reason=str(failure))
+            return None
+
+    def _rests(self, session: Session, fence: int) -> bool:
+        """Whether a summary of this session was unusable so few turns ago that another would be paid for in vain."""
+        turns = self._resting.get(session.id)
+        if turns is None:
+            return False
+        turns.add(fence)
+        if len(turns) <= SUMMARY_REST_TURNS:
+            return True
+        del self._resting[session.id]
+        return False
+
+    def _entry(self, text: CleanText, plan: CompactionPlan) -> Entry:
+        return Entry(
+            Role.ASSISTANT,
+            text,
+            kind=EntryKind.COMPACTION,
+            tail_start_seq=plan.tail_start_seq,
+            created_at_ms=self._clock.now_ms(),
+        )

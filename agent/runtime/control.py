@@ -1,0 +1,415 @@
+"""The control lane: /stop, /status, /where, answers to questions and presses of buttons, however busy the worker is.
+
+The stop itself happened on the bus, in the step that took the command. What is left is to say so, and not a
+moment before it is true: the acknowledgement leaves when the stopped turn has ended, and its sub-agents with it. A
+worker that does not end it in time (it is paused, cut off, or its event loop is stuck) loses the lane, and is fenced
+off in SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from agent.features.access import People
+from agent.features.commands import CommandReply, CommandRequest, CommandRow
+from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
+from agent.subagents.runs import SubagentStopper
+from agent.texts import removed_note, status_text, stopped_sentence, where_text
+from agent.tools.approvals import amendments
+from agent.tools.questions import (
+    DONE_WORDS,
+    NO_CODE_WORD,
+    NOT_OPEN_WORD,
+    NOT_YOURS_WORD,
+    ONCE_WORD,
+    QUESTION_PREFIX,
+    WITHDRAWN,
+    Lasts,
+    answer_to,
+    code_in,
+    ended_by_choice,
+    ending_by,
+    lasts_of,
+    settled_word,
+)
+from gateway.bus.access import Questions
+from gateway.bus.control import Control
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.inbound import Inbound
+from gateway.bus.lanes import Lanes
+from gateway.contracts.commands import find_command
+from gateway.contracts.errors import BusError, TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import (
+    STATUS_PREFIX,
+    Button,
+    ControlKind,
+    ControlRequest,
+    InboundMessage,
+    PressState,
+    PutQuestion,
+    QuestionState,
+    Reply,
+    ReplyKind,
+)
+from gateway.contracts.ports import Clock, Scrubber, Verdict
+from gateway.contracts.sessions import GrantRole, Session
+from gateway.contracts.subagents import SubTask
+from gateway.i18n import Words, language_of, sentence, words_for
+from gateway.retry import retry_until_available
+from gateway.store import Store
+from gateway.store.subagents import TaskStore
+
+# /approve and /deny, as words or by a button: who may, which answer counts, what everybody is told.
+#
+# A button gives nobody a right: who pressed it is known from the platform, and only the person who was asked, or an
+# admin, is heard; where the policy wants an admin, an admin alone. The first answer counts. An answer to a run that
+# does not own its lane any more (its worker died, the turn was stopped) is no answer: the turn that came after it
+# asks again, with another code.
+
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """`word` is for the one who decided, empty where what everybody sees says it all; that is in `amendments`."""
+
+    word: str
+    amendments: tuple[Reply, ...] = ()
+
+
+class ApprovalDecisions:
+    """Settles questions for the control lane."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        lanes: Lanes,
+        book: TaskStore,
+        people: People,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._questions = questions
+        self._lanes = lanes
+        self._book = book
+        self._people = people
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def decide(self, request: ControlRequest, words: Words) -> Decided:
+        """What became of an answer; of one that is given again, the same. `words` are those of the one who decides;
+        what everybody sees is in the language of the question."""
+        command, lasts = find_command(request.message.text), lasts_of(request.message.text)
+        code = code_in(request.kind, command.arguments) if command else ""
+        if not code:
+            return Decided(words.say(NO_CODE_WORD))
+        standing = await self._questions.standing(code)
+        if standing is None:
+            return Decided(words.say(NOT_OPEN_WORD))
+        role = await self._people.role_of(request.message.author)
+        if not _may_answer(request.message, role, standing.question):
+            _log.info("question.refused", code=code)
+            return Decided(words.say(NOT_YOURS_WORD))
+        if lasts is not Lasts.ONCE and not (role is GrantRole.ADMIN and _offers(standing.question, lasts)):
+            return Decided(words.say(ONCE_WORD, code=code))
+        if standing.is_open:
+            standing = await self._settled(request, standing.question)
+        return Decided(words.say(NOT_OPEN_WORD)) if standing is None else self._outcome(request, standing, words)
+
+    async def _settled(self, request: ControlRequest, question: PutQuestion) -> QuestionState | None:
+        is_awaited = await self._is_awaited(question)
+        return await self._questions.settle(question.code, request if is_awaited else None)
+
+    async def _is_awaited(self, question: PutQuestion) -> bool:
+        """By the run that asked, or by the sub-agent that did and outlives every run."""
+        if not question.task_id:
+            return await self._lanes.is_in_work(question.key, question.fence)
+        task = await retry_until_available(lambda: self._book.task(question.task_id))
+        return task is not None and not task.state.is_over
+
+    def _outcome(self, request: ControlRequest, standing: QuestionState, words: Words) -> Decided:
+        question, answer = standing.question, standing.answer
+        if answer is None:
+            return Decided(words.say(NOT_OPEN_WORD), self._amendments(question, lambda shown: shown.say(WITHDRAWN)))
+        name, lasts = answer.message.author_name, lasts_of(answer.message.text)
+        _log.info("question.answered", code=question.code, answer=answer.kind.value, lasts=lasts.value)
+        if (answer.kind, lasts) != (request.kind, lasts_of(request.message.text)):
+            word = settled_word(ending_by(answer.kind, lasts, name, words), words)
+        else:
+            word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
+        return Decided(word, self._amendments(question, partial(ending_by, answer.kind, lasts, name)))
+
+    def _amendments(self, question: PutQuestion, ending: Callable[[Words], str]) -> tuple[Reply, ...]:
+        return amendments(question, ending, self._scrubber, self._clock)
+
+
+def _may_answer(message: InboundMessage, role: GrantRole, question: PutQuestion) -> bool:
+    is_asked = message.author == question.asked_by and role is not GrantRole.BLOCKED
+    return role is GrantRole.ADMIN or is_asked
+
+
+def _offers(question: PutQuestion, lasts: Lasts) -> bool:
+    """Whether whoever was asked was offered this answer, too."""
+    answer = answer_to(ControlKind.APPROVE, question.code, lasts)
+    return any(choice.command == answer for reply in question.replies for choice in reply.choices)
+
+
+# A press of a button that says a command: who may, once, and what becomes of the button.
+#
+#     find it ─▶ is it his? ─▶ redeem (SQL) ─▶ say it on its lane (bus) ─▶ the buttons go ─▶ the one who pressed is told
+#
+# Whoever dies in between leaves the press on the control lane, and the next process does the same again: the press
+# that used the button up still counts, the message has one id, and so have the changes of the replies.
+
+
+GONE_WORD: Final = sentence("This button is no longer in use.")
+NOT_FOR_YOU_WORD: Final = sentence("This button is for somebody else.")
+NOT_HERE_WORD: Final = sentence("I do not listen to you here any more.")
+USED_WORD: Final = sentence("One of these buttons was pressed already.")
+EXPIRED_WORD: Final = sentence("This button is too old. Write the command instead.")
+FULL_WORD: Final = sentence("I have too much to answer at the moment. Please press it again later.")
+
+_WORDS: Final = {PressState.USED: USED_WORD, PressState.EXPIRED: EXPIRED_WORD, PressState.GONE: GONE_WORD}
+
+
+class ButtonPresses:
+    """Redeems buttons for the control lane."""
+
+    def __init__(self, store: Store, intake: Inbound, people: People, scrubber: Scrubber, clock: Clock) -> None:
+        self._store = store
+        self._intake = intake
+        self._people = people
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def press(self, press: InboundMessage, words: Words) -> Decided:
+        """What became of it; of the same press once more, the same."""
+        command = find_command(press.text)
+        token = command.arguments if command else ""
+        button = await self._store.buttons.find(token)
+        if button is None:
+            return Decided(words.say(GONE_WORD))
+        if press.author != button.meant_for:
+            _log.info("button.refused", reply_id=button.reply_id)
+            return Decided(words.say(NOT_FOR_YOU_WORD))
+        said = button.said_by(press)
+        if not await self._people.is_admitted(press.author, said.spoken_in):
+            return Decided(words.say(NOT_HERE_WORD))
+        redeemed = await self._store.buttons.redeem(token, press_id=press.id, now_ms=self._clock.now_ms())
+        if redeemed.standing is not PressState.TAKEN:
+            used_up = redeemed.reply_ids if redeemed.standing is PressState.EXPIRED else ()
+            return Decided(words.say(_WORDS[redeemed.standing]), await self._without_buttons(used_up))
+        if not await self._is_said(said):
+            await self._store.buttons.give_back(token, press_id=press.id)
+            return Decided(words.say(FULL_WORD))
+        _log.info("button.pressed", reply_id=button.reply_id)
+        return Decided("", await self._without_buttons(redeemed.reply_ids, button, press))
+
+    async def _is_said(self, said: InboundMessage) -> bool:
+        admission = await self._intake.enqueue(said)
+        return admission.verdict in (Verdict.ACCEPTED, Verdict.DUPLICATE)
+
+    async def _without_buttons(
+        self, reply_ids: tuple[str, ...], chosen: Button | None = None, press: InboundMessage | None = None
+    ) -> tuple[Reply, ...]:
+        """What takes the place of the replies: the same words, and what was chosen."""
+        found = [await self._store.outbox.committed(reply_id) for reply_id in reply_ids]
+        return tuple(self._changed(reply, chosen, press) for reply in found if reply is not None)
+
+    def _changed(self, reply: Reply, chosen: Button | None, press: InboundMessage | None) -> Reply:
+        text = reply.text
+        if chosen is not None and press is not None:
+            ending = ended_by_choice(chosen.label, press.author_shown, words_for(reply.language))
+            text = self._scrubber.for_chat(str(reply.key)).scrub(f"{text}\n\n{ending}")
+        return replace(
+            reply,
+            id=f"{reply.id}:pressed",
+            text=text,
+            kind=ReplyKind.NOTICE,
+            created_at_ms=self._clock.now_ms(),
+            choices=(),
+            files=(),
+            title=None,
+            amends=reply.id,
+        )
+
+
+_RETRY_S: Final = 0.5
+_LOOK_EVERY_S: Final = 0.02  # a turn that is cancelled ends within some milliseconds
+_REPLIES_SHOWN: Final = 3
+_REPLIES_READ: Final = 60  # some of them are answers of this lane, questions, status lines: nobody asks for these
+_TURN_ID: Final = "control:"
+
+
+class ControlService:
+    """Answers control commands, each in a task of its own: one that waits for its turn to end holds up no other."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        control: Control,
+        lanes: Lanes,
+        deliveries: Deliveries,
+        store: Store,
+        deciding: ApprovalDecisions,
+        pressing: ButtonPresses,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._id = worker_id
+        self._control = control
+        self._deliveries = deliveries
+        self._lanes = lanes
+        self._store = store
+        self._deciding = deciding
+        self._pressing = pressing
+        self._ending = SubagentStopper(store.tasks, clock)
+        self._scrubber = scrubber
+        self._clock = clock
+        self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
+
+    async def run(self) -> None:
+        """Until cancelled; what was not answered by then goes to another process."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                try:
+                    async for receipt, request in self._control.requests(self._id):
+                        await self._slots.acquire()
+                        answering = group.create_task(self._serve(receipt, request))
+                        answering.add_done_callback(lambda _: self._slots.release())
+                except BusError as error:
+                    _log.warning("control.unheard", reason=str(error))
+                await asyncio.sleep(_RETRY_S)
+
+    async def _serve(self, receipt: str, request: ControlRequest) -> None:
+        """One command. One that cannot be answered is left to another process, and harms no other."""
+        try:
+            await self._answer(receipt, request)
+        except TrivetError as error:
+            _log.error("control.failed", message_id=request.message.id, reason=str(error))
+
+    async def _answer(self, receipt: str, request: ControlRequest) -> None:
+        """Whatever of this is repeated, the command is answered once."""
+        message = request.message
+        ended, _, words = await asyncio.gather(
+            self._ask_to_end(request), self._end_turn(request), retry_until_available(lambda: self._words(message))
+        )
+        reply = self._reply(message, await retry_until_available(lambda: self._text(request, ended, words)), words)
+        if request.is_press:
+            await retry_until_available(lambda: self._control.finish_press(receipt, message, reply))
+            return
+        await retry_until_available(lambda: self._store.outbox.put([reply]))
+        await retry_until_available(lambda: self._control.finish(receipt, reply))
+
+    async def _words(self, message: InboundMessage) -> Words:
+        """Of whoever says it; where that does not show, of whoever speaks on its lane."""
+        if (language := language_of(message)) is not None:
+            return Words(language)
+        session = await self._store.sessions.current(message.key)
+        return words_for(session.language if session is not None else "")
+
+    def _reply(self, message: InboundMessage, text: str, words: Words) -> Reply:
+        said = "\n\n".join(filter(None, (text, removed_note(message.removed, words))))
+        return Reply(
+            id=_TURN_ID + message.id,
+            turn_id=_TURN_ID + message.id,
+            key=message.key,
+            address=message.address,
+            text=self._scrubber.for_chat(str(message.key)).scrub(said),
+            kind=ReplyKind.NOTICE,
+            created_at_ms=self._clock.now_ms(),
+            language=words.language.value,
+        )
+
+    async def _ask_to_end(self, request: ControlRequest) -> int:
+        """How many sub-agents a stop found at work. They end while the turn does."""
+        return await self._ending.ask(request.message.key) if request.kind is ControlKind.STOP else 0
+
+    async def _end_turn(self, request: ControlRequest) -> None:
+        """Return when the stopped turn, if there was one, can do nothing any more. What it had answered before the stop
+        reached it is published now, so that it comes before the acknowledgement and not after it."""
+        key, fence = request.message.key, request.stopped_fence
+        if not fence:
+            return
+        patience_until_s = self._clock.monotonic_s() + STOP_PATIENCE_S
+        while await retry_until_available(lambda: self._lanes.is_in_work(key, fence)):
+            if self._clock.monotonic_s() >= patience_until_s:
+                _log.warning("control.lane_revoked", lane=str(key))
+                await retry_until_available(lambda: self._lanes.revoke(key, fence))
+                break
+            await asyncio.sleep(_LOOK_EVERY_S)
+        answered = await retry_until_available(lambda: self._store.turns.fence_off(key, fence))
+        if answered:
+            await retry_until_available(lambda: self._deliveries.publish(answered))
+
+    async def _text(self, request: ControlRequest, ended: int, words: Words) -> str:
+        key = request.message.key
+        match request.kind:
+            case ControlKind.STOP:
+                if ended or request.stopped_fence:  # a turn may have started some at its last moment
+                    ended = max(ended, await self._ending.end(key))
+                    ended = max(ended, await self._ending.ended_since(key, request.message.received_at_ms))
+                return stopped_sentence(words, was_running=request.was_running, dropped=request.dropped, ended=ended)
+            case ControlKind.STATUS:
+                waiting, is_running = await self._lanes.depth(key)
+                session, now_ms = await self._store.sessions.current(key), self._clock.now_ms()
+                tasks = await self._tasks_of(session)
+                return status_text(session, words, waiting=waiting, is_running=is_running, now_ms=now_ms, tasks=tasks)
+            case ControlKind.WHERE:
+                return await self._whereabouts(key, words)
+            case ControlKind.APPROVE | ControlKind.DENY:
+                return await self._shown(await self._deciding.decide(request, words))
+            case ControlKind.PRESS:
+                return await self._shown(await self._pressing.press(request.message, words))
+
+    async def _shown(self, decided: Decided) -> str:
+        """What everybody sees of it is on its way before the one who decided is told."""
+        if decided.amendments:
+            await self._store.outbox.put(decided.amendments)
+            await self._deliveries.publish(decided.amendments)
+        return decided.word
+
+    async def _whereabouts(self, key: SessionKey, words: Words) -> str:
+        waiting, is_running = await self._lanes.depth(key)
+        began_ms = await self._store.turns.began(key) if is_running else None
+        replies = [
+            reply
+            for reply in await self._store.outbox.recent(key, limit=_REPLIES_READ)
+            if not reply.reply_id.startswith((_TURN_ID, QUESTION_PREFIX, STATUS_PREFIX))
+        ]
+        return where_text(
+            replies[:_REPLIES_SHOWN],
+            words,
+            waiting=waiting,
+            is_running=is_running,
+            began_ms=began_ms,
+            now_ms=self._clock.now_ms(),
+            tasks=await self._tasks_of(await self._store.sessions.current(key)),
+        )
+
+    async def _tasks_of(self, session: Session | None) -> Sequence[SubTask]:
+        return await self._store.tasks.tasks_of_session(session.id) if session is not None else ()
+
+
+# /approve and /deny for /help. The control lane answers them (`agent.runtime.control`), whatever else goes on.
+
+
+def answering_commands() -> tuple[CommandRow, ...]:
+    """The rows, in the order of /help."""
+
+    async def too_late(asked: CommandRequest) -> CommandReply:
+        # One that comes this way was taken for work: the turn that could have asked it has ended.
+        return CommandReply(asked.words.say(NOT_OPEN_WORD))
+
+    return (
+        CommandRow("approve", too_late),
+        CommandRow("deny", too_late),
+    )

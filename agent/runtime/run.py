@@ -1,0 +1,517 @@
+"""Which messages of a lane make one turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+import structlog
+
+from agent.concurrency import BackgroundTasks
+from agent.engine import AfterTurn, Batch, Finished, Joined, Turn, reply_id_of
+from agent.features.access import People
+from agent.features.titles import Titler, nameable
+from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S, CUT_GRACE_S, DRAFT_CHARS_MAX, DRAFT_EVERY_S
+from agent.runtime.commit import Commits
+from agent.runtime.turn import TurnRunner
+from agent.subagents.wakes import stale_among
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
+from gateway.contracts.commands import find_command
+from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreError, StoreUnavailable, TrivetError
+from gateway.contracts.ids import ReplyAddress, turn_id_of
+from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage, Reply, literal_text
+from gateway.contracts.ports import CancelKind, Claim, Clock, Scrubber
+from gateway.contracts.sessions import Committed, Session, TurnCommit, TurnStart, is_firing
+from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
+from gateway.retry import RetryPolicy, retry_until_available
+from gateway.store import Store
+
+
+def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
+    """The messages one turn may take: a command or a firing alone, else all up to the next of these or other place."""
+    first = messages[0]
+    if _is_alone(first):
+        return (first,)
+    return (first, *joining_messages(first, messages[1:]))
+
+
+def joining_messages(first: InboundMessage, behind: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
+    """Of the messages behind a turn that `first` began, in order, those that may be part of it."""
+    return tuple(behind[: leading(behind, lambda message: _belongs(message, first))])
+
+
+def leading(messages: Sequence[InboundMessage], belongs: Callable[[InboundMessage], bool]) -> int:
+    """How many of the first messages do."""
+    return next((at for at, message in enumerate(messages) if not belongs(message)), len(messages))
+
+
+def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
+    is_same_place = (message.address.channel, message.address.lane) == (first.address.channel, first.address.lane)
+    return is_same_place and not _is_alone(message) and not _is_alone(first)
+
+
+def _is_alone(message: InboundMessage) -> bool:
+    """A command is no conversation, and in a turn that a schedule began nobody is present."""
+    return find_command(message.text) is not None or is_firing(message)
+
+
+# The answer of a running turn, told to the channel now and then: lossy, paced, in nobody's way.
+#
+# What is told has passed the scrubber's stream, which holds back whatever may still become a secret.
+
+
+_log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def showing(
+    bus: Deliveries, blank: Draft, text: Callable[[], CleanText], *, every_s: float = DRAFT_EVERY_S
+) -> Iterator[None]:
+    """Tell what `text` says every `every_s` while the block lasts, as the draft that `blank` is without its text."""
+    telling = asyncio.create_task(_tell(bus, blank, text, every_s))
+    try:
+        yield
+    finally:
+        telling.cancel()
+
+
+async def _tell(bus: Deliveries, blank: Draft, text: Callable[[], CleanText], every_s: float) -> None:
+    told = blank.text
+    while True:
+        await asyncio.sleep(every_s)
+        said = text()
+        if len(said) > DRAFT_CHARS_MAX:
+            return
+        if said in ("", told):
+            continue
+        try:
+            await bus.show_draft(replace(blank, text=said))
+            told = said
+        except BusError as error:  # the next one says it all
+            _log.debug("draft.untold", reason=str(error))
+
+
+# A turn that leaves no answer says so: then nobody is shown that one is being made.
+
+
+async def show_ended(bus: Deliveries, address: ReplyAddress, turn_id: str) -> None:
+    """Put out the typing indicator, and take away what was shown of an answer. Lossy: both go by themselves a little
+    later."""
+    try:
+        await bus.show_activity(Activity(address, turn_id, 0.0, ended=True))
+    except BusError as error:
+        _log.debug("turn.indicator_left", turn_id=turn_id, reason=str(error))
+
+
+# One attempt at a turn, as its worker holds it: what may end it early, and what may join it.
+#
+#     begun ──▶ decided ──▶ over          `cancel` and `lose` count until the run is decided;
+#                                         after that the commit is under way and changes nothing any more
+#
+# Whether a run may go on is asked before each call of a model or a tool. The answer comes from three places: what the
+# worker was told (a stop, a restart), its own knowledge of the lease, and the bus. A process that was paused has the
+# first two in its memory from before; only the bus knows what happened meanwhile, also that who asked is blocked by
+# now.
+
+
+_UNSURE_S: Final = 0.1  # between two looks at a lease that may have ended
+
+
+class LeaseClock(Protocol):
+    """What the heartbeat knows of the lease of this process."""
+
+    @property
+    def lease_end_s(self) -> float:
+        """The monotonic time up to which nobody can have taken our lanes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunPorts:
+    """What a run reaches: its lane, the database, who may still speak, the time."""
+
+    lanes: Lanes
+    deliveries: Deliveries
+    store: Store
+    people: People
+    clock: Clock
+
+
+class TurnRun:
+    """One claim being answered. `agent.engine.Hold` for the turn it takes."""
+
+    def __init__(self, claim: Claim, beat: LeaseClock, ports: RunPorts, *, is_steered: bool) -> None:
+        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
+        self.claim = claim
+        self.turn: Turn | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.cancelled: CancelKind | None = CancelKind.STOP if claim.is_stopped else None
+        self.is_lost = False
+        self._beat = beat
+        self._lanes = ports.lanes
+        self._deliveries = ports.deliveries
+        self._store = ports.store
+        self._people = ports.people
+        self._clock = ports.clock
+        self._is_steered = is_steered
+        self._is_decided = False
+        self._has_ended = asyncio.Event()
+        self._beside: asyncio.Task[None] | None = None
+        self._behind: list[InboundMessage] = []
+        self._covered = len(claim.messages)
+
+    # --- what the lease covers
+
+    def begin(self, batch: Batch, session: Session, behind: Sequence[InboundMessage]) -> Turn:
+        """Return the turn that answers `batch`; the claim also covers `behind`, which waits."""
+        self.turn = Turn(batch, session, self)
+        self._behind = list(behind)
+        return self.turn
+
+    @property
+    def covered(self) -> int:
+        """How many messages the lease covers, from the head of the lane: all that a stop takes along."""
+        return self._covered
+
+    @property
+    def taken(self) -> int:
+        """How many of them the turn answers."""
+        return self._covered - len(self._behind)
+
+    # --- what may end it early
+
+    @property
+    def _is_cut(self) -> bool:
+        return self.is_lost or self.cancelled is not None
+
+    def cancel(self, kind: CancelKind) -> None:
+        """End the turn, now; a stop outweighs a restart. Too late once the run is decided."""
+        if not self._is_decided and self.cancelled is not CancelKind.STOP:
+            self.cancelled = kind
+            self._end()
+
+    def lose(self) -> None:
+        """The lane is, or may be, somebody else's: end without a trace."""
+        self.is_lost = True
+        self._end()
+
+    def _end(self) -> None:
+        self._has_ended.set()
+        if self._beside is not None:
+            self._beside.cancel()
+
+    def beside(self, task: asyncio.Task[None]) -> None:
+        """Work of the turn that nobody waits for; it ends with the turn if that is cut short."""
+        self._beside = task
+
+    async def permit(self) -> None:
+        """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended.
+
+        While nobody can say (the bus is away), wait: the lease may still turn out to be ours.
+        """
+        while not self._is_cut and not self._is_decided and not await self._is_ours():  # noqa: ASYNC110 - a lease does not tell, it is asked
+            await asyncio.sleep(_UNSURE_S)
+        if self._is_cut:  # what goes on beside a turn that ended well may do so
+            raise asyncio.CancelledError
+
+    async def _is_ours(self) -> bool:
+        """False when nobody can say right now."""
+        if self._clock.monotonic_s() >= self._beat.lease_end_s:
+            return False
+        try:
+            if not await self._lanes.is_in_work(self.claim.key, self.claim.lease.fence):
+                self.lose()
+            elif self.turn is not None and await self._people.blocked_authors(self.turn.batch.messages):
+                self.cancel(CancelKind.RESTART)  # without those whom nobody listens to any more
+        except BusUnavailable:
+            return False
+        return True
+
+    # --- what may join it
+
+    async def join(self) -> Sequence[Joined]:
+        """In steer mode: what arrived behind the turn, up to a command, another place or another person: the turn may
+        do what those may who began it. Raises `Fenced`."""
+        room = TURN_MESSAGES_MAX - self.taken
+        if self.turn is None or not self._is_steered or self._behind or room <= 0:
+            return ()
+        batch = self.turn.batch
+        more = await retry_until_available(lambda: self._lanes.extend(self.claim, messages_max=room))
+        self._covered += len(more)
+        joining = joining_messages(batch.messages[0], more)
+        stale = await retry_until_available(lambda: stale_among(self._store.tasks, joining))
+        authors = {message.author for message in batch.messages}
+        newcomers = joining[: leading(joining, lambda said: said.id not in stale and said.author in authors)]
+        self._behind = list(more[len(newcomers) :])
+        return await self._stored(batch, newcomers) if newcomers else ()
+
+    async def _stored(self, batch: Batch, newcomers: Sequence[InboundMessage]) -> Sequence[Joined]:
+        now_ms = self._clock.now_ms()
+        entries = await retry_until_available(
+            lambda: self._store.turns.join(
+                turn_id=batch.turn_id, key=batch.key, fence=batch.fence, messages=newcomers, now_ms=now_ms
+            )
+        )
+        by_id = {message.id: message for message in newcomers}
+        return tuple(Joined(by_id[entry.message_id], entry) for entry in entries)
+
+    # --- what is seen of it
+
+    def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
+        """As a draft of the reply that the turn will leave."""
+        if self.turn is None:
+            return nullcontext()
+        batch = self.turn.batch
+        blank = Draft(batch.newest.address, batch.key, batch.turn_id, reply_id_of(batch.turn_id), literal_text(""))
+        return showing(self._deliveries, blank, text)
+
+    # --- its work
+
+    async def decide(self, work: Coroutine[Any, Any, TurnCommit]) -> TurnCommit | None:
+        """Do `work` and decide: its commit, or None when the run was cut short. What it raises, this raises.
+
+        Work that ignores its cancellation is left behind: it holds no permit any more.
+        """
+        working = asyncio.create_task(work)
+        ended = asyncio.create_task(self._has_ended.wait())
+        try:
+            await asyncio.wait({working, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                working.cancel()
+                await asyncio.wait({working}, timeout=CUT_GRACE_S)
+        finally:
+            ended.cancel()
+            working.cancel()
+            working.add_done_callback(_forget)
+        if self._is_cut:
+            if not working.done():
+                _log.warning("turn.left_behind")
+            return None
+        if working.cancelled():
+            raise RuntimeError("the work of a turn was cancelled, and not by its worker")
+        self._is_decided = True
+        return working.result()
+
+    def settle(self) -> None:
+        """The commit is under way: from here on the run is not cut short."""
+        self._is_decided = True
+
+
+def _forget(working: asyncio.Task[TurnCommit]) -> None:
+    """Look at how it ended, or asyncio would complain that nobody did."""
+    if not working.cancelled():
+        working.exception()
+
+
+# From a claimed lane to a committed answer.
+#
+#     begin (fence, user entries) -> take the turn -> commit in SQL -> commit on the bus
+#
+# A crash between any two arrows repeats a step and never a reply: what is consumed is known by id, the outbox row has
+# an id of its own, and the bus publishes an id once. A run that is still alive never leaves its lane half done
+# either: while bus or store are away it insists for a while, and whatever else goes wrong, it gives the lane back.
+# Who was blocked meanwhile is not answered any more.
+
+
+_PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried again
+
+
+class LaneRunner:
+    """Answers claims, one run at a time each; any number of them side by side."""
+
+    def __init__(
+        self,
+        ports: RunPorts,
+        *,
+        turns: TurnRunner,
+        commits: Commits,
+        titler: Titler,
+        scrubber: Scrubber,
+        background: BackgroundTasks,
+        is_steered: bool,
+        afterwards: Sequence[AfterTurn] = (),
+    ) -> None:
+        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
+        self._ports = ports
+        self._lanes = ports.lanes
+        self._deliveries = ports.deliveries
+        self._store = ports.store
+        self._people = ports.people
+        self._clock = ports.clock
+        self._turns = turns
+        self._commits = commits
+        self._titler = titler
+        self._scrubber = scrubber
+        self._background = background
+        self._is_steered = is_steered
+        self._afterwards = tuple(afterwards)
+        self._is_store_away = False
+
+    def run_of(self, claim: Claim, beat: LeaseClock) -> TurnRun:
+        """The run of a lane that was just claimed, not yet begun."""
+        return TurnRun(claim, beat, self._ports, is_steered=self._is_steered)
+
+    async def has_store(self) -> bool:
+        """Whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
+        if self._is_store_away:
+            try:
+                await self._store.access.revision()
+            except StoreUnavailable:
+                return False
+            self._is_store_away = False
+        return True
+
+    async def run(self, run: TurnRun) -> None:
+        """The worker's boundary: whatever goes wrong in a turn ends here, recorded and decided.
+
+        Cancelled only when the lane is not ours any more, or is handed over by the one who cancels.
+        """
+        lane = str(run.claim.key)
+        try:
+            await self._answer(run)
+        except (Fenced, StoreUnavailable) as error:
+            _log.warning("turn.put_off", lane=lane, reason=str(error))
+            self._is_store_away = isinstance(error, StoreUnavailable)
+            await self._put_off(run)
+        except asyncio.CancelledError:
+            run.lose()
+            _log.info("turn.given_up", lane=lane)
+        except Exception as error:  # noqa: BLE001 - the worker boundary: the lane goes back, with an attempt counted
+            _log.exception("turn.crashed", lane=lane, attempts=run.claim.attempts)
+            await self._give_back(run, error)
+
+    async def _answer(self, run: TurnRun) -> None:
+        claim = run.claim
+        lane = claim.messages
+        taken = first_batch(lane)
+        stale = await retry_until_available(lambda: stale_among(self._store.tasks, taken))
+        wanted = [message for message in taken if message.id not in stale]
+        unheard = await self._people.blocked_authors(wanted)
+        messages = tuple(message for message in wanted if message.id not in unheard) or tuple(wanted)
+        if not messages:
+            await self._pass_over(run, taken)
+            return
+        batch = Batch(
+            turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self._clock.now_ms()
+        )
+        with structlog.contextvars.bound_contextvars(turn_id=batch.turn_id, lane=str(claim.key)):
+            start = await retry_until_available(lambda: self._begin(batch), RetryPolicy(for_s=BEGIN_PATIENCE_S))
+            fresh = tuple(message for message in messages if message.id in start.fresh_ids)
+            if messages[0] not in fresh:
+                handled = leading(taken, lambda message: message.id not in start.fresh_ids)
+                await self._publish_again(run, batch, start, handled)
+                return
+            batch = replace(batch, messages=fresh, is_first=start.is_first)
+            turn = run.begin(batch, start.session, lane[len(taken) :])
+            await self._take(run, turn, start.unsent, is_heard=messages[0].id not in unheard)
+
+    async def _begin(self, batch: Batch) -> TurnStart:
+        return await self._store.turns.begin(
+            turn_id=batch.turn_id,
+            key=batch.key,
+            fence=batch.fence,
+            messages=batch.messages,
+            now_ms=batch.begun_at_ms,
+            is_said=not batch.is_command,
+        )
+
+    async def _pass_over(self, run: TurnRun, messages: Sequence[InboundMessage]) -> None:
+        """What these were to tell was told in another way. An earlier run may have begun to answer the first."""
+        handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
+        run.settle()
+        _log.info("wakes.passed_over", messages=len(messages))
+        await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=()))
+        await show_ended(self._deliveries, messages[0].address, turn_id_of(messages[0].id))
+
+    async def _publish_again(self, run: TurnRun, batch: Batch, start: TurnStart, handled: int) -> None:
+        """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
+        run.settle()
+        await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=start.unsent))
+        if not start.unsent:
+            await show_ended(self._deliveries, batch.newest.address, batch.turn_id)
+
+    async def _take(self, run: TurnRun, turn: Turn, unsent: Sequence[Reply], *, is_heard: bool) -> None:
+        commit: TurnCommit | None = None
+        if run.cancelled is None and not is_heard:
+            run.settle()
+            _log.info("turn.unheard")
+            commit = self._commits.stopped(turn)
+        elif run.cancelled is None:
+            self._title(run, turn)
+            commit = await run.decide(self._turns.take_turn(turn))
+            messages = turn.batch.messages
+            if commit is not None and len(await self._people.blocked_authors(messages)) == len(messages):
+                commit = self._commits.stopped(turn)
+        if run.is_lost:
+            _log.info("turn.given_up")
+        elif run.cancelled is CancelKind.RESTART:
+            await self._restart(run, turn)
+        elif commit is None:
+            run.settle()
+            commit = self._commits.stopped(turn)
+            committed = await self._commit(run, turn, commit, handled=run.covered)
+            self._follow_up(Finished(turn, commit, committed.has_boundary))
+        else:
+            committed = await self._commit(run, turn, commit, handled=run.taken, earlier=unsent)
+            self._follow_up(Finished(turn, commit, committed.has_boundary))
+
+    async def _commit(
+        self, run: TurnRun, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()
+    ) -> Committed:
+        """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
+        committed = await retry_until_available(
+            lambda: self._store.turns.commit(commit), RetryPolicy(for_s=COMMIT_PATIENCE_S)
+        )
+        replies = (*earlier, *commit.outbox)
+        is_ours = await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=replies))
+        if not commit.outbox:
+            await show_ended(self._deliveries, turn.batch.newest.address, commit.turn_id)
+        _log.info("turn.done", state=commit.state.value, messages=len(commit.consumed), published=is_ours)
+        return committed
+
+    async def _restart(self, run: TurnRun, turn: Turn) -> None:
+        """Newer words came: nothing of this run stays but what it cost, and nobody goes on working for it."""
+        disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
+        _log.info("turn.restarted")
+        await retry_until_available(disowning, RetryPolicy(for_s=COMMIT_PATIENCE_S))
+        await retry_until_available(lambda: self._lanes.restart(run.claim))
+        if turn.usage:
+            try:
+                await self._store.sessions.charge(turn.usage, session_id=turn.session.id)
+            except StoreError as error:
+                _log.warning("turn.cost_not_recorded", reason=str(error))
+
+    def _follow_up(self, finished: Finished) -> None:
+        for after in self._afterwards:
+            self._background.start(after(finished))
+
+    def _title(self, run: TurnRun, turn: Turn) -> None:
+        batch = turn.batch
+        if not batch.is_command:
+            address = nameable(batch.newest)
+            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.permit, address=address)
+            run.beside(self._background.start(title))
+
+    async def _put_off(self, run: TurnRun) -> None:
+        """The store would not have it. If the lane is still ours it is tried again, without counting an attempt:
+        neither an outage nor a fence that is ahead of the bus is the message's fault."""
+        run.lose()
+        if await retry_until_available(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
+            await asyncio.sleep(_PUT_OFF_S)
+            await retry_until_available(lambda: self._lanes.restart(run.claim))
+
+    async def _give_back(self, run: TurnRun, error: Exception) -> None:
+        run.lose()
+        attempts = run.claim.attempts
+        delay_s = RETRY_DELAYS_S[min(attempts, len(RETRY_DELAYS_S) - 1)]
+        said = str(error) if isinstance(error, TrivetError) else type(error).__name__
+        reason = self._scrubber.for_chat(str(run.claim.key)).scrub(said)
+        try:
+            await retry_until_available(lambda: self._lanes.retry_later(run.claim, delay_s=delay_s, error=reason))
+        except BusError as bus_error:
+            _log.error("turn.not_given_back", reason=str(bus_error))

@@ -1,0 +1,319 @@
+"""The bounded model <-> tool loop: steps until the model answers without asking for a tool.
+
+Everything the model says passes the scrubber as it streams; everything it saw and said becomes an entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+import structlog
+
+from agent.engine import Joined, PromptWindow, Turn
+from agent.limits import OUTPUT_RAISED, ROUND_TIMEOUT_S
+from agent.models.client import ModelClient
+from agent.models.metering import usage_of, usage_unanswered
+from agent.models.requests import (
+    Bill,
+    CleanStream,
+    ModelAnswer,
+    ModelRequest,
+    PromptMessage,
+    RequestedCall,
+    StopReason,
+    StreamRestarted,
+    TextDelta,
+    ToolSpec,
+)
+from agent.models.transcript import as_prompt
+from agent.prompts.library import PROMPTS
+from agent.texts import ending_note
+from agent.tools.arguments import cleaned
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import ToolContext, ToolResult
+from gateway.contracts.context_blocks import Image
+from gateway.contracts.errors import ContextTooLong, ModelError
+from gateway.contracts.messages import CleanText, joined, literal_text
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall, Usage, UsagePurpose
+from gateway.i18n import words_for
+
+_log = structlog.get_logger(__name__)
+_GO_ON: Final = literal_text(
+    "Your answer was cut off at its limit of length. Go on exactly where it ends, without repeating anything."
+)
+_CALL_LOST: Final = literal_text("(I began to call a tool.)")
+_SHORTER: Final = literal_text(
+    "Your answer was cut off at its limit of length, in the middle of a tool call. Nothing of it was run. Do it again "
+    "with shorter arguments: a long text in several calls, one after the other."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spoken:
+    """One model answer, clean. `calls` are those that may be run: of an answer that was cut off, none."""
+
+    answer: ModelAnswer
+    text: CleanText
+    calls: tuple[ToolCall, ...]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the model had more to say."""
+        return self.answer.ending is StopReason.CUT
+
+
+class Steps:
+    """The loop, for any model and any tools: the engine of every model that litellm reaches."""
+
+    def __init__(
+        self,
+        client: ModelClient,
+        tools: ToolRegistry,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        rounds_max: int,
+        purpose: UsagePurpose = UsagePurpose.TURN,
+    ) -> None:
+        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up. `purpose` is what its
+        calls are charged as."""
+        self._client = client
+        self._tools = tools
+        self._scrubber = scrubber
+        self._clock = clock
+        self._rounds_max = rounds_max
+        self._purpose = purpose
+
+    async def run(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        *,
+        model: str,
+        system: CleanText,
+        prompt: Sequence[PromptMessage],
+        room: PromptWindow,
+    ) -> None:
+        """Fill `turn` until it has an answer, or the turn yields. Raises the `ModelError` tree.
+
+        Between two rounds the messages that join the turn are put before the model, and `room` sees to it that
+        they fit. After the last round that is allowed one more call, without tools, asks for a wrap-up.
+        """
+        messages = list(prompt)
+        for _ in range(self._rounds_max) if self._rounds_max else count():
+            tools = self._tools.specs_for(context)
+            spoken = await self._speak(turn, context, model, system, messages, room, tools=tools)
+            if not spoken.calls:
+                turn.answer = spoken.text
+                return
+            results = await self._tools.run_round(context, _as_run(spoken))
+            self._keep_results(turn, context, messages, results)
+            self._note_failures(turn, context, messages, results)
+            if context.suspension is not None and context.suspension.barrier is not None:
+                return
+            _let_in(turn, messages, await turn.join())
+            messages[:] = await room.condensed(turn.entries, counted=turn.prompt_tokens) or messages
+        self._note(turn, context, messages, PROMPTS.wrap_up)
+        spoken = await self._speak(turn, context, model, system, messages, room, tools=())
+        turn.answer = spoken.text
+
+    async def _speak(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        model: str,
+        system: CleanText,
+        messages: list[PromptMessage],
+        room: PromptWindow,
+        *,
+        tools: tuple[ToolSpec, ...],
+    ) -> _Spoken:
+        """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more; what was
+        cut off at the limit of an answer is asked for once more, and after that marked."""
+        request = ModelRequest(
+            model,
+            self._purpose,
+            context.key,
+            system,
+            tuple(messages),
+            tools=tools,
+            timeout_s=ROUND_TIMEOUT_S,
+            turn_id=context.turn_id,
+            permit=context.permit,
+        )
+        try:
+            spoken = await self._hear(turn, request)
+        except ContextTooLong:
+            anew = await room.condensed(turn.entries, counted=turn.prompt_tokens, is_refused=True)
+            if anew is None:
+                raise
+            messages[:] = anew
+            request = replace(request, messages=tuple(anew), bill=Bill())
+            spoken = await self._hear(turn, request)
+        turn.prompt_tokens = spoken.answer.tokens.prompt
+        if spoken.is_cut:
+            spoken = await self._go_on(turn, request, spoken)
+        spoken = _marked(spoken, turn, context)
+        self._keep_speech(turn, context, messages, spoken)
+        return spoken
+
+    async def _go_on(self, turn: Turn, request: ModelRequest, cut: _Spoken) -> _Spoken:
+        """Ask once more, for more tokens where the model has them: a text goes on where it ends, calls are written
+        anew. What is there stays if that fails. Only what comes of both is kept: nobody has seen them apart."""
+        before = "" if cut.answer.calls else cut.answer.text
+        told: tuple[PromptMessage, ...] = ()
+        if cut.answer.calls or cut.text:
+            note = _SHORTER if cut.answer.calls else _GO_ON
+            told = (PromptMessage(Role.ASSISTANT, cut.text or _CALL_LOST), PromptMessage(Role.USER, note))
+        again = replace(
+            request,
+            messages=(*request.messages, *told),
+            completion_tokens_max=self._more(request.model, cut.answer),
+            bill=Bill(),
+        )
+        _log.info(
+            "model.cut_off",
+            model=cut.answer.model,
+            tokens=cut.answer.tokens.completion,
+            asked=again.completion_tokens_max,
+        )
+        try:
+            return await self._hear(turn, again, before=before)
+        except ModelError as error:
+            _log.warning("model.not_gone_on", reason=f"{type(error).__name__}: {error}")
+            return cut
+
+    def _more(self, model: str, cut: ModelAnswer) -> int | None:
+        """More tokens than an answer had, as far as the model and its window have them; None: no more are known."""
+        facts = self._client.facts(model)
+        had = cut.tokens.completion
+        left = facts.context_window - cut.tokens.prompt - 2 * had if facts.context_window else facts.output_max
+        more = min(OUTPUT_RAISED * had, facts.output_max, left)
+        return more if more > had else None
+
+    def _keep_speech(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken) -> None:
+        now_ms = self._clock.now_ms()
+        turn.finish_reason = spoken.answer.finish_reason
+        turn.entries.append(
+            Entry(
+                Role.ASSISTANT,
+                spoken.text,
+                tool_calls=spoken.calls,
+                turn_id=context.turn_id,
+                created_at_ms=now_ms,
+            )
+        )
+        messages.append(PromptMessage(Role.ASSISTANT, spoken.text, spoken.calls))
+
+    async def _hear(self, turn: Turn, request: ModelRequest, *, before: str = "") -> _Spoken:
+        """Listen to one stream; the text is scrubbed on its way, the arguments when they are whole. It is one text with
+        what stands `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
+        off."""
+        scrubber = self._scrubber.for_chat(str(request.key))
+        heard = CleanStream(scrubber)
+        heard.add(before)
+        try:
+            with turn.hold.showing(heard.so_far):
+                async for event in self._client.stream(request):
+                    match event:
+                        case TextDelta(text=text):
+                            heard.add(text)
+                        case StreamRestarted():
+                            heard.begin_anew()
+                            heard.add(before)
+                        case ModelAnswer():
+                            turn.usage.append(self._usage(event, request))
+                            is_whole = event.ending is StopReason.OWN
+                            calls = event.calls if request.tools and is_whole else ()
+                            clean = tuple(_clean_call(call, scrubber) for call in calls)
+                            return _Spoken(event, heard.to_the_end(), clean)
+        finally:
+            if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
+                turn.usage.append(unanswered)
+        raise RuntimeError("a model stream ended without an answer")
+
+    def _usage(self, answer: ModelAnswer, request: ModelRequest) -> Usage:
+        now_ms = self._clock.now_ms()
+        return usage_of(answer, request.key, self._purpose, now_ms=now_ms, turn_id=request.turn_id)
+
+    def _keep_results(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        messages: list[PromptMessage],
+        results: Sequence[ToolResult],
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        for result in results:
+            messages.append(PromptMessage(Role.TOOL, result.text, tool_call_id=result.call_id))
+            turn.entries.append(
+                Entry(
+                    Role.TOOL,
+                    result.text,
+                    tool_call_id=result.call_id,
+                    is_error=result.is_error,
+                    turn_id=context.turn_id,
+                    created_at_ms=now_ms,
+                )
+            )
+
+    def _note_failures(
+        self,
+        turn: Turn,
+        context: ToolContext,
+        messages: list[PromptMessage],
+        results: Sequence[ToolResult],
+    ) -> None:
+        note = self._tools.note_on(context, results)
+        if note is not None:
+            self._note(turn, context, messages, note)
+
+    def _note(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], text: CleanText) -> None:
+        """Tell the model something in the role of the user; kept, for the next prompt begins as this one did."""
+        _tell(messages, text)
+        now_ms = self._clock.now_ms()
+        turn.entries.append(Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=context.turn_id, created_at_ms=now_ms))
+
+
+def _marked(spoken: _Spoken, turn: Turn, context: ToolContext) -> _Spoken:
+    """The answer, and under it for its reader why it is none of the model's own ending. Without a word that is all
+    there is to say; a model that had no room for a word has said nothing."""
+    if spoken.answer.ending is StopReason.OWN or (spoken.is_cut and not spoken.text and not spoken.answer.calls):
+        return spoken
+    has_calls = bool(spoken.answer.calls)
+    said = ending_note(spoken.answer.ending, words_for(context.language), has_calls=has_calls)
+    if not spoken.text.strip():
+        return replace(spoken, text=said)
+    turn.notes.append(said)
+    return spoken
+
+
+def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
+    """The name and the id, too, are what a model wrote."""
+    return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), cleaned(call.arguments, scrubber.scrub))
+
+
+def _let_in(turn: Turn, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
+    """One user message for all of them; an entry for each."""
+    if newcomers:
+        (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
+        _tell(messages, told.text, told.images)
+        turn.entries.extend(newcomer.entry for newcomer in newcomers)
+
+
+def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, ...] = ()) -> None:
+    """Say `text` in the role of the user; neighbours are one message, as providers expect and as the transcript
+    will be read."""
+    if messages and messages[-1].role is Role.USER:
+        before = messages.pop()
+        text, images = joined(before.text, text, by="\n\n"), (*before.images, *images)
+    messages.append(PromptMessage(Role.USER, text, images=images))
+
+
+def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:
+    """The calls with clean arguments: a tool never sees a secret that the model could not have seen."""
+    return tuple(RequestedCall(call.id, call.name, call.arguments) for call in spoken.calls)

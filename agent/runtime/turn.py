@@ -1,0 +1,244 @@
+"""One batch in, one clean reply out.
+
+A turn is one pass from the user's messages to the final reply: a command, or a conversation (`agent.runtime.turn`), and
+the commit that everything goes into (`agent.runtime.commit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from agent.concurrency import Deadline
+from agent.engine import Batch, Engine, Turn
+from agent.features.access import People
+from agent.features.attachments.inbox import UNSEEN, could_be_seen_by
+from agent.features.attachments.intake import AttachmentIntake
+from agent.features.commands import CommandReply, CommandTable, Converse
+from agent.features.memory.knowledge import PersonMemory
+from agent.features.usage import Meter
+from agent.limits import TURN_TIMEOUT_S
+from agent.models.selection import Depth, Models
+from agent.models.transcript import has_images, last_said, preamble, tone_of
+from agent.prompts.library import Profile, ceiling_of, profile_named
+from agent.prompts.system import SystemPrompts
+from agent.runtime.commit import Commits
+from agent.runtime.window import TurnWindows
+from agent.subagents.texts import attempt_text
+from agent.tools.policy import Audience, Permissions
+from agent.tools.tool import CallOrigin, ToolContext
+from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
+from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnCommit, is_firing
+from gateway.contracts.subagents import WakeAddress, is_wake
+from gateway.i18n import words_for
+from gateway.store import Store
+
+# A turn that is a conversation: what came along, the prompt, which model, then the steps.
+
+
+class ConversationRunner:
+    """Has the words of a batch answered by a model. Nothing of a turn stays in it."""
+
+    def __init__(
+        self,
+        *,
+        models: Models,
+        engine: Engine,
+        rooms: TurnWindows,
+        prompts: SystemPrompts,
+        people: People,
+        attending: AttachmentIntake,
+        memory: PersonMemory | None,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._models = models
+        self._engine = engine
+        self._rooms = rooms
+        self._prompts = prompts
+        self._people = people
+        self._attending = attending
+        self._memory = memory
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def converse(
+        self,
+        turn: Turn,
+        heard: Sequence[InboundMessage],
+        lost: CleanText | None,
+    ) -> None:
+        """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
+        `ModelError` and `BudgetSpent`."""
+        batch, session = turn.batch, turn.session
+        await self._attending.attend(heard, turn)
+        profile, ceiling = await self.capabilities(batch, session)
+        context = await self._context(turn, ceiling=ceiling)
+        system = partial(self._prompts.system_prompt, context, profile)
+        room = await self._rooms.open(session, context, system=system, fence=batch.fence)
+        said = turn.said if turn.said is not None else last_said(room.view)
+        chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
+        await room.fit(chosen.budget)
+        unseen = self._unseen(batch, room.view, chosen.model)
+        await self._begin_notes(turn, room.view, lost=lost, unseen=unseen)
+        prompt = room.prompt(turn.entries)
+        await self._engine.run(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
+        if room.is_abridged:
+            turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
+
+    async def capabilities(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
+        """Who the agent is in this turn and what it may use at most, by its session and its place."""
+        place = await self._people.place_of(batch.newest)
+        profile = profile_named(session.profile or place.profile)
+        return profile, ceiling_of(profile, place.ceilings)
+
+    async def _begin_notes(
+        self,
+        turn: Turn,
+        view: Sequence[Entry],
+        *,
+        lost: CleanText | None,
+        unseen: CleanText | None,
+    ) -> None:
+        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
+        said = turn.said or literal_text("")
+        memory = await self._memory.block(turn.session, said, view) if self._memory is not None and said else None
+        now_ms = self._clock.now_ms()
+        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost, unseen=unseen)
+        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
+        turn.entries.append(note)
+
+    def _unseen(self, batch: Batch, view: Sequence[Entry], model: str) -> CleanText | None:
+        """What a model is told with an image that it cannot see, and which nobody describes to it."""
+        if self._models.learns_of_images(model) or not has_images(view, batch.turn_id):
+            return None
+        seeing = self._models.seeing
+        return self._scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
+
+    async def _context(self, turn: Turn, *, ceiling: Permissions) -> ToolContext:
+        """For whom tools run in this turn, and what they may do."""
+        batch, session = turn.batch, turn.session
+        newest = batch.newest
+        person, role = await self._people.least_among(turn.authors)
+        named = (message.author_name for message in reversed(batch.messages) if message.author == person)
+        return ToolContext(
+            batch.key,
+            batch.key.owner,
+            batch.turn_id,
+            role=role,
+            place=Audience.DM if newest.is_private else Audience.GROUP,
+            asked_by=person,
+            address=None if is_firing(newest) else newest.address,
+            fence=batch.fence,
+            ceiling=ceiling,
+            permit=turn.permit,
+            enclosures=turn.enclosures,
+            call_origin=CallOrigin(session.id),
+            suspension=turn.suspension,
+            reading=turn.reading,
+            wake=WakeAddress(
+                batch.key,
+                newest.address,
+                person.user,
+                next(named, literal_text("")),
+                newest.is_private,
+                newest.place,
+                batch.wakes,
+            ),
+            language=session.language,
+            place_ids=newest.place,
+        )
+
+
+class TurnRunner:
+    """Takes turns. Everything it depends on comes in here; nothing of a turn stays in it."""
+
+    def __init__(
+        self,
+        *,
+        commands: CommandTable,
+        conversing: ConversationRunner,
+        commits: Commits,
+        people: People,
+        meter: Meter,
+        store: Store,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._commands = commands
+        self._conversing = conversing
+        self._commits = commits
+        self._people = people
+        self._meter = meter
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def take_turn(self, turn: Turn) -> TurnCommit:
+        """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
+        a commit of state FAILED. Cancellable at every await; `turn` then tells what had been done."""
+        try:
+            async with Deadline(TURN_TIMEOUT_S):
+                lost = await self._lost(turn.batch)
+                heard = await self._listen(turn)
+                if isinstance(heard, CommandReply):
+                    return self._commits.obeyed(turn, heard)
+                await self._conversing.converse(turn, heard, lost)
+        except BudgetSpent as error:
+            return self._commits.refused(turn, error)
+        except (ModelError, TimeoutError) as error:
+            return self._commits.failed(turn, error)
+        if turn.suspension.barrier is not None:
+            return self._commits.yielded(turn)
+        if not (turn.answer or "").strip():
+            return self._commits.failed(turn, EmptyAnswer(turn.finish_reason))
+        little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
+        return self._commits.answered(turn, little_left)
+
+    async def _lost(self, batch: Batch) -> CleanText | None:
+        """What the model is told of the sub-agents of earlier attempts at this turn: they are to end, and
+        nobody is woken for them."""
+        tasks = () if batch.is_first else await self._store.tasks.tasks_of_turn(batch.turn_id)
+        if not tasks:
+            return None
+        await self._store.tasks.disown(batch.key, batch.turn_id)
+        return self._scrubber.for_chat(str(batch.key)).scrub(attempt_text(tasks))
+
+    async def _listen(self, turn: Turn) -> CommandReply | Sequence[InboundMessage]:
+        """What a command says; the messages, when the turn is a conversation, whose words the transcript holds."""
+        batch, session = turn.batch, turn.session
+        turn.authors = batch.authors
+        if not batch.is_command:
+            words = [message.text for message in batch.messages if not is_wake(message)]
+            turn.said = joined(*words, by="\n\n") if words else None
+            turn.is_plain = bool(words) and len(batch.messages) == 1 and batch.messages[0].is_text
+            return batch.messages
+        (command,) = batch.messages
+        _, role = await self._people.least_among(batch.authors)
+        _, ceiling = await self._conversing.capabilities(batch, session)
+        match await self._commands.run(
+            command, session, role, fence=batch.fence, permit=turn.permit, ceiling=ceiling, turn_id=batch.turn_id
+        ):
+            case Converse(said, is_stored, authors, has_foreign):
+                turn.said = said
+                turn.authors = (*authors, *batch.authors)
+                turn.reading.is_foreign = has_foreign
+                if is_stored:
+                    return ()
+                command = replace(command, text=said)
+                await self._store_said(batch, command)
+                return (command,)
+            case CommandReply() as done:
+                return done
+
+    async def _store_said(self, batch: Batch, said: InboundMessage) -> None:
+        await self._store.turns.join(
+            turn_id=batch.turn_id,
+            key=batch.key,
+            fence=batch.fence,
+            messages=(said,),
+            now_ms=self._clock.now_ms(),
+        )

@@ -1,0 +1,275 @@
+"""The prompt of one turn, kept inside its model's window from the first round to the last.
+
+    before the first round   old tool outputs pruned from 60 % of usable; a stored compaction when it is full
+    between two rounds       the outputs of this turn pruned; then a stored compaction of what came before it;
+                             then a summary of its first rounds, which lives as long as the turn
+    after a refusal          the same, for a smaller budget: the provider knows better than our estimate
+
+What a turn itself was asked is always verbatim. Where nothing helps, `ContextTooLong` tells the user.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Final
+
+from agent.limits import OUTPUTS_KEPT, PRUNE_SHARE, ROUNDS_MESSAGES_MAX, VIEW_CHARS_PER_TOKEN
+from agent.models.requests import Permit, PromptMessage, ToolSpec
+from agent.models.selection import Models
+from agent.models.transcript import PromptBudget, build_prompt, next_prompt_tokens, shown_images
+from agent.runtime.compaction import Compactor
+from agent.runtime.compaction_plan import Pruned, plan_rounds, prune_pass, pruned
+from agent.tokens import entries_tokens, estimate_tokens
+from agent.tools.registry import ToolRegistry
+from agent.tools.tool import ToolContext
+from gateway.contracts.errors import ContextTooLong
+from gateway.contracts.messages import CleanText, joined, literal_text
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, Todo
+from gateway.store import Store
+
+_REFUSED_SHARE: Final = 0.75
+"""Of a prompt that the provider found too long: what we make of it for the second try."""
+
+
+class TurnWindows:
+    """Opens a room for each turn."""
+
+    def __init__(self, compactor: Compactor, models: Models, tools: ToolRegistry, store: Store) -> None:
+        self._compactor = compactor
+        self._models = models
+        self._tools = tools
+        self._store = store
+        self._sizes: dict[tuple[str, str], int] = {}
+
+    async def open(
+        self, session: Session, context: ToolContext, *, system: Callable[[Sequence[Todo]], CleanText], fence: int
+    ) -> TurnWindow:
+        """The room of a turn in `session`, with all that was said so far, behind what `system` makes of the task list.
+        Raises `StoreUnavailable`."""
+        budget = self._models.budget(self._models.of_session(session))
+        chars_max = budget.usable * VIEW_CHARS_PER_TOKEN
+        standing = await self._store.transcript.standing(session.id, key=context.key, chars_max=chars_max)
+        newest = standing.view
+        view = newest.entries if newest.is_whole else tuple(await self._store.transcript.view(session.id))
+        prompt = system(standing.todos)
+        return TurnWindow(
+            self._compactor,
+            session,
+            view,
+            budget,
+            system=prompt,
+            fixed_tokens=estimate_tokens(prompt) + sum(map(self._size, self._tools.specs_for(context))),
+            protected=self._tools.protected_names,
+            fence=fence,
+            permit=context.permit,
+        )
+
+    def _size(self, spec: ToolSpec) -> int:
+        """Tools stand in every prompt, so each is measured once for each way in which it describes itself."""
+        known = (spec.name, spec.description)
+        if known not in self._sizes:
+            self._sizes[known] = estimate_tokens(spec.name + spec.description + json.dumps(spec.schema))
+        return self._sizes[known]
+
+
+class TurnWindow:
+    """One turn's. `agent.engine.Room`."""
+
+    def __init__(
+        self,
+        compactor: Compactor,
+        session: Session,
+        view: tuple[Entry, ...],
+        budget: PromptBudget,
+        *,
+        system: CleanText,
+        fixed_tokens: int,
+        protected: Set[str],
+        fence: int,
+        permit: Permit,
+    ) -> None:
+        self._compactor = compactor
+        self._session = session
+        self._view = view
+        self._budget = budget
+        self._system = system
+        self._fixed_tokens = fixed_tokens
+        self._protected = protected
+        self._fence = fence
+        self._permit = permit
+        self._rounds = _Rounds()
+        self._may_compact = True
+        self._may_condense = True
+
+    @property
+    def system(self) -> CleanText:
+        """What the model is told before everything else."""
+        return self._system
+
+    @property
+    def view(self) -> tuple[Entry, ...]:
+        """The summary, if there is one, and all that was said since."""
+        return self._view
+
+    @property
+    def tokens(self) -> int:
+        """The size of a prompt with all of it."""
+        return next_prompt_tokens(self._fixed_tokens, self._view, self._session, an_image=self._budget.an_image)
+
+    @property
+    def is_abridged(self) -> bool:
+        """Whether the last prompt lacked some of what the turn has said: its count says little of the next one."""
+        return self._rounds != _Rounds()
+
+    # --- the first round
+
+    async def fit(self, budget: PromptBudget) -> None:
+        """Compact what was said so far, if a prompt with it would not fit into `budget`.
+
+        Raises `ContextTooLong` if it does not fit then either, `Fenced` and `StoreUnavailable`.
+        """
+        self._budget = budget
+        used = self.tokens - self._pruned().saved_tokens
+        if used >= budget.usable and await self._compact():
+            used = self._estimated(())
+        self._check(used)
+
+    def prompt(self, in_flight: Sequence[Entry]) -> tuple[PromptMessage, ...]:
+        """What was said so far, and what the turn has added to it."""
+        return build_prompt(self._shown(in_flight))
+
+    # --- between rounds
+
+    async def condensed(
+        self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False
+    ) -> tuple[PromptMessage, ...] | None:
+        """The prompt anew, if what the turn has gathered does not fit any more; None while it may stay as it is.
+
+        `in_flight` is all that the turn has added so far; `counted` is the provider's count of the last prompt
+        (0: unknown). Raises `ContextTooLong` when nothing helps.
+        """
+        used = self._used(in_flight, counted)
+        if is_refused:
+            self._may_compact = self._may_condense = True
+            self._budget = replace(self._budget, usable=min(self._budget.usable, int(used * _REFUSED_SHARE)))
+        is_long = len(in_flight) - self._rounds.kept_from > ROUNDS_MESSAGES_MAX and self._may_condense
+        if used < self._budget.usable and not is_long and not is_refused:
+            return None
+        before = (self._view, self._rounds)
+        await self._make_room(in_flight, used)
+        if (self._view, self._rounds) == before:
+            self._check(used)
+            return None
+        self._check(self._estimated(in_flight))
+        return self.prompt(in_flight)
+
+    async def _make_room(self, in_flight: Sequence[Entry], used: int) -> None:
+        """Rung by rung until it fits, the cheap ones first."""
+        is_over = used >= self._budget.usable
+        if is_over and in_flight:
+            self._rounds = replace(self._rounds, pruned_to=self._outputs_start(in_flight, OUTPUTS_KEPT))
+            is_over = self._is_over(in_flight)
+        if is_over and await self._compact():
+            is_over = self._is_over(in_flight)
+        if is_over or len(in_flight) - self._rounds.kept_from > ROUNDS_MESSAGES_MAX:
+            await self._condense(in_flight)
+        kept = OUTPUTS_KEPT
+        while kept and is_over and self._is_over(in_flight):
+            kept -= 1
+            self._rounds = replace(self._rounds, pruned_to=self._outputs_start(in_flight, kept))
+
+    async def _compact(self) -> bool:
+        """Condense what was said before this turn. Tried once: what failed a minute ago fails again."""
+        if not self._may_compact:
+            return False
+        done = await self._compactor.compact(
+            self._session, self._view, fence=self._fence, budget=self._budget, permit=self._permit
+        )
+        self._may_compact = False
+        self._view = done.view
+        return done.messages > 0
+
+    async def _condense(self, in_flight: Sequence[Entry]) -> None:
+        """Condense the first rounds of this turn, for as long as it runs."""
+        plan = plan_rounds(in_flight[self._rounds.kept_from :])
+        if plan is None or not self._may_condense:
+            return
+        progress = await self._compactor.summarise(
+            self._session, plan.head, fence=self._fence, prior=self._rounds.progress, permit=self._permit
+        )
+        if progress is None:
+            self._may_condense = False
+            return
+        self._rounds = replace(
+            self._rounds,
+            progress=progress,
+            requests=(*self._rounds.requests, *plan.requests),
+            kept_from=self._rounds.kept_from + plan.kept_from,
+        )
+
+    def _outputs_start(self, in_flight: Sequence[Entry], kept: int) -> int:
+        """The index in front of the newest `kept` tool outputs; never before where we have pruned already."""
+        outputs = [index for index, entry in enumerate(in_flight) if entry.role is Role.TOOL]
+        old = outputs[: max(len(outputs) - kept, 0)]
+        return max(old[-1] + 1 if old else 0, self._rounds.pruned_to)
+
+    # --- sizes
+
+    def _used(self, in_flight: Sequence[Entry], counted: int) -> int:
+        """What the next round would send: the count of the last prompt and what came since."""
+        if not counted:
+            return self._estimated(in_flight)
+        spoken = max((index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT), default=0)
+        return counted + self._size(in_flight[spoken:])
+
+    def _estimated(self, in_flight: Sequence[Entry]) -> int:
+        return self._fixed_tokens + self._size(self._shown(in_flight))
+
+    def _size(self, entries: Sequence[Entry]) -> int:
+        return entries_tokens(entries) + self._budget.an_image * len(shown_images(entries))
+
+    def _is_over(self, in_flight: Sequence[Entry]) -> bool:
+        return self._estimated(in_flight) >= self._budget.usable
+
+    def _check(self, used: int) -> None:
+        if used > self._budget.window:
+            raise ContextTooLong(f"the prompt has about {used} tokens, the window {self._budget.window}")
+
+    # --- what is shown
+
+    def _pruned(self) -> Pruned:
+        return prune_pass(
+            self._view,
+            fixed_tokens=self._fixed_tokens,
+            threshold_tokens=self._budget.usable * PRUNE_SHARE,
+            protected=self._protected,
+            counted_seq=self._session.prompt_seq,
+        )
+
+    def _shown(self, in_flight: Sequence[Entry]) -> tuple[Entry, ...]:
+        """The view and what the turn has added, as its next round sees them."""
+        rounds = self._rounds
+        old = pruned(in_flight[: rounds.pruned_to], kept=0, protected=self._protected)
+        newest = (*old, *in_flight[rounds.pruned_to :])[rounds.kept_from :]
+        return (*self._pruned().view, *rounds.requests, *rounds.progress_note, *newest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """How the running turn is shown: `progress` stands for what it added before index `kept_from`, but for the
+    `requests` in it; before index `pruned_to` its outputs are pruned."""
+
+    progress: CleanText | None = None
+    requests: tuple[Entry, ...] = ()
+    kept_from: int = 0
+    pruned_to: int = 0
+
+    @property
+    def progress_note(self) -> tuple[Entry, ...]:
+        """The progress as the model is told of it."""
+        if self.progress is None:
+            return ()
+        text = joined(literal_text("<progress>\n"), self.progress, literal_text("\n</progress>"))
+        return (Entry(Role.USER, text, kind=EntryKind.NOTE),)

@@ -1,0 +1,287 @@
+"""Claims lanes and has them answered: many at once, each in order, each under the lease of this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+import structlog
+
+from agent.concurrency import BackgroundTasks
+from agent.limits import ACTIVITY_EVERY_S, ACTIVITY_FOR_S, CUT_GRACE_S, LAST_WORDS_S
+from agent.runtime.run import LaneRunner, LeaseClock, TurnRun, show_ended
+from agent.texts import DEAD_NOTE, dead_sentence, removed_note
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.lanes import Lanes
+from gateway.contracts.errors import BusError
+from gateway.contracts.ids import turn_id_of
+from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
+from gateway.contracts.ports import Cancel, Claim, Clock, DeadMessage, Scrubber
+from gateway.i18n import Words, language_of, words_for
+from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, SHUTDOWN_GRACE_S, TURN_ATTEMPTS_MAX, TURN_MESSAGES_MAX
+from gateway.retry import retry_until_available
+from gateway.store import Store
+
+# A message that was given up still gets an answer, and its conversation a note.
+
+
+_log = structlog.get_logger(__name__)
+
+
+class DeadLetters:
+    """Tells the authors of dead letters. Their messages have left the lane: nobody waits for this."""
+
+    def __init__(self, lanes: Lanes, deliveries: Deliveries, store: Store, scrubber: Scrubber, clock: Clock) -> None:
+        self._lanes = lanes
+        self._deliveries = deliveries
+        self._store = store
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def tell(self, dead: DeadMessage) -> None:
+        """Answer a message with an apology, unless its last run had answered it after all."""
+        message, reference = dead.message, self._clock.code(6)
+        _log.error("message.dead", message_id=message.id, letter_id=dead.letter_id, reference=reference)
+        turn_id = turn_id_of(message.id)
+        words = await self._words(message)
+        said = "\n\n".join(filter(None, (dead_sentence(reference, words), removed_note(message.removed, words))))
+        reply = Reply(
+            id=f"{turn_id}:dead",
+            turn_id=turn_id,
+            key=message.key,
+            address=message.address,
+            text=self._scrubber.for_chat(str(message.key)).scrub(said),
+            kind=ReplyKind.ERROR,
+            created_at_ms=self._clock.now_ms(),
+            language=words.language.value,
+        )
+        is_given_up = await retry_until_available(
+            lambda: self._store.turns.give_up(
+                turn_id=turn_id,
+                message=message,
+                reply=reply,
+                note=DEAD_NOTE,
+                reference=reference,
+                letter_id=dead.letter_id,
+                now_ms=reply.created_at_ms,
+            )
+        )
+        if is_given_up:
+            await show_ended(self._deliveries, message.address, turn_id)
+            await retry_until_available(lambda: self._deliveries.publish([reply]))
+        await retry_until_available(lambda: self._lanes.finish_dead(message))
+
+    async def _words(self, message: InboundMessage) -> Words:
+        """Of whoever wrote it; where that does not show, of whoever speaks on its lane."""
+        if (language := language_of(message)) is not None:
+            return Words(language)
+        session = await retry_until_available(lambda: self._store.sessions.current(message.key))
+        return words_for(session.language if session else "")
+
+
+_SAFETY_WAIT_S: Final = 1.0  # a lost wake-up costs a second, not a message
+_BUS_RETRY_S: Final = 0.5
+_STORE_RETRY_S: Final = 0.5
+
+
+class HeartbeatSource(Protocol):
+    """Opens the heartbeat of a registered worker: it beats, reaps and calls back in the event loop."""
+
+    def __call__(
+        self, *, on_cancel: Callable[[Cancel], None], on_lost: Callable[[], None]
+    ) -> AbstractAsyncContextManager[LeaseClock]: ...
+
+
+class Worker:
+    """One agent process's share of the lanes."""
+
+    def __init__(
+        self,
+        *,
+        worker_id: str,
+        lanes: Lanes,
+        deliveries: Deliveries,
+        pulse: HeartbeatSource,
+        answering: LaneRunner,
+        dead_letters: DeadLetters,
+        background: BackgroundTasks,
+        concurrency: int,
+        grace_s: float = SHUTDOWN_GRACE_S,
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+        lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = (),
+    ) -> None:
+        """`background` holds what answering leaves running, and is finished here. `grace_s` is what running turns get
+        to finish when the process stops, and what outlives turns: each of `lasting` returns when that is done.
+        `beside` runs for as long as the worker works."""
+        self._id = worker_id
+        self._lanes = lanes
+        self._deliveries = deliveries
+        self._pulse = pulse
+        self._answering = answering
+        self._dead_letters = dead_letters
+        self._background = background
+        self._concurrency = concurrency
+        self._grace_s = grace_s
+        self._beside = beside
+        self._lasting = lasting
+        self._runs: dict[str, TurnRun] = {}
+        self._registering: asyncio.Task[None] | None = None
+        self._slot_freed = asyncio.Event()
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Work until `stopping`; then let running turns finish for a while and hand the rest over."""
+        registering = asyncio.create_task(self._register())
+        stopped = asyncio.create_task(stopping.wait())
+        await asyncio.wait({registering, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if registering.done():
+            await registering
+            stopped.add_done_callback(lambda _: self._slot_freed.set())
+            async with self._pulse(on_cancel=self._cancel, on_lost=self._lose_lease) as beat:
+                await self._work(stopping, beat)
+        for task in (registering, stopped):
+            task.cancel()
+
+    async def _work(self, stopping: asyncio.Event, beat: LeaseClock) -> None:
+        keepers = (self._watch_cancels, self._show_activity, *self._beside)
+        async with asyncio.TaskGroup() as group:
+            keeping = [group.create_task(keep()) for keep in keepers]
+            await self._claim_until(stopping, beat)
+            await self._finish()
+            for task in keeping:
+                task.cancel()
+
+    # --- claiming
+
+    async def _claim_until(self, stopping: asyncio.Event, beat: LeaseClock) -> None:
+        while not stopping.is_set():
+            free = self._concurrency - len(self._runs)
+            if free <= 0:
+                self._slot_freed.clear()
+                await self._slot_freed.wait()
+                continue
+            if not await self._answering.has_store():
+                await asyncio.sleep(_STORE_RETRY_S)
+                continue
+            try:
+                wait_s = await self._claim(free, beat)
+                if wait_s > 0:
+                    await self._wait(stopping, wait_s)
+            except BusError as error:
+                _log.warning("worker.claim_failed", reason=str(error))
+                await asyncio.sleep(_BUS_RETRY_S)
+
+    async def _wait(self, stopping: asyncio.Event, wait_s: float) -> None:
+        """Until a lane may be ready or the process is to stop, `wait_s` at most."""
+        waiting = asyncio.create_task(self._lanes.wait_for_work(timeout_s=wait_s))
+        stopped = asyncio.create_task(stopping.wait())
+        try:
+            await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            waiting.cancel()
+        if not stopping.is_set():
+            await waiting
+
+    async def _claim(self, free: int, beat: LeaseClock) -> float:
+        """Start a run for each lane that is ready; how long to wait before there may be more. Fewer than were asked for
+        are all there were; what has come since wakes us."""
+        wanted = min(free, CLAIM_LANES_MAX)
+        found = await self._lanes.claim(
+            self._id,
+            lanes_max=wanted,
+            messages_max=TURN_MESSAGES_MAX,
+            attempts_max=TURN_ATTEMPTS_MAX,
+        )
+        # No await from here on: a lane that was claimed has a run, whatever happens next.
+        for claim in found.claims:
+            self._start(claim, beat)
+        for dead in found.dead:
+            self._background.start(self._dead_letters.tell(dead))
+        if len(found.claims) >= wanted:
+            return 0.0
+        return _SAFETY_WAIT_S if found.next_due_s is None else min(found.next_due_s, _SAFETY_WAIT_S)
+
+    def _start(self, claim: Claim, beat: LeaseClock) -> None:
+        run = self._answering.run_of(claim, beat)
+        lane = str(claim.key)
+        self._runs[lane] = run
+        run.task = asyncio.create_task(self._answering.run(run))
+        run.task.add_done_callback(lambda _: self._ended(lane, run))
+
+    def _ended(self, lane: str, run: TurnRun) -> None:
+        if self._runs.get(lane) is run:
+            del self._runs[lane]
+        self._slot_freed.set()
+
+    # --- lease, cancels, activity
+
+    async def _register(self) -> None:
+        await retry_until_available(lambda: self._lanes.register(self._id, lease_ttl_s=LEASE_TTL_S))
+
+    async def _watch_cancels(self) -> None:
+        while True:
+            try:
+                async for cancel in self._lanes.cancellations(self._id):
+                    self._cancel(cancel)
+            except BusError as error:
+                _log.warning("worker.cancels_unheard", reason=str(error))
+            await asyncio.sleep(_BUS_RETRY_S)
+
+    def _cancel(self, cancel: Cancel) -> None:
+        run = self._runs.get(cancel.lane)
+        if run is not None:
+            run.cancel(cancel.kind)
+
+    def _lose_lease(self) -> None:
+        """Somebody else may own our lanes by now: every run of this process ends without a trace."""
+        if self._registering is not None and not self._registering.done():
+            return  # every beat says so until we are known again
+        _log.warning("worker.lease_lost", runs=len(self._runs))
+        _end_runs(list(self._runs.values()))
+        self._registering = self._background.start(self._register())
+
+    async def _show_activity(self) -> None:
+        while True:
+            await asyncio.sleep(ACTIVITY_EVERY_S)
+            for run in list(self._runs.values()):
+                if run.turn is None:
+                    continue
+                address = run.turn.batch.messages[-1].address
+                try:
+                    await self._deliveries.show_activity(Activity(address, run.turn.batch.turn_id, ACTIVITY_FOR_S))
+                except BusError:
+                    break  # lossy on purpose: the next round tries again
+
+    # --- the end
+
+    async def _finish(self) -> None:
+        """Let turns finish within the grace time, then hand the rest to other workers, no attempt counted."""
+        lasting = [asyncio.create_task(finish(self._grace_s)) for finish in self._lasting]
+        if tasks := _tasks(self._runs.values()) | set(lasting):
+            await asyncio.wait(tasks, timeout=self._grace_s)
+        for task in lasting:
+            task.cancel()
+        left = list(self._runs.values())
+        if tasks := _end_runs(left):
+            _log.info("worker.hands_over", runs=len(tasks))
+            await asyncio.wait(tasks, timeout=CUT_GRACE_S)
+        await self._background.finish(timeout_s=LAST_WORDS_S)
+        try:
+            await self._lanes.drain(self._id)
+        except BusError as error:
+            _log.warning("worker.not_drained", reason=str(error))
+
+
+def _tasks(runs: Iterable[TurnRun]) -> set[asyncio.Task[None]]:
+    return {run.task for run in runs if run.task is not None}
+
+
+def _end_runs(runs: Sequence[TurnRun]) -> set[asyncio.Task[None]]:
+    """End these runs without a trace; the tasks that are about to end."""
+    for run in runs:
+        run.lose()
+    for task in (tasks := _tasks(runs)):
+        task.cancel()
+    return tasks

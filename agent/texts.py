@@ -1,0 +1,222 @@
+"""Texts that people read from the agent: endings, failures, what /status and /where say. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from agent.models.requests import StopReason
+from gateway.contracts.errors import ContextTooLong, EmptyAnswer, ModelError, ModelTooSlow
+from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, literal_text
+from gateway.contracts.sessions import Session
+from gateway.contracts.subagents import SubTask
+from gateway.i18n import Words, sentence
+from gateway.scrub.placeholder import WHOLE_TEXT, WHOLE_TEXT_KIND
+
+DEAD_NOTE: Final = literal_text("(This message could not be answered, after several tries.)")
+STOPPED_NOTE: Final = literal_text("(Stopped by the user before an answer was given.)")
+"""What the transcript says, to the model."""
+
+CUT_NOTE: Final = sentence("> The answer was longer than a chat can take; the rest was left out.")
+YIELDED_WORD: Final = sentence("I am waiting for my sub-agents, and go on when they are done.")
+UNREAD_NOTE: Final = sentence(
+    "> I could not look through what you wrote for secrets, so I did not read all of it. Please send it again, or in "
+    "smaller parts."
+)
+UNCHECKED_NOTE: Final = sentence(
+    "> A part of my answer could not be looked through for secrets, so it is left out. Please ask again."
+)
+
+_CALL_CUT: Final = sentence(
+    "> What I wanted to do was longer than the model may write at once, so it was not done. Please ask for it in "
+    "smaller parts."
+)
+_ENDED: Final = {
+    StopReason.CUT: sentence(
+        "> The answer ends here because the model may not write more at once. Say “go on” to read the rest."
+    ),
+    StopReason.FILTERED: sentence("> The provider of the model stopped this answer: its filter did not let it pass."),
+    StopReason.REFUSED: sentence("> The model refused to answer this."),
+}
+_DELIVERY: Final = {
+    DeliveryState.PENDING: sentence("on its way"),
+    DeliveryState.SENDING: sentence("being sent"),
+    DeliveryState.SENT: sentence("delivered"),
+    DeliveryState.RETRY: sentence("will be tried again"),
+    DeliveryState.FAILED: sentence("could not be delivered"),
+    DeliveryState.UNKNOWN: sentence("sent, but nobody confirmed it"),
+}
+
+
+def ending_note(ending: StopReason, words: Words, *, has_calls: bool = False) -> CleanText:
+    """What a reader is told under an answer that did not come to an end of its own; `has_calls`: in the middle of
+    calls, which were not run."""
+    return words.say(_CALL_CUT) if ending is StopReason.CUT and has_calls else words.say(_ENDED[ending])
+
+
+def failure_sentence(error: Exception, reference: str, words: Words) -> str:
+    """One sentence for a turn that failed."""
+    if isinstance(error, ContextTooLong):
+        return words.say(
+            "This conversation has become too long for the model. Begin a new one with /new. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, ModelError) and error.needs_operator:
+        return words.say(
+            "I cannot answer at the moment: the operator has to mend something first. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, EmptyAnswer):
+        return words.say(
+            "The model ended without saying anything. /retry asks it once more. (Reference {reference})",
+            reference=reference,
+        )
+    if isinstance(error, TimeoutError | ModelTooSlow):
+        return words.say(
+            "That took too long, so I stopped. /retry tries it once more. (Reference {reference})", reference=reference
+        )
+    return words.say(
+        "I could not answer that just now. In a moment, /retry tries it once more. (Reference {reference})",
+        reference=reference,
+    )
+
+
+def dead_sentence(reference: str, words: Words) -> str:
+    """For the author of a message that was given up after several tries."""
+    return words.say(
+        "I tried several times and could not answer your message. The operator can look it up. (Reference {reference})",
+        reference=reference,
+    )
+
+
+def removed_note(removed: Iterable[RemovedSecrets], words: Words) -> str:
+    """Tells the author which secrets were taken out of what he wrote; empty if none were. Kinds and counts only.
+    A text that could not be looked through is no secret: `UNREAD_NOTE` tells of it."""
+    found: Counter[str] = Counter()
+    for item in removed:
+        if item.kind != WHOLE_TEXT_KIND:
+            found[item.kind] += item.count
+    if not found:
+        return ""
+    note = words.say("> I removed what looked like a secret from your message ({kinds}).", kinds=_listed(found))
+    return f"{note}\n{words.say('> Please replace it: it was sent in a chat.')}"
+
+
+def unchecked_notes(answer: CleanText, removed: Iterable[RemovedSecrets], words: Words) -> tuple[CleanText, ...]:
+    """Tells of what the scrubber could not look through, in words that need no scrubbing."""
+    is_unread = any(item.kind == WHOLE_TEXT_KIND for item in removed)
+    return (
+        *((words.say(UNREAD_NOTE),) if is_unread else ()),
+        *((words.say(UNCHECKED_NOTE),) if WHOLE_TEXT in answer else ()),
+    )
+
+
+def _listed(counts: Counter[str]) -> str:
+    return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
+
+
+def status_text(
+    session: Session | None, words: Words, *, waiting: int, is_running: bool, now_ms: int, tasks: Sequence[SubTask] = ()
+) -> str:
+    """The answer to /status. Of `tasks` the live ones are named."""
+    live = live_text(tasks, words, now_ms=now_ms)
+    if is_running:
+        work = words.say("a turn is running")
+    else:
+        work = words.say("only sub-agents are running") if live else words.say("nothing is running")
+    lines: list[str] = [words.say("Work: {work}, {waiting}.", work=work, waiting=_waiting(waiting, words))]
+    if session is not None:
+        lines.insert(
+            0,
+            words.say("Conversation {number}: **{title}**", number=session.number, title=session.title),
+        )
+        lines.append(
+            words.say(
+                "Messages: {messages} · tokens: {tokens} · cost: ${cost}",
+                messages=session.message_count,
+                tokens=session.tokens,
+                cost=words.number(session.cost_usd, 4),
+            )
+        )
+    return "\n\n".join(filter(None, (*lines, live)))
+
+
+def _waiting(count: int, words: Words) -> CleanText:
+    return words.count("{count} message waiting", "{count} messages waiting", count)
+
+
+def live_text(tasks: Sequence[SubTask], words: Words, *, now_ms: int) -> str:
+    """How many of `tasks` are not over, which, and since when each of them works or waits; empty if none."""
+    live = [task for task in tasks if not task.state.is_over]
+    if not live:
+        return ""
+    heading = words.count("{count} sub-agent is not done yet:", "{count} sub-agents are not done yet:", len(live))
+    return heading + "\n\n" + "\n".join(_live_line(task, words, now_ms=now_ms) for task in live)
+
+
+def _live_line(task: SubTask, words: Words, *, now_ms: int) -> str:
+    label = " ".join(task.label.split())
+    if task.started_at_ms:
+        since = words.say("at work for {time}", time=words.lasting(now_ms - task.started_at_ms))
+    else:
+        since = words.say("waits for its turn, for {time} so far", time=words.lasting(now_ms - task.created_at_ms))
+    return f"- {task.sub_type}{': ' if label else ''}{label} ({since})"
+
+
+def where_text(
+    replies: Sequence[Whereabouts],
+    words: Words,
+    *,
+    waiting: int,
+    is_running: bool,
+    began_ms: int | None,
+    now_ms: int,
+    tasks: Sequence[SubTask] = (),
+) -> str:
+    """The answer to /where: what waits, what is in work and for how long, how far the last answers came. Of `tasks` the
+    live ones are named."""
+    live = live_text(tasks, words, now_ms=now_ms)
+    if not is_running:
+        work = words.say("Only sub-agents are in work.") if live else words.say("Nothing is in work.")
+    elif began_ms is None:
+        work = words.say("In work.")
+    else:
+        work = words.say("In work for {time}.", time=words.lasting(now_ms - began_ms))
+    lines = list(filter(None, (f"{work} {_waiting(waiting, words)}.", live)))
+    if replies:
+        said = "\n".join(_whereabouts_line(reply, words) for reply in replies)
+        lines.append(words.say("Your last answers:") + "\n\n" + said)
+    return "\n\n".join(lines)
+
+
+def _whereabouts_line(reply: Whereabouts, words: Words) -> str:
+    moment = datetime.fromtimestamp(reply.created_at_ms / 1000, UTC)
+    end = words.say(_DELIVERY[reply.state])
+    if reply.chunks > 1:
+        end = words.say("{end}, {sent} of {parts} parts", end=end, sent=reply.chunks_sent, parts=reply.chunks)
+    return f"- {moment:%H:%M:%S} UTC: {end}"
+
+
+def stopped_sentence(words: Words, *, was_running: bool, dropped: int, ended: int = 0) -> str:
+    """The acknowledgement of /stop; `ended` sub-agents were at work."""
+    if not was_running and not dropped and not ended:
+        return words.say("There was nothing to stop.")
+    said: list[str] = [words.say("Stopped.")]
+    if ended:
+        said.append(_ended(ended, words))
+    if dropped:
+        said.append(
+            words.count("{count} waiting message was dropped.", "{count} waiting messages were dropped.", dropped)
+        )
+    return " ".join(said)
+
+
+def telling_of_ended(text: str, ended: int, words: Words) -> str:
+    """What a command did, and that it `ended` so many sub-agents, if any."""
+    return f"{text} {_ended(ended, words)}" if ended else text
+
+
+def _ended(count: int, words: Words) -> CleanText:
+    return words.count("{count} sub-agent was ended.", "{count} sub-agents were ended.", count)

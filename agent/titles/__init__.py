@@ -1,1 +1,0 @@
-"""Titles of sessions, made beside the reply."""

@@ -1,1 +1,0 @@
-"""A browser for the model: Chromium behind a proxy of ours, one set of cookies per conversation."""

@@ -1,0 +1,152 @@
+"""shell and code_exec: what the sandbox offers to the model."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from agent.limits import CODE_CHARS_MAX, SANDBOX_TIMEOUT_MAX_S, SANDBOX_TIMEOUT_S, SECRET_ENV_BYTES_MAX, SECRET_ENV_MAX
+from agent.models.requests import ToolSpec
+from agent.tools.exec.sandbox import ENVIRONMENT, PATH, NoSandbox, ProgramOutcome, Sandbox
+from agent.tools.files.workspace import Workspaces
+from agent.tools.policy import Risk
+from agent.tools.tool import AbsentTool, Tool, ToolContext
+from gateway.contracts.errors import ToolError
+
+CATEGORY: Final = "execution"
+SHELL: Final = "shell"
+CODE: Final = "code_exec"
+_ENV: Final = "secret_env"
+
+LANGUAGES: Final[Mapping[str, Sequence[str]]] = {
+    "python": ("python3", "-"),
+    "bash": ("bash", "-s"),
+    "javascript": ("node", "-"),
+    "perl": ("perl", "-"),
+    "ruby": ("ruby", "-"),
+}
+"""Each reads its program from standard input, so that no file is left behind."""
+
+_TIMEOUT: Final = {
+    "type": "number",
+    "minimum": 0.1,
+    "maximum": SANDBOX_TIMEOUT_MAX_S,
+    "description": f"Seconds it may take, {SANDBOX_TIMEOUT_S:g} unless given.",
+}
+_SECRET_ENV: Final = {
+    "type": "object",
+    "description": "Environment variables with a secret: names, and placeholders that the user's own messages brought, "
+    'as in {"TOKEN": "[redacted:kind#1a2b3c]"}. The command reads $TOKEN; it never stands in the command. The user is '
+    "asked.",
+    "additionalProperties": {"type": "string"},
+    "maxProperties": SECRET_ENV_MAX,
+}
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_CODE: Final = {"type": "string", "minLength": 1, "maxLength": CODE_CHARS_MAX}
+_SLACK_S: Final = 15.0  # for starting, killing and hearing the end: the sandbox keeps time itself
+
+
+def execution_tools(
+    sandbox: Sandbox | NoSandbox, workspaces: Workspaces, *, has_vault: bool = False
+) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
+    """The tools that this machine can offer, and those that it cannot with the reason. With a vault they take
+    secrets as environment variables."""
+    if isinstance(sandbox, NoSandbox):
+        return (), tuple(AbsentTool(name, CATEGORY, sandbox.reason, Risk.EXECUTE) for name in (SHELL, CODE))
+    tools = _shell(sandbox, workspaces), _code(sandbox, workspaces, _languages())
+    return (tuple(map(_with_secrets, tools)) if has_vault else tools), ()
+
+
+def _with_secrets(tool: Tool) -> Tool:
+    schema = {**tool.spec.schema, "properties": {**tool.spec.schema["properties"], _ENV: _SECRET_ENV}}
+    return replace(tool, spec=replace(tool.spec, schema=schema), secret_arguments=(_ENV,))
+
+
+def _languages() -> dict[str, Sequence[str]]:
+    return {name: program for name, program in LANGUAGES.items() if shutil.which(program[0], path=PATH)}
+
+
+def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
+    spec = ToolSpec(
+        SHELL,
+        "Run a bash command in the workspace. No network; only the workspace can be written.",
+        {"type": "object", "properties": {"command": _CODE, "timeout_s": _TIMEOUT}, "required": ["command"]},
+    )
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        context.reading.is_foreign = True  # it may print a file that others wrote
+        workspace = workspaces.of(context.key)
+        return _told(
+            await sandbox.run(
+                ["bash", "-c", _without_nul(arguments["command"])],
+                workspace=workspace.files,
+                share=workspace.share,
+                timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
+                environment=_environment(arguments),
+            )
+        )
+
+    return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
+
+
+def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequence[str]]) -> Tool:
+    spec = ToolSpec(
+        CODE,
+        "Run a program in the workspace and see what it prints. No network; only the workspace can be written.",
+        {
+            "type": "object",
+            "properties": {
+                "language": {"type": "string", "enum": list(languages)},
+                "code": _CODE,
+                "timeout_s": _TIMEOUT,
+            },
+            "required": ["language", "code"],
+        },
+    )
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+        context.reading.is_foreign = True  # it may print a file that others wrote
+        workspace = workspaces.of(context.key)
+        return _told(
+            await sandbox.run(
+                languages[arguments["language"]],
+                workspace=workspace.files,
+                share=workspace.share,
+                timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
+                stdin=arguments["code"],
+                environment=_environment(arguments),
+            )
+        )
+
+    return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
+
+
+def _environment(arguments: Mapping[str, Any]) -> Mapping[str, str]:
+    """The variables with secrets. Raises `ToolError` for what is none, or would change how programs are found."""
+    given: Mapping[str, str] = arguments.get(_ENV, {})
+    for name, value in given.items():
+        if not _VARIABLE.fullmatch(name) or name in ENVIRONMENT or name.startswith("LD_"):
+            raise ToolError(f"{name[:64]!r} is no name for a secret variable")
+        if "\0" in value:
+            raise ToolError(f"the secret for {name} has a NUL character")
+    if sum(len(name) + len(value.encode(errors="replace")) for name, value in given.items()) > SECRET_ENV_BYTES_MAX:
+        raise ToolError(f"secret variables hold at most {SECRET_ENV_BYTES_MAX} bytes")
+    return given
+
+
+def _without_nul(command: str) -> str:
+    if "\0" in command:
+        raise ToolError("a command has no NUL character")
+    return command
+
+
+def _told(outcome: ProgramOutcome) -> str:
+    """The output of a run that ended well. Raises `ToolError` with the output for any other."""
+    if outcome.stopped:
+        raise ToolError(f"stopped: {outcome.stopped}\n{outcome.output}".rstrip())
+    if outcome.exit_code:
+        raise ToolError(f"exit code {outcome.exit_code}\n{outcome.output}".rstrip())
+    return outcome.output or "(no output)"

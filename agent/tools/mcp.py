@@ -1,0 +1,373 @@
+"""MCP servers and their tools, by the official SDK, with our limits, our envelope and our policy.
+
+The SDK's connection belongs to the task that opened it, so each server has a task of its own (`hold`), and the
+tools only borrow the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from jsonschema import Draft202012Validator, SchemaError
+
+from agent.limits import (
+    MCP_BACKOFF_S,
+    MCP_CALL_S,
+    MCP_DESCRIPTION_CHARS_MAX,
+    MCP_SCHEMA_CHARS_MAX,
+    MCP_START_S,
+    MCP_TOOL_NAME_CHARS_MAX,
+    MCP_TOOLS_MAX,
+)
+from agent.models.requests import ToolSpec
+from agent.tools.mcp_confinement import NOT_TOLD, Launch, ServerAccess, ServerConfinement
+from agent.tools.policy import Risk
+from agent.tools.tool import Tool, ToolContext
+from gateway.contracts.errors import ToolError
+from gateway.contracts.messages import clipped, each_text
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.profiles import MCP_PREFIX
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as RemoteTool
+
+
+_log = structlog.get_logger(__name__)
+_PAGES_MAX: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """How to reach a server: `command` starts one that speaks on its standard streams, `url` is one that speaks
+    streamable HTTP. `environment` is all the started one gets, besides a path, a home and a locale; `access` is what it
+    reaches, and `home` the folder that is its own."""
+
+    name: str
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = MCP_CALL_S
+    access: ServerAccess = NOT_TOLD
+    home: Path = Path("/")
+
+
+class McpLink:
+    """The connection to one server."""
+
+    def __init__(self, server: McpServer, clock: Clock, confinement: ServerConfinement | None) -> None:
+        self.server = server
+        self._confinement = confinement
+        self._clock = clock
+        self._wanted = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._client: asyncio.Future[Client] | None = None
+        self._failures = 0
+        self._not_before_s = 0.0
+
+    async def hold(self) -> None:
+        """Keep the server while somebody wants it. Runs until it is cancelled; then the server is stopped."""
+        while True:
+            await self._wanted.wait()
+            opening = self._client
+            assert opening is not None
+            try:
+                await self._serve(opening)
+            except Exception as error:  # noqa: BLE001 - a supervisor's child: counted, logged, started again later
+                self._ended(error, was_connected=opening.done())
+            finally:
+                if not opening.done():
+                    opening.set_exception(ToolError(f"the MCP server {self.server.name} cannot be reached"))
+                    opening.exception()  # whoever waits hears it; nobody may be waiting
+                self._client = None
+                self._wanted.clear()
+                self._idle.set()
+
+    async def tools(self) -> list[RemoteTool]:
+        """What the server offers, starting it if need be. Raises `ToolError`."""
+        client = await self._connection()
+        found: list[RemoteTool] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(MCP_START_S):
+                for _ in range(_PAGES_MAX):
+                    page = await client.list_tools(cursor=cursor)
+                    found += page.tools
+                    cursor = page.next_cursor
+                    if not cursor or len(found) >= MCP_TOOLS_MAX:
+                        break
+        except TimeoutError as error:
+            self._lost.set()
+            raise ToolError(f"the MCP server {self.server.name} did not list its tools in time") from error
+        except Exception as error:
+            self._lost.set()
+            raise ToolError(f"the MCP server {self.server.name} could not list its tools") from error
+        return found[:MCP_TOOLS_MAX]
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call one tool, starting the server if need be. A call is never repeated: it may have done something.
+        Raises `ToolError`."""
+        from mcp import MCPError  # noqa: PLC0415 - loaded with the first connection
+        from mcp.types import (  # noqa: PLC0415 - likewise
+            CONNECTION_CLOSED,
+            REQUEST_TIMEOUT,
+        )
+
+        client = await self._connection()
+        try:
+            async with asyncio.timeout(self.server.timeout_s):
+                return await client.call_tool(tool, dict(arguments), read_timeout_seconds=self.server.timeout_s)
+        except TimeoutError as error:
+            raise ToolError(f"{tool} did not finish within {self.server.timeout_s:g} s") from error
+        except MCPError as error:
+            if error.code == REQUEST_TIMEOUT:
+                raise ToolError(f"{tool} did not finish within {self.server.timeout_s:g} s") from error
+            if error.code != CONNECTION_CLOSED:
+                raise ToolError(f"{tool} was refused: {error.message}") from error
+            raise self._gone(error) from error
+        except Exception as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> ToolError:
+        _log.warning("mcp.lost", server=self.server.name, reason=type(error).__name__)
+        self._lost.set()
+        return ToolError(f"the MCP server {self.server.name} ended during the call; it is started again at the next")
+
+    async def _connection(self) -> Client:
+        """The live connection, or a new one. Raises `ToolError` while a failed server has its pause."""
+        if self._client is None or self._lost.is_set():
+            await self._idle.wait()  # the old one is closed first
+            wait_s = self._not_before_s - self._clock.monotonic_s()
+            if wait_s > 0:
+                raise ToolError(f"the MCP server {self.server.name} failed; it is tried again in {wait_s:.0f} s")
+            if self._client is None:  # several may have waited
+                self._lost.clear()
+                self._idle.clear()
+                self._client = asyncio.get_running_loop().create_future()
+                self._wanted.set()
+        opening = self._client
+        try:
+            async with asyncio.timeout(MCP_START_S):
+                return await asyncio.shield(opening)
+        except TimeoutError as error:
+            raise ToolError(f"the MCP server {self.server.name} did not start in time") from error
+
+    async def _serve(self, opening: asyncio.Future[Client]) -> None:
+        async with _open(self.server, self._confinement) as client:
+            self._failures = 0
+            opening.set_result(client)
+            _log.info("mcp.connected", server=self.server.name)
+            await self._lost.wait()
+
+    def _ended(self, error: Exception, *, was_connected: bool) -> None:
+        """A server that never came up has to wait; one that died is started again at once."""
+        first_s, most_s = MCP_BACKOFF_S
+        pause_s = 0.0 if was_connected else min(first_s * 2**self._failures, most_s)
+        self._failures += not was_connected
+        self._not_before_s = self._clock.monotonic_s() + pause_s
+        _log.warning("mcp.ended", server=self.server.name, reason=type(error).__name__, pause_s=pause_s)
+
+
+@asynccontextmanager
+async def _open(server: McpServer, confinement: ServerConfinement | None) -> AsyncIterator[Client]:
+    """An open connection. The SDK is loaded here: a second of work and 50 MB that only its users shall pay."""
+    import httpx2  # noqa: PLC0415
+    from mcp import (  # noqa: PLC0415
+        Client,
+        StdioServerParameters,
+        stdio_client,
+    )
+    from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack:
+        if server.command:
+            # What it says on its standard error may hold anything, and nobody has scrubbed it.
+            silence = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))  # noqa: ASYNC230, SIM115 - never blocks, closed with the stack
+            launch = await asyncio.to_thread(_launch, server, confinement)
+            parameters = StdioServerParameters(
+                command=launch.program, args=list(launch.arguments), env=dict(launch.environment)
+            )
+            transport = stdio_client(parameters, errlog=silence)
+        else:
+            timeout = httpx2.Timeout(MCP_START_S, read=server.timeout_s + MCP_START_S)
+            http = httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            await stack.enter_async_context(http)
+            transport = streamable_http_client(server.url, http_client=http)
+        async with asyncio.timeout(MCP_START_S):
+            client = await stack.enter_async_context(Client(transport))
+        yield client
+
+
+def _launch(server: McpServer, confinement: ServerConfinement | None) -> Launch:
+    """How it is started. Raises `OSError`, also where nothing could hold a server that is to be held. Blocks."""
+    if not server.access.is_confined:
+        program, *arguments = server.command
+        return Launch(program, tuple(arguments), server.environment)
+    if confinement is None:
+        raise PermissionError("nothing holds it here")
+    server.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return confinement.launch(server.command, server.environment, server.access, server.home)
+
+
+# The tools of MCP servers as ours: `mcp_<server>_<tool>`, with our limits, our envelope and our policy.
+
+
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_ON_TOP: Final = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
+"""Providers refuse a whole request for one of these at the top of a tool's schema; the server checks anyway."""
+
+_ENDLESS: Final = frozenset(
+    {"pattern", "patternProperties", "uniqueItems", "unevaluatedItems", "unevaluatedProperties"}
+)
+_NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords below which names are fields, not keywords."""
+
+_DIGEST_CHARS: Final = 8
+_SLACK_S: Final = 5.0  # the link keeps time itself and says which server it was
+
+
+class McpTools:
+    """All configured servers. `run` keeps them and offers their tools as they become known."""
+
+    def __init__(
+        self, servers: Sequence[McpServer], scrubber: Scrubber, clock: Clock, confinement: ServerConfinement | None
+    ) -> None:
+        """`confinement` holds those that are programs, but those that the settings let go."""
+        self._links = tuple(McpLink(server, clock, confinement) for server in servers)
+        self._scrubber = scrubber
+
+    async def run(self, offer: Callable[[Sequence[Tool]], None]) -> None:
+        """Ask every server for its tools and `offer` them, once per server; then keep the servers for the calls.
+        Runs until it is cancelled, and stops the servers then."""
+        async with asyncio.TaskGroup() as group:
+            for link in self._links:
+                group.create_task(link.hold())
+                group.create_task(self._discover(link, offer))
+
+    async def _discover(self, link: McpLink, offer: Callable[[Sequence[Tool]], None]) -> None:
+        """Until it succeeds: a server may come up later than we do."""
+        while True:
+            try:
+                found = await link.tools()
+            except ToolError as error:
+                _log.warning("mcp.undiscovered", server=link.server.name, reason=str(error))
+                await asyncio.sleep(MCP_BACKOFF_S[1])
+                continue
+            try:
+                offer(tuple(filter(None, (self._tool(link, remote) for remote in found))))
+            except ValueError as error:  # two of one name
+                _log.warning("mcp.refused", server=link.server.name, reason=str(error))
+            return
+
+    def _tool(self, link: McpLink, remote: RemoteTool) -> Tool | None:
+        """One of theirs as one of ours; None for a schema that no model could be given."""
+        schema = self._clean_schema(remote.input_schema)
+        name = tool_name(link.server.name, remote.name)
+        if not _is_usable(schema) or self._scrubber.scrub(name) != name:
+            _log.warning("mcp.tool_refused", server=link.server.name, tool=remote.name[:64])
+            return None
+        description = clipped(self._scrubber.scrub(remote.description or remote.name), MCP_DESCRIPTION_CHARS_MAX)
+
+        async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            result = await link.call(remote.name, arguments)
+            if result.is_error:
+                raise ToolError(as_text(result) or f"{remote.name} failed without a word")
+            return as_text(result) or "(no output)"
+
+        return Tool(
+            ToolSpec(name, description, schema),
+            f"mcp {link.server.name}",
+            Risk.EXECUTE,  # what it does is the server's word, and nobody's check
+            run,
+            timeout_s=link.server.timeout_s + MCP_START_S + _SLACK_S,
+            foreign=True,
+            fits=_without_patterns(schema),
+        )
+
+    def _clean_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A schema has defaults, examples and descriptions in it, and the model reads them all. Empty, which is not
+        usable, if nothing readable is left."""
+        written = json.dumps({name: part for name, part in schema.items() if name not in _NOT_ON_TOP})
+        if len(written) > MCP_SCHEMA_CHARS_MAX:
+            return {}
+        try:
+            texts = each_text(json.loads(written), self._scrubber.scrub)
+            cleaned: Any = json.loads(self._scrubber.scrub(json.dumps(texts, ensure_ascii=False)))
+        except ValueError:
+            return {}
+        return cleaned if isinstance(cleaned, dict) else {}
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp_<server>_<tool>`, in the letters and the length that providers take; still different for different
+    tools."""
+    name = f"{MCP_PREFIX}{server}_{tool}"
+    fit = _UNFIT.sub("_", name)
+    if fit == name and len(fit) <= MCP_TOOL_NAME_CHARS_MAX:
+        return fit
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
+    return f"{fit[: MCP_TOOL_NAME_CHARS_MAX - _DIGEST_CHARS - 1]}_{digest}"
+
+
+def _without_patterns(schema: Any) -> Any:
+    """Leave out of a stranger's schema what compares texts with its regular expressions, or all values with each other:
+    on the event loop, such a check might never end. The server makes it itself."""
+    match schema:
+        case dict():
+            dropped = _ENDLESS | ({"additionalProperties"} if "patternProperties" in schema else frozenset())
+            return {
+                name: {field: _without_patterns(of_field) for field, of_field in part.items()}
+                if name in _NAMED and isinstance(part, dict)
+                else _without_patterns(part)
+                for name, part in schema.items()
+                if name not in dropped
+            }
+        case list():
+            return [_without_patterns(part) for part in schema]
+    return schema
+
+
+def _is_usable(schema: Mapping[str, Any]) -> bool:
+    if schema.get("type") != "object":
+        return False
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError:
+        return False
+    return True
+
+
+def as_text(result: CallToolResult) -> str:
+    """A result as text: its texts, a word on everything else, its structure if there is nothing else."""
+    parts = [_block(block.model_dump(mode="json", by_alias=True)) for block in result.content]
+    if not parts and result.structured_content is not None:
+        return json.dumps(result.structured_content, ensure_ascii=False, indent=1)
+    return "\n".join(parts)
+
+
+def _block(block: Mapping[str, Any]) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "resource", "resource": {"text": str(text)}}:
+            return text
+        case {"type": "resource_link", "uri": str(uri)}:
+            return f"(a link to {uri})"
+        case {"type": str(kind), "mimeType": str(media_type)}:
+            return f"({kind}, {media_type}: not shown)"
+        case _:
+            return "(something that is no text: not shown)"

@@ -1,0 +1,265 @@
+"""What holds the program of an MCP server: bubblewrap, else Landlock, else nothing, and then it is not started.
+
+Inside it sees the system, itself and what its command or the settings name, all to be read; it writes in a folder of
+its own and where the settings say so. Of our environment it has nothing. Landlock cannot keep it from the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn, Protocol
+
+from agent.limits import SANDBOX_PROBE_S, SANDBOX_TMP_BYTES
+from agent.tools.exec import restrictions
+from agent.tools.exec.processes import OPTIONS, SEALED, WITHOUT_RIGHTS, system_folders
+from agent.tools.exec.restrictions import give_up_capabilities
+
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+_HOME: Final = "/server"
+_SYSTEM: Final = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")))
+_FILES: Final = (
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime", "/etc/mime.types", "/etc/ssl/certs"),
+    *("/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/ca-certificates"),
+    *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/services"),
+)
+"""Of the system's, none that is a secret: where Trivet is root, so are they, as far as a file's owner goes."""
+_MACHINE: Final = ("/proc/meminfo", "/proc/cpuinfo", "/proc/stat", "/sys/devices/system/cpu")
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_OF_A_PREFIX: Final = ("bin", "lib", "lib64", "pyvenv.cfg")
+_INTERPRETERS_MAX: Final = 4
+_SHEBANG_BYTES: Final = 256
+_PR_SET_PDEATHSIG: Final = 1  # <linux/prctl.h>
+_INHERITED: Final = ("LOGNAME", "SHELL", "TERM", "USER")
+"""What the SDK hands on of our environment, besides the path and the home."""
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_LAUNCH: Final = (
+    f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from agent.tools.mcp_confinement import become; become()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccess:
+    """What the settings open to one server, and whether it is held at all."""
+
+    is_confined: bool = True
+    has_network: bool = True
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+
+
+NOT_TOLD: Final = ServerAccess()
+"""Of a server of which the settings say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a server: its program with arguments, and all of its environment that is not the SDK's."""
+
+    program: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+class ServerConfinement(Protocol):
+    """One way to hold servers."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def holds_network(self) -> bool: ...
+
+    def launch(
+        self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
+    ) -> Launch:
+        """Tell how `command` is started so that it is held. Raises `OSError` where there is no such program."""
+        ...
+
+
+class BubblewrapConfinement:
+    """Namespaces: what is not shown is not there."""
+
+    name = "bubblewrap"
+    holds_network = True
+
+    def __init__(self, bwrap: str, options: Sequence[str], hidden: Sequence[Path]) -> None:
+        self._bwrap = bwrap
+        self._options = tuple(options)
+        self._hidden = tuple(place.resolve() for place in hidden)
+
+    def launch(
+        self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
+    ) -> Launch:
+        program = _found(command[0], environment)
+        arguments = [*WITHOUT_RIGHTS, *self._options, *(("--share-net",) if access.has_network else ())]
+        arguments += ["--ro-bind", "/usr", "/usr", *system_folders(), "--proc", "/proc", "--dev", "/dev"]
+        for name in _FILES:
+            arguments += ["--ro-bind-try", name, name]
+        for memory in ("/tmp", "/dev/shm"):  # noqa: S108 - its own
+            arguments += ["--size", str(SANDBOX_TMP_BYTES), "--tmpfs", memory]
+        arguments += self._views({*_places(program), *_named(command[1:]), *access.readable}, access.writable)
+        arguments += ["--bind", str(home), _HOME, "--chdir", _HOME, *SEALED]
+        for name in _INHERITED:
+            arguments += () if name in environment else ("--unsetenv", name)
+        own = {"HOME": _HOME, "PATH": f"{program.parent}:{_PATH}", "LANG": "C.UTF-8", **environment}
+        return Launch(self._bwrap, (*arguments, "--", str(program), *command[1:]), own)
+
+    def _views(self, readable: Iterable[Path], writable: Iterable[Path]) -> list[str]:
+        """Outer places before inner ones; ours are covered where they lie in what is shown."""
+        steps: dict[Path, tuple[str, ...]] = {place: ("--ro-bind", str(place), str(place)) for place in readable}
+        steps |= {place: ("--bind", str(place), str(place)) for place in writable}
+        shown = [place.resolve() for place in steps]
+        covers = [ours for ours in self._hidden if ours.is_dir() and any(map(ours.is_relative_to, shown))]
+        steps |= {ours: ("--tmpfs", str(ours)) for ours in covers}
+        views = [word for place in sorted(steps, key=lambda place: len(place.parts)) for word in steps[place]]
+        return views + [word for ours in covers for word in ("--remount-ro", str(ours))]
+
+
+class LandlockConfinement:
+    """The kernel refuses files, and signals to others; what exists can be asked, and the network is open."""
+
+    name = "landlock"
+    holds_network = False
+
+    def __init__(self, hidden: Sequence[Path]) -> None:
+        self._hidden = tuple(place.resolve() for place in hidden)
+
+    def launch(
+        self, command: Sequence[str], environment: Mapping[str, str], access: ServerAccess, home: Path
+    ) -> Launch:
+        program = _found(command[0], environment)
+        temporary = home / "tmp"
+        temporary.mkdir(exist_ok=True)
+        shown = {*_SYSTEM, *map(Path, (*_FILES, "/proc/self", *_MACHINE))}
+        readable = {*_places(program), *_named(command[1:]), *access.readable}
+        places = [str(place) for place in {*shown, *readable} if place.exists() and not self._is_ours(place)]
+        order = {
+            "program": str(program),
+            "arguments": [str(program), *command[1:]],
+            "executable": places,
+            "writable": [str(home), *map(str, access.writable), *_DEVICES],
+            "without": [name for name in _INHERITED if name not in environment],
+        }
+        own = {"HOME": str(home), "TMPDIR": str(temporary), "PATH": f"{program.parent}:{_PATH}", "LANG": "C.UTF-8"}
+        return Launch(sys.executable, ("-I", "-S", "-c", _LAUNCH, json.dumps(order)), {**own, **environment})
+
+    def _is_ours(self, place: Path) -> bool:
+        """Landlock takes nothing back of what it shows."""
+        return any(ours.is_relative_to(place.resolve()) for ours in self._hidden)
+
+
+def become() -> NoReturn:
+    """Be the first steps of a server that Landlock holds: give up what it must not reach, and become it. Without any
+    installed package; what it is to do stands in the one argument, what the server is given in its environment alone.
+    """
+    order = json.loads(sys.argv[1])
+    environment = {name: value for name, value in os.environ.items() if name not in order["without"]}
+    writable = [Path(place) for place in order["writable"]]
+    executable = [*map(Path, order["executable"]), writable[0]]
+    try:
+        os.chdir(writable[0])
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # the server ends with us
+        give_up_capabilities()
+        restrictions.restrict_with_landlock(readable=(), writable=writable, executable=executable, has_network=True)
+        os.execve(order["program"], order["arguments"], environment)  # noqa: S606 - the operator's own command
+    except OSError as error:
+        sys.exit(f"trivet: it cannot be held or started: {error}")
+
+
+async def find_confinement(*, hidden: Sequence[Path]) -> ServerConfinement | None:
+    """The best that works here, None for none. What is `hidden` no server sees."""
+    bwrap = shutil.which("bwrap")
+    for options in OPTIONS if bwrap is not None else ():
+        cage = BubblewrapConfinement(str(bwrap), options, hidden)
+        with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
+            if await _works(cage.launch(("true",), {}, NOT_TOLD, Path(folder))):
+                return cage
+    return LandlockConfinement(hidden) if restrictions.landlock_version() else None
+
+
+def not_held(access: ServerAccess, confinement: ServerConfinement | None) -> str:
+    """Why a server that is to be held cannot be, as a short clause; "" where it can."""
+    remedy = "install bubblewrap and allow user namespaces, or set confined=off for it in tools.mcp_access"
+    if confinement is None:
+        return f"neither bubblewrap nor Landlock works here: {remedy}"
+    if not access.has_network and not confinement.holds_network:
+        return f"{confinement.name} cannot keep it from the network: {remedy}"
+    return ""
+
+
+async def _works(trial: Launch) -> bool:
+    with suppress(OSError, TimeoutError):
+        process = await asyncio.create_subprocess_exec(
+            trial.program, *trial.arguments, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, env=trial.environment
+        )
+        try:
+            async with asyncio.timeout(SANDBOX_PROBE_S):
+                return await process.wait() == 0
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    return False
+
+
+def _found(program: str, environment: Mapping[str, str]) -> Path:
+    """The program's file, looked for as our own environment says. Raises `OSError`."""
+    found = shutil.which(program, path=environment.get("PATH"))
+    if found is None:
+        raise FileNotFoundError(f"there is no program {program}")
+    return Path(found).absolute()
+
+
+def _named(arguments: Iterable[str]) -> Iterator[Path]:
+    """The files and folders that a command names in full: whoever wrote it meant it to read them."""
+    for word in arguments:
+        place = Path(word.rpartition("=")[2])
+        with suppress(OSError):  # a text that only begins like a path
+            if place.is_absolute() and len(place.parts) > 1 and place.exists():
+                yield place
+
+
+def _places(program: Path) -> set[Path]:
+    """What a program is made of, outside of the system: itself, the prefix whose `bin` it lies in, whatever it is a
+    link to, and likewise its interpreter."""
+    found: set[Path] = set()
+    for _ in range(_INTERPRETERS_MAX):
+        for place in {*_links(program), program.resolve()}:
+            prefix = place.parent.parent
+            found |= {prefix / name for name in _OF_A_PREFIX} if place.parent.name == "bin" else {place}
+        interpreter = _interpreter(program)
+        if interpreter is None:
+            break
+        program = interpreter
+    return {place for place in found if place.exists() and not any(map(place.is_relative_to, _SYSTEM))}
+
+
+def _links(program: Path) -> Iterator[Path]:
+    yield program
+    while program.is_symlink():
+        program = program.parent / program.readlink()
+        yield program
+
+
+def _interpreter(program: Path) -> Path | None:
+    """What its first line names, also by way of `env`."""
+    first = b""
+    with suppress(PermissionError), program.open("rb") as file:  # it may be run, and not read
+        first = file.read(_SHEBANG_BYTES).partition(b"\n")[0]
+    words = first.removeprefix(b"#!").decode(errors="replace").split() if first.startswith(b"#!") else []
+    if words and Path(words[0]).name == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    found = shutil.which(words[0]) if words else None
+    return Path(found) if found else None

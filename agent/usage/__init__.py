@@ -1,1 +1,0 @@
-"""What models cost: the ledger, the daily limits, and what people read about both."""

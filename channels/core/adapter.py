@@ -1,0 +1,457 @@
+"""Promises of a platform connection: one small Protocol, and optional ones for what only some platforms can do.
+
+An adapter owns its vendor's SDK. It feeds a `InboundHandler` with normalized messages, and sends chunks that its own
+`render` made. Nothing here knows a vendor; nothing outside an adapter sees a vendor's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+from channels.core.message import Incoming, Retraction
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.inbound import Inbound
+from gateway.bus.places import Places
+from gateway.contracts.commands import Suggestion
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.ports import Clock, FetchedFile
+from gateway.i18n import Language, Words, sentence
+
+# What a platform brings by HTTP, where it calls us instead of being listened to: plain values and one Protocol.
+
+RETRY_AFTER_S: Final = 1  # Telegram would double its pauses up to a minute, and hold up the chat meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCall:
+    """One request. Names of headers are lower case.
+
+    `body` is as it came, since signatures cover its bytes. It is read when it is asked for: whoever sees by the headers
+    that a call is not the platform's asks for none, so that strangers fill no memory.
+    """
+
+    headers: Mapping[str, str] = field(repr=False)
+    body: Callable[[], Awaitable[bytes]] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAnswer:
+    """What the platform is told. Any 2xx means that it need not bring this again."""
+
+    status: int = 200
+    body: str = ""
+    media_type: str = "text/plain"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sent: Callable[[], None] = lambda: None
+    """Called when the answer is on its way."""
+
+
+def unavailable_answer() -> WebhookAnswer:
+    """Not now. Every platform brings it again, the interactions of Discord excepted."""
+    return WebhookAnswer(503, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+@runtime_checkable
+class SupportsWebhooks(Protocol):
+    """A platform that may call us. Any process of ours may be called, whoever else is."""
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it does, as it is configured."""
+        ...
+
+    @property
+    def call_timeout_s(self) -> float:
+        """How long it waits for an answer, from the end of its body on; a little less than that."""
+        ...
+
+    async def called(self, call: WebhookCall) -> WebhookAnswer:
+        """Returns after the bus has what the call brought, if it is genuine. Raises `BusUnavailable`: the platform is
+        asked to bring it again."""
+        ...
+
+
+CONNECTED = "connected"
+"""The one health state that means well; every other is a plain reason."""
+
+
+MARK: Final = sentence("(perhaps a repetition: no acknowledgement came)")
+"""The first line of a message that may be there twice, in its reader's language. Each platform's limit leaves room."""
+
+MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
+"""In every language: what stands in front of words that are looked for."""
+
+
+class QueueFull(BusUnavailable):
+    """The bus has as much as it may hold. As with a bus that is away, the platform is told nothing yet."""
+
+
+class IntakeOutcome(StrEnum):
+    """What became of a message that was handed in. After any of these the platform may be told "received"."""
+
+    QUEUED = "queued"
+    AMENDED = "amended"
+    CONTROL = "control"
+    DUPLICATE = "duplicate"
+    TURNED_AWAY = "turned_away"
+    REFUSED = "refused"
+    IGNORED = "ignored"
+
+
+class MessageHandler(Protocol):
+    """Where an adapter hands in what people write."""
+
+    async def accept(self, incoming: Incoming) -> IntakeOutcome:
+        """Return only after the bus has the message, or the edit of one. Raises `BusUnavailable` (then do not
+        acknowledge)."""
+        ...
+
+    async def retract(self, retraction: Retraction) -> IntakeOutcome:
+        """A message was deleted: it is not answered, unless it is too late for that. Raises `BusUnavailable`."""
+        ...
+
+
+class InboundHandler(MessageHandler, Protocol):
+    """Where an adapter hands in all that it hears."""
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        """A button under a message of ours was pressed; its words are those of the command that it says. Returns
+        after the bus has it: what the one who pressed is told, in private (empty: nothing), or None if that is yet
+        to be heard. Raises `BusUnavailable`."""
+        ...
+
+    async def told(self, press: Incoming) -> CleanText:
+        """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
+        ...
+
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """A command was chosen from the platform's menu, and will not come again. Returns after the bus has it: None,
+        its answer comes by the address; else what the one who chose it is told at once, in private (empty: nothing).
+        Raises `BusUnavailable`."""
+        ...
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What could stand behind the command that somebody types, who is shown it while he does; `typing.command` is
+        as far as he has come. Within SUGGESTIONS_WAIT_S; nothing when nobody knows, or he is not to be told."""
+        ...
+
+
+AnyChunk: TypeAlias = Any
+"""A chunk goes back only to the adapter that rendered it; nobody else looks inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterDeps:
+    """What an adapter may need beside its own settings. `holder` names this process in leases."""
+
+    positions: Inbound
+    leases: Deliveries
+    places: Places
+    clock: Clock
+    holder: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendBudget:
+    """One token bucket that a send has to spend from: `per_s` on average, `burst` at once."""
+
+    bucket: str
+    per_s: float
+    burst: int
+
+
+class ChannelAdapter(Protocol):
+    """One account on one platform."""
+
+    @property
+    def name(self) -> str:
+        """The channel part of addresses and keys: `telegram`, `discord`, `slack`, `cli`."""
+        ...
+
+    @property
+    def account(self) -> str:
+        """`<channel>:<account id>`; its buckets and places are named after it. Known when the adapter is ready."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """`connected`, or a plain reason why not, fit for the operator."""
+        ...
+
+    async def run(self, handler: InboundHandler) -> None:
+        """Connect, reconnect and feed the handler until cancelled.
+
+        Raises `CredentialsRejected` when only the operator can help.
+        """
+        ...
+
+    async def until_ready(self) -> None:
+        """Return when a send has a chance: connected, and the account is known."""
+        ...
+
+    def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
+        """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
+        ...
+
+    def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
+        """The chunk under a first line that says that it may be a repetition; still under the limit."""
+        ...
+
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+        """The buckets that one message to `address` spends from, the narrowest first, the account's last."""
+        ...
+
+    async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        """Send one chunk, as plain text if `plain`. Returns the platform's message ids.
+
+        `send_id` is equal for every attempt at the same chunk. Raises the `DeliveryError` tree.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsLookup(Protocol):
+    """A platform that can be asked whether a message arrived."""
+
+    async def find_sent(
+        self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        """The ids of an earlier attempt that did arrive; None if sending once more cannot show it twice.
+
+        Raises `Untraceable` when nobody can say, the rest of the `DeliveryError` tree when the platform cannot be
+        asked now.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsPlaceholders(Protocol):
+    """A platform that cannot be asked what arrived, but lets us edit: an edit may be repeated, a send may not."""
+
+    def place(self, address: ReplyAddress) -> str:
+        """The name of the place within which message ids are unique."""
+        ...
+
+    async def put_placeholder(self, address: ReplyAddress) -> str:
+        """Send a message that only holds a place; its id."""
+        ...
+
+    async def complete(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        """Make a message of ours show the chunk, however often this is asked. False: the message is gone."""
+        ...
+
+    async def find_lost(
+        self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
+    ) -> str | None:
+        """The one message of ours behind the message answered (and behind `after`, if given) that is not among
+        `known`, and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody
+        can say. Changes nothing that `complete` would not change."""
+        ...
+
+
+@runtime_checkable
+class SupportsChoices(Protocol):
+    """A platform with buttons under messages, which can be changed afterwards."""
+
+    def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
+        """The chunk with a button for each choice."""
+        ...
+
+    async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
+        """Make a message of ours show the chunk and nothing else, however often this is asked. False: it is gone."""
+        ...
+
+
+@runtime_checkable
+class SupportsSilence(Protocol):
+    """A platform that lets us choose whether a message makes itself heard."""
+
+    def silent(self, chunk: AnyChunk) -> AnyChunk:
+        """The chunk as a message that makes no sound."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nameable:
+    """A thread or topic that one conversation may have to itself, and that bears its title then. `name` tells it from
+    all others of the account; the conversation that speaks there while it `is_first` is the one. Naming it spends from
+    `budgets`, the narrowest last."""
+
+    name: str
+    is_first: bool
+    budgets: Sequence[SendBudget]
+
+
+@runtime_checkable
+class SupportsNames(Protocol):
+    """A platform on which threads or topics have names, some of which are ours to give."""
+
+    def nameable(self, address: ReplyAddress) -> Nameable | None:
+        """The place of this address; None where places have no names."""
+        ...
+
+    async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
+        """Whether the place is ours to name and may have another name. Raises the `DeliveryError` tree: `SendFailed`
+        where it is not there yet."""
+        ...
+
+    async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
+        """Name the place, however often this is asked. Raises the `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
+class SupportsDeletion(Protocol):
+    """A platform on which we may delete what people wrote, here or there."""
+
+    async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message that was said at `address`, however often this is asked. False: the platform does not let
+        us. Raises the `DeliveryError` tree."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFile:
+    """A file on its way out, with its bytes. `name` is fit for any platform; `caption` is plain text, "" for none."""
+
+    name: str
+    media_type: str
+    content: bytes = field(repr=False)
+    caption: str
+
+
+@runtime_checkable
+class SupportsFiles(Protocol):
+    """A platform that takes files: one becomes a chunk, and is sent, marked and looked up as any other."""
+
+    def file_chunk(self, file: OutgoingFile) -> AnyChunk:
+        """The file as one message of this platform. Whatever refuses it is `FormatRefused` or `AddressDead`, whoever
+        has to be told that it is missing."""
+        ...
+
+
+@runtime_checkable
+class SupportsUploads(Protocol):
+    """A platform where a file is put up first, which nobody sees, and shown by a call that names it."""
+
+    async def upload(self, address: ReplyAddress, chunk: AnyChunk) -> str:
+        """Put up the file of the chunk; the platform's name for it. May be repeated."""
+        ...
+
+    def uploaded(self, chunk: AnyChunk, upload_id: str) -> AnyChunk:
+        """The chunk that shows what was put up under this name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCadence:
+    """How fast a growing answer is shown somewhere: the first words after `first_after_s`, then at most every
+    `every_s` (more after each 429), and not for fewer than `chars_min` new characters. What fades by itself is shown
+    again `fades_after_s` after it was shown last; None: it stays."""
+
+    first_after_s: float
+    every_s: float
+    chars_min: int = 20
+    fades_after_s: float | None = None
+
+
+@runtime_checkable
+class SupportsStreaming(Protocol):
+    """A platform that can show an answer while it grows.
+
+    Where `is_draft` holds, what is shown leaves nothing behind and the answer is sent as if nothing had been shown.
+    Elsewhere it is a message that becomes the first one of the answer: begun once per `send_id` (the reply's, as in
+    `send`), shown anew with the whole text of this message so far, ended, and then amended into what was committed.
+    """
+
+    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
+        """None: nothing is shown there before it is whole."""
+        ...
+
+    def is_draft(self, address: ReplyAddress) -> bool: ...
+
+    async def begin_stream(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str) -> str:
+        """Show the first words; the id of the message, empty for a draft. Raises the `DeliveryError` tree."""
+        ...
+
+    async def go_on(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, send_id: str) -> bool:
+        """Show the chunk, which takes the place of what was shown. False: the message is gone. Raises the
+        `DeliveryError` tree."""
+        ...
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        """From now on the message is one like any other and may be amended; may be asked again, also by a process
+        that did not begin it. Raises the `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
+class SupportsRemoval(Protocol):
+    """A platform on which we may delete what we said ourselves."""
+
+    async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
+        """Delete a message of ours, however often this is asked; one that is gone is deleted. False: the platform does
+        not let us. Raises the `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
+class SupportsDeferredReplies(Protocol):
+    """A platform that shows, once a command was taken, that its answer comes."""
+
+    async def release(self, address: ReplyAddress) -> None:
+        """There will be no answer at this address: show nothing any more, unless there is one. Raises the
+        `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
+class SupportsDownloads(ChannelAdapter, Protocol):
+    """A platform whose files can be fetched later by the reference that `normalize` wrote."""
+
+    async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
+        """Never more than `bytes_max`, whatever the platform said of the size. Raises `FileRefused` with a reason that
+        fits into a sentence of ours (gone, too large, not for us), `SendFailed` when it may work later."""
+        ...
+
+
+@runtime_checkable
+class SupportsMenus(Protocol):
+    """A platform with a menu of commands of its own."""
+
+    async def publish_menu(self) -> None:
+        """Make the platform's menu that of `gateway.contracts.commands`, only where it differs, in every language we
+        have words in. Raises the `DeliveryError` tree."""
+        ...
+
+
+@runtime_checkable
+class SupportsMoves(Protocol):
+    """A platform whose chats may get another id."""
+
+    def chat_of(self, address: ReplyAddress) -> str:
+        """The chat's id, as it stands in a place."""
+        ...
+
+    def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
+        """The same place under the chat's other id."""
+        ...
+
+
+@runtime_checkable
+class SupportsTyping(ChannelAdapter, Protocol):
+    """A platform that can show that an answer is being made."""
+
+    @property
+    def typing_period_s(self) -> float:
+        """How often the indicator has to be shown again to stay."""
+        ...
+
+    async def show_typing(self, address: ReplyAddress, status: str) -> None:
+        """Show the indicator once; an empty status takes it away where the platform can."""
+        ...

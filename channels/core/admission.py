@@ -1,0 +1,242 @@
+"""Decide whether a message may enter, and tell people why theirs may not.
+
+The decision is pure (`gateway.contracts.access`); what operators decided is read from its projection on the bus.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from channels.core import notices
+from channels.core.message import Addressing, Incoming
+from channels.core.sanitize import clean_name
+from gateway.bus.access import Access
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
+from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Pairing, Rate, admit, levels_of
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, Reply, ReplyKind, literal_text
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import GrantRole
+from gateway.i18n import Words, words_for
+from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX
+
+log = logging.getLogger(__name__)
+
+# Other bots in the rooms we are in: whom of them we hear, and for how long.
+#
+# Two that answer each other never stop by themselves. So nobody hears a bot that the operator did not name
+# (`normalize`), no account of ours hears another one, and of all others a room hears a few messages until a person
+# speaks there again.
+
+
+class BotLoopGuard:
+    """The bots around one account. Raises `BusUnavailable`."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+
+    async def hears(self, incoming: Incoming) -> bool:
+        """Whether what was said is to be taken in. A message that comes again counts once; a person always is."""
+        room = _room(incoming)
+        if not incoming.is_bot:
+            await self._places.person_spoke(room)
+            return True
+        is_heard = await self._places.hear_bot(room, incoming.id, speaker=incoming.user_id)
+        if not is_heard:
+            log.info("%s: bot %s is not heard until a person speaks in %s", incoming.channel, incoming.user_id, room)
+        return is_heard
+
+
+def platform_of(channel: str) -> str:
+    """The vendor behind a channel: `telegram` for `telegram.support`. Rooms are the same for all accounts there."""
+    return channel.partition(".")[0]
+
+
+def _room(incoming: Incoming) -> str:
+    return ":".join((platform_of(incoming.channel), *(incoming.place or (incoming.user_id,))))
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+RateOf = Callable[[GrantRole], Rate]
+
+
+def unlimited(_role: GrantRole) -> Rate:
+    """As fast as anybody likes."""
+    return Rate()
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorRates:
+    """How fast one person may do what."""
+
+    messages: Rate
+    commands: Rate
+
+
+class AdmissionControl:
+    """Decide about each message that comes to one channel."""
+
+    def __init__(self, access: Access, policy: AccessPolicy, rate_of: RateOf, command_rate_of: RateOf) -> None:
+        self._access = access
+        self._policy = policy
+        self._rate_of = rate_of
+        self._command_rate_of = command_rate_of
+        self._paces: OrderedDict[SessionKey, AuthorRates] = OrderedDict()
+        self._albums: OrderedDict[str, None] = OrderedDict()
+
+    async def admit(self, incoming: Incoming) -> Admittance:
+        """What happens to the message. Raises `BusUnavailable` where nobody can say who is blocked; an admin by
+        configuration is let in even then."""
+        owner = SessionKey(incoming.channel, incoming.user_id)
+        levels = levels_of(incoming.channel, incoming.realm, incoming.place)
+        is_admin = owner in self._policy.admins
+        view = AccessView() if is_admin else await self._access.view(owner, levels)
+        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places), incoming.roles)
+        if admittance is Admittance.ADMITTED:
+            _remember(self._paces, owner, self._pace(owner, view))
+        else:
+            self._paces.pop(owner, None)
+        return admittance
+
+    def rate_of(self, incoming: Incoming) -> Rate:
+        """How fast the author of an admitted message may write. An album is one message, however many parts it has."""
+        if incoming.album_id and _album(incoming) in self._albums:
+            return Rate()
+        return self._pace_of(incoming).messages
+
+    def command_rate_of(self, incoming: Incoming) -> Rate:
+        """How fast somebody may give commands and press buttons; whoever is not admitted is no faster than a guest."""
+        return self._pace_of(incoming).commands
+
+    def _pace_of(self, incoming: Incoming) -> AuthorRates:
+        known = self._paces.get(SessionKey(incoming.channel, incoming.user_id))
+        return known or AuthorRates(self._rate_of(GrantRole.GUEST), self._command_rate_of(GrantRole.GUEST))
+
+    def _pace(self, owner: SessionKey, view: AccessView) -> AuthorRates:
+        role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
+        configured, decided = self._rate_of(role), view.limits_of(owner, role).per_minute
+        messages = configured if decided is None else replace(configured, per_minute=decided)
+        return AuthorRates(messages, self._command_rate_of(role))
+
+    def taken(self, incoming: Incoming) -> None:
+        """The message is on the bus."""
+        if incoming.album_id:
+            _remember(self._albums, _album(incoming), None)
+
+
+def _album(incoming: Incoming) -> str:
+    return f"{incoming.user_id}:{incoming.album_id}"
+
+
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > RATED_AUTHORS_MAX:
+        known.popitem(last=False)
+
+
+# Tell people that they are turned away and why, in the place where they spoke, at most once a minute, and strangers
+# their code.
+
+NOTICE_EVERY_MS: Final = 60_000
+TOLD_MAX: Final = 4096  # sentences of the last minute; one that is forgotten may be said twice in it
+
+
+class RejectionNotifier:
+    """Tell people of one channel why their message was not taken."""
+
+    def __init__(
+        self, access: Access, outbound: Deliveries, scrubber: Scrubber, clock: Clock, *, language: str = ""
+    ) -> None:
+        """With a `language` everybody is spoken to in that one."""
+        self._access = access
+        self._outbound = outbound
+        self._scrubber = scrubber
+        self._clock = clock
+        self._language = language
+        self._told_at_ms: OrderedDict[str, int] = OrderedDict()
+        self._at_once: dict[str, CleanText] = {}  # for those who chose a command, by its id
+
+    def words(self, incoming: Incoming) -> Words:
+        return words_for(self._language or incoming.language, incoming.text)
+
+    async def tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
+        """Say a sentence of ours, unless it was said within a minute: this process remembers that, and its id says it
+        of a redelivered message. One who chose a command is told by whoever brought it, and a bot nothing: it would
+        answer."""
+        if incoming.is_bot:
+            return
+        if incoming.id in self._at_once:
+            self._at_once[incoming.id] = self._scrubber.for_chat(str(key)).scrub(sentence)
+            return
+        what, at_ms = f"{topic}:{key}:{incoming.address.lane}", incoming.sent_at_ms or self._clock.now_ms()
+        if abs(at_ms - self._told_at_ms.get(what, -NOTICE_EVERY_MS)) < NOTICE_EVERY_MS:
+            return
+        mark = f"{what}:{at_ms // NOTICE_EVERY_MS}"
+        await self._outbound.publish([self._notice(incoming, key, mark, sentence)])
+        self._told_at_ms[what] = at_ms
+        self._told_at_ms.move_to_end(what)
+        if len(self._told_at_ms) > TOLD_MAX:
+            self._told_at_ms.popitem(last=False)
+
+    @contextlib.contextmanager
+    def at_once(self, chosen: Incoming) -> Iterator[Callable[[], CleanText]]:
+        """As long as this lasts, what is told to whoever chose this command is kept for the one who asks for it."""
+        nothing = self._at_once[chosen.id] = literal_text("")
+        try:
+            yield lambda: self._at_once.get(chosen.id, nothing)  # it may have come twice
+        finally:
+            self._at_once.pop(chosen.id, None)
+
+    async def turn_away(self, incoming: Incoming, admittance: Admittance) -> None:
+        """Silence for the blocked and where nobody is heard; a sentence for others, unless one only spoke in a thread
+        we are in."""
+        owner = SessionKey(incoming.channel, incoming.user_id)
+        if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
+            log.info("%s: a message was ignored (%s)", incoming.channel, admittance.value)
+        elif incoming.addressing is Addressing.THREAD:
+            log.debug("%s: a stranger in a thread of ours was ignored", incoming.channel)
+        elif admittance is Admittance.NOT_HERE:
+            await self.tell(incoming, owner, "not-here", self.words(incoming).say(notices.NOT_HERE))
+        elif admittance is Admittance.CLOSED:
+            await self.tell(incoming, owner, "closed", self.words(incoming).say(notices.CLOSED))
+        elif incoming.is_private:
+            await self._offer_code(incoming, owner)
+        else:
+            await self.tell(incoming, owner, "stranger", self.words(incoming).say(notices.STRANGER_IN_GROUP))
+
+    async def _offer_code(self, incoming: Incoming, owner: SessionKey) -> None:
+        """Tell a stranger his code, behind which lies what he is told here when he is let in."""
+        words, code = self.words(incoming), self._clock.code(PAIRING_CODE_CHARS)
+        name = clean_name(incoming.author_name, self._scrubber)
+        welcome = self._notice(incoming, owner, f"welcome:{code}", words.say(notices.WELCOME))
+        asked = await self._access.ask_pairing(
+            Pairing(code, owner, name, welcome, self._clock.now_ms()),
+            ttl_s=PAIRING_TTL_S,
+            pending_max=PAIRING_PENDING_MAX,
+        )
+        if asked.code:
+            await self.tell(incoming, owner, f"pairing:{asked.code}", notices.pairing(asked.code, words))
+        elif asked.is_denied:
+            await self.tell(incoming, owner, "denied", words.say(notices.CLOSED))
+        else:
+            await self.tell(incoming, owner, "strangers", words.say(notices.TOO_MANY_STRANGERS))
+
+    def _notice(self, incoming: Incoming, key: SessionKey, mark: str, sentence: str) -> Reply:
+        return Reply(
+            id=f"notice:{mark}",
+            turn_id="",
+            key=key,
+            address=incoming.address,
+            text=self._scrubber.for_chat(str(key)).scrub(sentence),
+            kind=ReplyKind.NOTICE,
+            created_at_ms=self._clock.now_ms(),
+            language=self.words(incoming).language.value,
+        )

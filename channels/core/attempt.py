@@ -1,0 +1,624 @@
+"""Attempt to deliver one chunk: the ledger entry, the call, and what follows from a refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from channels.core.adapter import (
+    MARK,
+    AnyChunk,
+    ChannelAdapter,
+    SupportsChoices,
+    SupportsLookup,
+    SupportsPlaceholders,
+    SupportsRemoval,
+    SupportsStreaming,
+    SupportsUploads,
+)
+from channels.core.lease import LeaseValidity
+from channels.core.notices import WITHDRAWN
+from channels.core.rate_limit import Pacer
+from channels.core.tasks import BackoffTimer
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
+from gateway.config.channels import PlaceholderUse, UnknownSends
+from gateway.contracts.errors import (
+    AddressDead,
+    AddressMoved,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
+    Untraceable,
+)
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
+from gateway.i18n import words_for
+from gateway.limits import DELIVERY_ATTEMPTS_MAX
+
+log = logging.getLogger(__name__)
+
+RETRY_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 30.0, 30.0, 60.0, 60.0, 120.0, 300.0, 600.0)
+"""Someone is waiting, so the first minute has six attempts; all together outlast an outage of twenty minutes."""
+YOUNG_S: Final = 1_200.0  # no reply is given up before: platforms and processes may be away for so long
+YOUNG_DELAY_MAX_S: Final = 60.0  # attempts that deaths of ours have spent must not make its reader wait
+RATE_LIMITS_MAX: Final = 200  # a 429 is flow control, no failure; yet a bucket that never opens must end
+MOVES_MAX: Final = 3  # a chat that moves more often is a loop
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkAttempt:
+    """How far one chunk came: where it goes, in which form, after how much trouble.
+
+    `is_unsure`: an earlier attempt may have arrived. `is_careful`: sends of this account get lost now, so
+    the chunk goes out in a way that can be repeated, where the platform has one. `carries_file`: what goes out is
+    a file; one that is refused is stood in for by a sentence.
+    """
+
+    address: ReplyAddress
+    attempt: int = 0
+    is_plain: bool = False
+    is_unsure: bool = False
+    is_careful: bool = False
+    carries_file: bool = False
+    rate_limits: int = 0
+    moves: int = 0
+
+    def next_chunk(self) -> ChunkAttempt:
+        """The chunk arrived; the next one starts with the same address and the same caution."""
+        return replace(self, is_plain=False, is_unsure=False, carries_file=False, rate_limits=0)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryChunk:
+    """Send the chunk again as `chunk_attempt` says, after `wait_s`; the ledger says `state` meanwhile.
+
+    A platform's own `retry_after_s` is exact; a back-off of ours gets jitter.
+    """
+
+    chunk_attempt: ChunkAttempt
+    wait_s: float
+    state: DeliveryState
+    is_exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FailReply:
+    """This reply cannot be delivered, for a reason fit for the operator."""
+
+    reason: str
+
+
+def next_move(error: DeliveryError, chunk_attempt: ChunkAttempt, *, is_young: bool = False) -> RetryChunk | FailReply:
+    """What follows from a platform's refusal. Pure; without jitter.
+
+    Nobody gives up a reply that `is_young`: processes that die spend its attempts faster than an outage ends.
+    """
+    match error:
+        case RateLimited():
+            waited = replace(chunk_attempt, rate_limits=chunk_attempt.rate_limits + 1)
+            if waited.rate_limits >= RATE_LIMITS_MAX:
+                return FailReply(f"rate limited {waited.rate_limits} times in a row")
+            return RetryChunk(waited, error.retry_after_s, DeliveryState.RETRY, is_exact=True)
+        case AddressMoved():
+            moved = replace(chunk_attempt, address=error.address, moves=chunk_attempt.moves + 1)
+            return FailReply("the chat keeps moving") if moved.moves > MOVES_MAX else _at_once(moved)
+        case FormatRefused() | AddressDead() if chunk_attempt.carries_file:
+            # Its text has just been taken here. If the place is dead by now, the sentence will meet that.
+            return _at_once(replace(chunk_attempt, carries_file=False))
+        case FormatRefused():
+            if chunk_attempt.is_plain:
+                return FailReply(f"refused even as plain text: {error}")
+            return _at_once(replace(chunk_attempt, is_plain=True))
+        case AddressDead():
+            return FailReply(str(error))
+        case OutcomeUnknown():
+            unsure = replace(chunk_attempt, is_unsure=True, is_careful=True)
+            return _later(unsure, error, DeliveryState.UNKNOWN, is_young=is_young)
+        case _:
+            return _later(chunk_attempt, error, DeliveryState.RETRY, is_young=is_young)
+
+
+def _at_once(chunk_attempt: ChunkAttempt) -> RetryChunk:
+    return RetryChunk(chunk_attempt, 0.0, DeliveryState.RETRY)
+
+
+def _later(
+    chunk_attempt: ChunkAttempt, error: DeliveryError, state: DeliveryState, *, is_young: bool
+) -> RetryChunk | FailReply:
+    tried = replace(chunk_attempt, attempt=chunk_attempt.attempt + 1)
+    if tried.attempt >= DELIVERY_ATTEMPTS_MAX and not is_young:
+        return FailReply(f"gave up after {tried.attempt} attempts: {error}")
+    delay_s = RETRY_DELAYS_S[min(tried.attempt, len(RETRY_DELAYS_S)) - 1]
+    return RetryChunk(tried, min(delay_s, YOUNG_DELAY_MAX_S) if is_young else delay_s, state)
+
+
+# The ledger's entry of one reply in hand: written before each platform call, refused once somebody else has it.
+
+AGAIN: Final = ":anew"
+"""Ends the send id of a message that takes the place of one which is gone."""
+
+
+class TakenOver(Exception):
+    """Another process delivers this reply now: not another word of it from us."""
+
+
+class DeliveryEntry:
+    """One reply and how far it came. `record` is what the ledger says, or will say with the next note."""
+
+    def __init__(
+        self,
+        pending: PendingReply,
+        channel: str,
+        bus: Deliveries,
+        scrubber: Scrubber,
+        clock: Clock,
+        backoff: BackoffTimer,
+    ) -> None:
+        self.reply: Reply = pending.reply
+        self.record: DeliveryRecord = pending.record
+        self.is_whole = False
+        """The next chunk is the file that holds the whole answer."""
+        self._entry_id = pending.entry_id
+        self._channel = channel
+        self._bus = bus
+        self._scrubber = scrubber
+        self._clock = clock
+        self._backoff = backoff
+
+    @property
+    def send_id(self) -> str:
+        """The same for every attempt at the next chunk; another one once the message that showed its draft is gone, or
+        the platform would take what follows for that one. The whole answer as a file is another message than the chunk
+        in whose place it goes out."""
+        step = "whole" if self.is_whole else self.record.next_chunk
+        return f"{self.record.reply_id}:{step}{AGAIN if self._is_shown_gone else ''}"
+
+    @property
+    def shown(self) -> str:
+        """The platform's id of the message that showed the draft of the next chunk; empty if there is none."""
+        at, shown = self.record.next_chunk, self.record.shown
+        return shown[at] if at < len(shown) else ""
+
+    @property
+    def _is_shown_gone(self) -> bool:
+        return self.record.next_chunk < len(self.record.shown) and not self.shown
+
+    @property
+    def is_marked(self) -> bool:
+        """True when the next chunk has to say that it may be a repetition."""
+        return self.record.next_chunk in self.record.marked
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def amended(self) -> str:
+        """The platform's id of the message that this reply takes the place of; empty if nobody knows any."""
+        record = await self._backoff.with_bus(lambda: self._bus.delivered(self.reply.key, self.reply.amends))
+        return record.platform_ids[-1] if record.platform_ids else ""
+
+    def arrived(self, ids: tuple[str, ...], *, spared: int = 0) -> None:
+        """The next chunk is out, and with it so many behind it; the note that follows, or the end, says so."""
+        next_chunk = self.record.next_chunk + 1 + spared
+        self._change(next_chunk=next_chunk, platform_ids=self.record.platform_ids + ids, placeholder="")
+
+    def lose_shown(self) -> None:
+        """The message that showed the draft of the next chunk is gone; the note that follows says so."""
+        at, shown = self.record.next_chunk, self.record.shown
+        self._change(shown=(*shown[:at], "", *shown[at + 1 :]))
+
+    def mark(self) -> None:
+        """From now on the next chunk says that it may be a repetition; the note that follows keeps that."""
+        self._change(marked=(*self.record.marked, self.record.next_chunk))
+
+    async def note(self, state: DeliveryState, *, reason: str = "", **changes: Any) -> None:
+        """Write the row, a platform's raw `reason` scrubbed. Waits for the bus; raises `TakenOver`, `Abandoned`."""
+        if state is DeliveryState.SENDING and not self.record.begun_at_ms:
+            changes["begun_at_ms"] = self.now_ms()
+        self._change(state=state, reason=self._scrubber.scrub(reason), **changes)
+        row = self.record
+        if not await self._backoff.with_bus(lambda: self._bus.record(self._channel, self._entry_id, row)):
+            raise TakenOver
+
+    async def finish(self, state: DeliveryState, *, reason: str = "") -> None:
+        """Write the last state and the receipt, and drop the entry. Waits for the bus; raises `Abandoned`."""
+        self._change(state=state, reason=self._scrubber.scrub(reason))
+        receipt = Receipt(self.record, self.reply.key, self._channel)
+        await self._backoff.with_bus(lambda: self._bus.finish(self._channel, self._entry_id, receipt))
+
+    def _change(self, **changes: Any) -> None:
+        self.record = replace(self.record, updated_at_ms=self.now_ms(), **changes)
+
+
+# What showed a draft that no answer follows is taken away, or says so where nothing can be taken away.
+
+
+class PreviewRemover:
+    """On one platform. Raises the `DeliveryError` tree; may be asked again."""
+
+    def __init__(self, adapter: ChannelAdapter) -> None:
+        self._adapter = adapter
+        self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
+        self._deleting = adapter if isinstance(adapter, SupportsRemoval) else None
+        self._amending = adapter if isinstance(adapter, SupportsChoices) else None
+
+    async def take_back(self, address: ReplyAddress, message_id: str, language: str = "") -> None:
+        """When this returns, nothing of what the message showed is to be seen; `language` is its reader's, if known."""
+        if self._streaming is not None:
+            await self._streaming.end_stream(address, message_id=message_id)
+        if self._deleting is not None and await self._deleting.withdraw(address, message_id=message_id):
+            return
+        if self._amending is not None:
+            (chunk,) = self._adapter.chunks(words_for(language).say(WITHDRAWN))
+            await self._amending.amend(address, chunk, message_id=message_id, plain=False)
+
+
+# One attempt at one chunk: find what an earlier attempt left, or send, in a way that can be repeated if need be.
+#
+# shown? ── a message that showed its draft, edit it ──────▶ done
+#    ▼
+# a file? ── where that is a step of its own: put up, its name in the ledger
+#    ▼
+# unsure? ── looked up, found ─────────────────────────────▶ done
+#    │    ── one lost message of ours ── edit it ──────────▶ done
+#    │    ── nobody can say ── mark | resend | drop
+#    ▼
+# careful? ── placeholder, its id in the ledger, edit ─────▶ done
+#    └─────── send ───────────────────────────────────────▶ done
+
+SENDS_MAX: Final = 64  # platform calls at once; each holds one HTTP connection
+VALIDITY_LOOK_S: Final = 0.1
+ON_ITS_WAY: Final = "?"
+"""In the ledger instead of a placeholder's id while it is sent: nothing but a placeholder can be out."""
+
+_T = TypeVar("_T")
+
+
+class LeftUnconfirmed(Exception):
+    """The chunk may have arrived, and the operator wants it left at that."""
+
+
+class NoSpareBudget(Exception):
+    """Answers need what there is of the budgets."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendRules:
+    """What the configuration says about sends that may have arrived."""
+
+    unknown_sends: UnknownSends = UnknownSends.MARK
+    placeholder: PlaceholderUse = PlaceholderUse.AUTO
+
+
+class ChunkSender:
+    """Send the next chunk of an entry. Safe to use from many lanes at once."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        places: Places,
+        pacer: Pacer,
+        backoff: BackoffTimer,
+        validity: LeaseValidity,
+        rules: SendRules,
+    ) -> None:
+        self._adapter = adapter
+        self._places = places
+        self._pacer = pacer
+        self._backoff = backoff
+        self._validity = validity
+        self._rules = rules
+        self._remover = PreviewRemover(adapter)
+        self._calls = asyncio.Semaphore(SENDS_MAX)
+        self._editing = adapter if isinstance(adapter, SupportsPlaceholders) else None
+        self._asking = adapter if isinstance(adapter, SupportsLookup) else None
+        self._amending = adapter if isinstance(adapter, SupportsChoices) else None
+        self._uploading = adapter if isinstance(adapter, SupportsUploads) else None
+        self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
+
+    async def attempt(
+        self,
+        entry: DeliveryEntry,
+        chunk: AnyChunk,
+        chunk_attempt: ChunkAttempt,
+        *,
+        since_ms: int,
+        leaving: Callable[[], None],
+    ) -> tuple[str, ...]:
+        """The platform's ids of the chunk. Raises the `DeliveryError` tree and `LeftUnconfirmed`.
+
+        `since_ms` is when the first attempt began; `leaving` is told just before something goes out.
+        """
+        await self._adapter.until_ready()
+        if entry.reply.amends:
+            return await self._amend(entry, chunk, chunk_attempt, leaving)
+        if entry.shown:
+            return await self._make_it(entry, chunk, chunk_attempt, leaving)
+        if self._uploading is not None and chunk_attempt.carries_file:
+            return await self._by_uploading(self._uploading, entry, chunk, chunk_attempt, since_ms, leaving)
+        if self._editing is None:
+            ids = await self._recovered(entry, chunk, chunk_attempt, since_ms) if chunk_attempt.is_unsure else None
+            return ids or await self._send(entry, chunk, chunk_attempt, leaving)
+        return await self._by_editing(self._editing, entry, chunk, chunk_attempt, leaving)
+
+    async def attempt_status(self, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...]:
+        """The same for a status line, which spends only what answers leave over. Raises `NoSpareBudget` if that is
+        nothing, and the `DeliveryError` tree."""
+        await self._adapter.until_ready()
+        amending, message_id = self._amending, await entry.amended() if entry.reply.amends else ""
+        if entry.reply.amends and not message_id:
+            return ()
+        budgets = self._adapter.budgets(address)
+        if not await self._backoff.with_bus(lambda: self._pacer.may_spend(budgets)):
+            raise NoSpareBudget
+        await self._note_sending(entry, attempt=entry.record.attempt, placeholder="")
+        if amending is None or not message_id:
+            return await self._called(
+                entry, lambda: self._adapter.send(address, chunk, send_id=entry.send_id, plain=False)
+            )
+        await self._asked(lambda: amending.amend(address, chunk, message_id=message_id, plain=False))
+        return ()
+
+    async def find_status(self, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...] | None:
+        """What an earlier attempt at a status line left. None: sending it again cannot show it twice. Raises
+        `Untraceable` where nobody can say, and the rest of the `DeliveryError` tree."""
+        await self._adapter.until_ready()
+        asking, since_ms = self._asking, entry.record.begun_at_ms
+        if asking is not None:
+            return await self._asked(lambda: asking.find_sent(address, chunk, send_id=entry.send_id, since_ms=since_ms))
+        lost = None if self._editing is None else await self._lost(self._editing, entry, chunk, address)
+        if lost is None:
+            raise Untraceable("nobody knows whether it arrived")
+        return (lost,)
+
+    async def remember(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
+        """What arrived is ours, so no look-up for another reply may take it for a lost one.
+
+        The reply's own row says so first: a crash in between must leave neither a message that nobody knows, nor
+        one that is known and yet looked for.
+        """
+        if self._editing is None or not entry.record.platform_ids:
+            return
+        place, ids = self._editing.place(address), entry.record.platform_ids
+        await entry.note(DeliveryState.PENDING)
+        await self._backoff.with_bus(lambda: self._places.note_sent(place, ids))
+
+    async def _amend(
+        self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        """What became of such an edit need not be known: it is repeated. What was never sent, or is gone, stays so."""
+        message_id = await entry.amended()
+        amending = self._amending
+        if message_id and amending is not None:
+            await self._about_to_call(entry, chunk_attempt, placeholder="")
+            leaving()
+            await self._asked(
+                lambda: amending.amend(
+                    chunk_attempt.address, chunk, message_id=message_id, plain=chunk_attempt.is_plain
+                )
+            )
+        return ()
+
+    # --- where its draft was shown
+
+    async def _make_it(
+        self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt, leaving: Callable[[], None]
+    ) -> tuple[str, ...]:
+        """Make the message that showed the draft the chunk itself. This may be repeated; once somebody has deleted the
+        message, or it cannot be changed any more, the chunk is sent."""
+        message_id = entry.shown
+        await self._about_to_call(entry, chunk_attempt, placeholder="")
+        leaving()
+        if not await self._is_made(entry, chunk, chunk_attempt):
+            await self._put_away(entry, chunk_attempt.address)
+            entry.lose_shown()
+            await entry.note(DeliveryState.RETRY)
+            raise SendFailed("the message that showed the draft is gone, or nobody may change it")
+        return (message_id,)
+
+    async def _is_made(self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt) -> bool:
+        """False also where changes are refused for good: that says nothing of what is sent."""
+        address, message_id, streaming, amending = chunk_attempt.address, entry.shown, self._streaming, self._amending
+        if streaming is None or amending is None:
+            return False
+        try:
+            await self._asked(lambda: streaming.end_stream(address, message_id=message_id))
+            return await self._asked(
+                lambda: amending.amend(address, chunk, message_id=message_id, plain=chunk_attempt.is_plain)
+            )
+        except (AddressDead, FormatRefused) as error:
+            if isinstance(error, FormatRefused) and not chunk_attempt.is_plain:
+                raise
+            log.warning("%s: what showed reply %s cannot be changed: %s", self._adapter.name, entry.reply.id, error)
+            return False
+
+    async def _put_away(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
+        """What shows half of an answer that is going to be sent as a whole, if it is there and we may."""
+        message_id = entry.shown
+        try:
+            await self._asked(lambda: self._remover.take_back(address, message_id, entry.reply.language))
+        except (AddressDead, FormatRefused) as error:
+            log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, entry.reply.id, error)
+
+    # --- where the platform can be asked
+
+    async def _recovered(
+        self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt, since_ms: int
+    ) -> tuple[str, ...] | None:
+        if self._asking is not None:
+            asking, address = self._asking, chunk_attempt.address
+            try:
+                return await self._asked(
+                    lambda: asking.find_sent(address, chunk, send_id=entry.send_id, since_ms=since_ms)
+                )
+            except Untraceable as error:
+                log.warning("%s: reply %s cannot be looked up: %s", self._adapter.name, entry.reply.id, error)
+        await self._decide(entry)
+        return None
+
+    # --- where a file is put up first
+
+    async def _by_uploading(
+        self,
+        uploading: SupportsUploads,
+        entry: DeliveryEntry,
+        chunk: AnyChunk,
+        chunk_attempt: ChunkAttempt,
+        since_ms: int,
+        leaving: Callable[[], None],
+    ) -> tuple[str, ...]:
+        """Its name is in the ledger before it is shown, so a look-up asks for this file and for no other. One whose
+        fate nobody knows is put up anew: what is shown twice would be refused."""
+        if chunk_attempt.is_unsure and entry.record.placeholder:
+            earlier = uploading.uploaded(chunk, entry.record.placeholder)
+            ids = await self._recovered(entry, earlier, chunk_attempt, since_ms)
+            if ids:
+                return ids
+        upload_id = await self._asked(lambda: uploading.upload(chunk_attempt.address, chunk))
+        shown = uploading.uploaded(chunk, upload_id)
+        return await self._send(entry, shown, chunk_attempt, leaving, placeholder=upload_id)
+
+    # --- where it lets us edit
+
+    async def _by_editing(
+        self,
+        editing: SupportsPlaceholders,
+        entry: DeliveryEntry,
+        chunk: AnyChunk,
+        chunk_attempt: ChunkAttempt,
+        leaving: Callable[[], None],
+    ) -> tuple[str, ...]:
+        address = chunk_attempt.address
+        if chunk_attempt.is_unsure and entry.record.placeholder in ("", ON_ITS_WAY):
+            await self._find_lost(editing, entry, chunk, address)
+        if entry.record.placeholder in ("", ON_ITS_WAY):
+            if not self._is_careful(chunk_attempt):
+                return await self._send(entry, chunk, chunk_attempt, leaving)
+            await self._about_to_call(entry, chunk_attempt, placeholder=ON_ITS_WAY)
+            leaving()
+            message_id = await self._called(entry, lambda: editing.put_placeholder(address))
+            await entry.note(DeliveryState.SENDING, placeholder=message_id)
+        return await self._complete(editing, entry, chunk, chunk_attempt)
+
+    async def _find_lost(
+        self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
+    ) -> None:
+        """Adopt what an earlier attempt left, or decide what follows when that cannot be known."""
+        lost = await self._lost(editing, entry, chunk, address)
+        if lost is not None:
+            await entry.note(DeliveryState.SENDING, placeholder=lost)
+        elif entry.record.placeholder == ON_ITS_WAY:
+            await entry.note(DeliveryState.RETRY, placeholder="")  # a second placeholder says nothing twice
+        else:
+            await self._decide(entry)
+
+    async def _lost(
+        self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
+    ) -> str | None:
+        """The one message of ours there that nothing knows of."""
+        place = editing.place(address)
+        noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
+        earlier = entry.record.platform_ids
+        return await self._asked(
+            lambda: editing.find_lost(address, chunk, after=earlier[-1] if earlier else "", known=noted | {*earlier})
+        )
+
+    async def _complete(
+        self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt
+    ) -> tuple[str, ...]:
+        """Edit the placeholder into the chunk. What became of an edit need not be known: it is repeated."""
+        message_id = entry.record.placeholder
+        shown = self._shown(entry, chunk)
+        await self._about_to_call(entry, chunk_attempt, placeholder=message_id)
+        is_there = await self._asked(
+            lambda: editing.complete(chunk_attempt.address, shown, message_id=message_id, plain=chunk_attempt.is_plain)
+        )
+        if not is_there:  # somebody deleted it: nothing of this chunk is to be seen
+            await entry.note(DeliveryState.RETRY, placeholder=ON_ITS_WAY)
+            raise SendFailed("the placeholder is gone")
+        return (message_id,)
+
+    def _is_careful(self, chunk_attempt: ChunkAttempt) -> bool:
+        match self._rules.placeholder:
+            case PlaceholderUse.ALWAYS:
+                return True
+            case PlaceholderUse.NEVER:
+                return False
+            case PlaceholderUse.AUTO:
+                return chunk_attempt.is_careful
+
+    # --- both
+
+    async def _send(
+        self,
+        entry: DeliveryEntry,
+        chunk: AnyChunk,
+        chunk_attempt: ChunkAttempt,
+        leaving: Callable[[], None],
+        *,
+        placeholder: str = "",
+    ) -> tuple[str, ...]:
+        shown = self._shown(entry, chunk)
+        await self._about_to_call(entry, chunk_attempt, placeholder=placeholder)
+        leaving()
+        return await self._called(
+            entry,
+            lambda: self._adapter.send(
+                chunk_attempt.address, shown, send_id=entry.send_id, plain=chunk_attempt.is_plain
+            ),
+        )
+
+    async def _decide(self, entry: DeliveryEntry) -> None:
+        """An earlier attempt may have arrived and nobody can say: what the operator chose."""
+        if self._rules.unknown_sends is UnknownSends.DROP:
+            raise LeftUnconfirmed
+        if entry.is_marked:
+            return
+        log.warning("%s: reply %s may be seen twice", self._adapter.name, entry.reply.id)
+        await self._backoff.with_bus(lambda: self._places.count_ambiguous(self._adapter.name))
+        if self._rules.unknown_sends is UnknownSends.MARK:
+            entry.mark()
+
+    async def _about_to_call(self, entry: DeliveryEntry, chunk_attempt: ChunkAttempt, *, placeholder: str) -> None:
+        """Wait until the budgets allow a call, then write down that it is being made."""
+        budgets = self._adapter.budgets(chunk_attempt.address)
+        await self._backoff.with_bus(lambda: self._pacer.wait(budgets))
+        await self._note_sending(entry, attempt=chunk_attempt.attempt, placeholder=placeholder)
+
+    async def _note_sending(self, entry: DeliveryEntry, *, attempt: int, placeholder: str) -> None:
+        while not self._validity.is_sure:  # the bus is away, or somebody else delivers by now and we shall be told
+            await self._backoff.wait(VALIDITY_LOOK_S)
+        await entry.note(DeliveryState.SENDING, attempt=attempt, placeholder=placeholder)
+
+    def _shown(self, entry: DeliveryEntry, chunk: AnyChunk) -> AnyChunk:
+        return self._adapter.marked(chunk, words_for(entry.reply.language).say(MARK)) if entry.is_marked else chunk
+
+    async def _called(self, entry: DeliveryEntry, call: Callable[[], Awaitable[_T]]) -> _T:
+        """A call that sends something: whatever an SDK throws, it may have gone out."""
+        try:
+            async with self._calls:
+                return await call()
+        except DeliveryError:
+            raise
+        except Exception as error:  # named boundary, delivery attempt
+            log.exception("%s: reply %s: unforeseen error", self._adapter.name, entry.reply.id)
+            raise OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
+
+    async def _asked(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """A call that may be repeated: an answer that got lost is asked for again."""
+        try:
+            async with self._calls:
+                return await call()
+        except OutcomeUnknown as error:
+            raise SendFailed(str(error)) from error
+        except DeliveryError:
+            raise
+        except Exception as error:  # named boundary, delivery attempt
+            log.exception("%s: unforeseen error", self._adapter.name)
+            raise SendFailed(f"unforeseen {type(error).__name__}") from error

@@ -1,0 +1,540 @@
+"""Take live messages in order, and read the platform's history first after a gap.
+
+A room is a place with all its threads: what stands before the first slash of a place's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from channels.core.adapter import IntakeOutcome, MessageHandler, QueueFull
+from channels.core.message import Incoming, Retraction
+from channels.core.tasks import Backoff, first_to_end
+from gateway.bus.inbound import Inbound
+from gateway.contracts.errors import BusUnavailable
+
+log = logging.getLogger(__name__)
+
+
+def room_of(place: str) -> str:
+    """The room a place lies in."""
+    return place.partition("/")[0]
+
+
+class BackfillQueue:
+    """Rooms to read back, in the order in which that will be done."""
+
+    def __init__(self, *, first_s: float, cap_s: float) -> None:
+        """After a failure a room waits `first_s`, then twice that, … up to `cap_s`."""
+        self._first_s = first_s
+        self._cap_s = cap_s
+        self._due_s: OrderedDict[str, float] = OrderedDict()
+        self._pauses: dict[str, Backoff] = {}
+
+    def __contains__(self, room: str) -> bool:
+        return room in self._due_s
+
+    def __len__(self) -> int:
+        return len(self._due_s)
+
+    def add(self, rooms: Iterable[str]) -> None:
+        """These, after all others, as soon as it is their turn."""
+        for room in rooms:
+            self._due_s[room] = 0.0
+
+    def hurry(self, room: str) -> None:
+        """Somebody is talking in this room and waits: it is the next, unless it has just failed."""
+        self._due_s.move_to_end(room, last=False)
+
+    def postpone(self, room: str, now_s: float) -> int:
+        """It could not be read to its end: later again. Returns how often that has happened in a row."""
+        pause = self._pauses.setdefault(room, Backoff(self._first_s, self._cap_s))
+        self._due_s[room] = now_s + pause.next_s()
+        self._due_s.move_to_end(room)
+        return pause.tries
+
+    def done(self, room: str) -> None:
+        """There is nothing left to read in it."""
+        self._due_s.pop(room, None)
+        self._pauses.pop(room, None)
+
+    def next(self, now_s: float) -> str | None:
+        """The room to read now, None while all of them wait."""
+        return next((room for room, due_s in self._due_s.items() if due_s <= now_s), None)
+
+    def wait_s(self, now_s: float) -> float | None:
+        """How long until a room may be read, None when there is none."""
+        return max(0.0, min(self._due_s.values()) - now_s) if self._due_s else None
+
+
+# How far a channel has listened: the last message of each place that is on the bus, kept on the bus itself.
+#
+# Platforms that keep no queue for us (Discord, and Slack after a few minutes) are read back from these cursors after a
+# restart or a lost connection. Marks may lag: what is read twice, the bus knows by its id. They may not lead: a cursor
+# never stands at or behind a message that was heard and is not on the bus. And that a place exists may not be
+# forgotten: a bot cannot list its direct chats on Discord, so nothing else knows of them. All cursors of an account are
+# one JSON value, written at once for each new place and otherwise every few seconds.
+
+PLACES_MAX: Final = 2_000  # the most recent ones; a place that fell out is read from the account's cursor
+_NEWEST: Final = "newest"
+_PLACES: Final = "places"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOrder:
+    """How a platform's message ids follow each other: `key` compares, `before` names the moment just before one."""
+
+    key: Callable[[str], Any]
+    before: Callable[[str], str]
+
+
+class ReadCursors:
+    """The cursors of one account."""
+
+    def __init__(self, positions: Inbound, name: str, order: MessageOrder) -> None:
+        self._positions = positions
+        self._name = name
+        self._order = order
+        self._places: OrderedDict[str, str] = OrderedDict()
+        self._newest = ""
+        self._ahead = ""
+        self._is_dirty = False
+        self._saving = asyncio.Lock()
+        self.has_unrecorded_place = False
+        """A place is known here that the bus does not know yet: save before anything of it is taken."""
+
+    async def load(self) -> bool:
+        """Read them; False when this account has never listened before. Raises `BusUnavailable`."""
+        text = await self._positions.position(self._name)
+        if not text:
+            return False
+        kept = json.loads(text)
+        self._newest = self._ahead = str(kept[_NEWEST])
+        self._places = OrderedDict((str(place), str(last)) for place, last in kept[_PLACES])
+        return True
+
+    def is_later(self, message_id: str, *, than: str) -> bool:
+        """Whether it was said after the other one; one without an id never was."""
+        return bool(message_id) and self._order.key(message_id) > self._order.key(than)
+
+    async def save(self) -> None:
+        """Write them if they moved. Raises `BusUnavailable`."""
+        async with self._saving:  # an older state must not arrive after a newer one
+            if not self._is_dirty:
+                return
+            had_unrecorded, self.has_unrecorded_place, self._is_dirty = self.has_unrecorded_place, False, False
+            text = json.dumps({_NEWEST: self._newest, _PLACES: list(self._places.items())}, separators=(",", ":"))
+            try:
+                await self._positions.set_position(self._name, text)
+            except BaseException:
+                self._is_dirty = True
+                self.has_unrecorded_place |= had_unrecorded
+                raise
+
+    @property
+    def newest(self) -> str:
+        """The newest message seen anywhere: where a place without a cursor of its own begins."""
+        return self._newest
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Places with a cursor, the most recent last."""
+        return tuple(self._places)
+
+    def of(self, place: str) -> str:
+        """The last message of a place that is on the bus, or the account's newest."""
+        return self._places.get(place, self._newest)
+
+    def meet(self, place: str, message_id: str) -> bool:
+        """A message of this place was heard; True when the place is news. It then begins at the account's cursor,
+        in any case before the message."""
+        if place in self._places:
+            return False
+        just_before = self._order.before(message_id)
+        is_earlier = bool(self._newest) and self._order.key(just_before) < self._order.key(self._newest)
+        self._put(place, just_before if is_earlier else self._newest)
+        self.has_unrecorded_place = True
+        return True
+
+    def reach(self, place: str, message_id: str) -> None:
+        """The message is on the bus, or is none of ours."""
+        known = self._places.get(place)
+        if known and self._order.key(message_id) <= self._order.key(known):
+            return
+        self._put(place, message_id)
+        if not self._ahead or self._order.key(message_id) > self._order.key(self._ahead):
+            self._ahead = message_id
+
+    def fall_back(self, place: str, message_id: str) -> None:
+        """The message was heard and is not on the bus: the place is read back from before it."""
+        known = self._places.get(place)
+        if known is None:
+            self.meet(place, message_id)
+        elif known and self._order.key(known) >= self._order.key(message_id):
+            self._put(place, self._order.before(message_id))
+
+    def settle(self) -> None:
+        """No place lags behind any more, so the account's cursor may follow the newest message reached."""
+        self._newest = self._ahead
+
+    async def begin(self, message_id: str) -> None:
+        """Nothing before this message concerns us: the very first start, on record. Raises `BusUnavailable`."""
+        self._newest = self._ahead = message_id
+        self._is_dirty = True
+        await self.save()
+
+    def _put(self, place: str, message_id: str) -> None:
+        self._places[place] = message_id
+        self._places.move_to_end(place)
+        while len(self._places) > PLACES_MAX:
+            self._places.popitem(last=False)
+        self._is_dirty = True
+
+
+# Live messages in order, and history first after any gap.
+#
+# For platforms that push: what was not taken (the bus was away, or full) or not heard (the connection was lost) is
+# read back from the platform's own history, from the cursors on. A room that is behind is read back before anything new
+# of it is taken; the other rooms go on meanwhile, and so do the commands that never wait. Should too many messages
+# wait, they are dropped, because history has them too.
+
+WAITING_MAX: Final = 1_000
+SAVE_EVERY_S: Final = 2.0
+LAST_WORD_S: Final = 0.5  # somebody else may begin soon after: a bus that does not answer must not hold us up
+RETRY_FIRST_S: Final = 0.2
+RETRY_CAP_S: Final = 30.0
+READ_TRIES_MAX: Final = 16  # some four minutes; a room that cannot be read for longer must not stay shut
+
+
+RawT = TypeVar("RawT")
+
+
+class NotTaken(Exception):
+    """The message is not on the bus: do not acknowledge it."""
+
+
+class HistoryUnavailable(Exception):
+    """The platform's history cannot be read now; it is asked again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawMessage(Generic[RawT]):
+    """One message of a place as the platform tells it. An empty `message_id` stands in no history."""
+
+    place: str
+    message_id: str
+    raw: RawT
+
+    @property
+    def room(self) -> str:
+        return room_of(self.place)
+
+
+class MessageSource(Protocol[RawT]):
+    """The platform's side of listening."""
+
+    async def rooms(self) -> Sequence[str]:
+        """Where something may have been said since the cursors. May raise `HistoryUnavailable`."""
+        ...
+
+    def missed(self, room: str) -> AsyncIterator[RawMessage[RawT]]:
+        """What was said in a room since its cursors, oldest first. May raise `HistoryUnavailable`."""
+        ...
+
+    async def understand(self, message: RawMessage[RawT]) -> Incoming | Retraction | None:
+        """The message if it is ours to answer, or that one was deleted. Raises `BusUnavailable`; anything else
+        marks it as poisonous."""
+        ...
+
+    async def taken(self, incoming: Incoming) -> None:
+        """The bus has it and a turn will answer it. Raises `BusUnavailable`."""
+        ...
+
+
+@dataclass(slots=True)
+class _Waiting(Generic[RawT]):
+    message: RawMessage[RawT]
+    taken: asyncio.Future[None]
+
+
+class Listener(Generic[RawT]):
+    """The messages of one account: those of a room one at a time, in the order they were said."""
+
+    def __init__(self, name: str, handler: MessageHandler, cursors: ReadCursors, source: MessageSource[RawT]) -> None:
+        self._name = name
+        self._handler = handler
+        self._cursors = cursors
+        self._source = source
+        self._waiting: deque[_Waiting[RawT]] = deque()
+        self._held: dict[str, list[_Waiting[RawT]]] = {}
+        self._backfill = BackfillQueue(first_s=RETRY_FIRST_S, cap_s=RETRY_CAP_S)
+        self._has_gap = True
+        self._gaps = 1
+        self._read_back = 0
+        self._live = asyncio.Event()
+        self._lag = asyncio.Event()
+        self._met = asyncio.Event()
+        self.poisoned = 0
+        """Messages that could not be understood, since the start."""
+
+    @property
+    def is_caught_up(self) -> bool:
+        """True when nothing that we know of is missing."""
+        return not self._has_gap and not self._backfill
+
+    def hear(self, message: RawMessage[RawT]) -> asyncio.Future[None]:
+        """A live message. The future is done when the bus has it, or raises `NotTaken`."""
+        waiting = _waiting(message)
+        if message.message_id and self._cursors.meet(message.place, message.message_id):
+            self._met.set()  # on record soon: whoever kills us now must not make us forget that the place exists
+        if len(self._waiting) + sum(map(len, self._held.values())) >= WAITING_MAX:
+            log.warning("%s: more than %d messages wait; they are read back", self._name, WAITING_MAX)
+            self._leave_to_history(waiting)
+            self._leave_all_to_history()
+            return waiting.taken
+        self._line_up(waiting)
+        self._live.set()
+        return waiting.taken
+
+    def _line_up(self, waiting: _Waiting[RawT]) -> None:
+        """Behind all others, but before what was said after it in its place: what comes over several connections comes
+        in no order."""
+        message, at = waiting.message, len(self._waiting)
+        for index in range(len(self._waiting) - 1, -1, -1):
+            other = self._waiting[index].message
+            if other.place != message.place:
+                continue
+            if not message.message_id or not self._cursors.is_later(other.message_id, than=message.message_id):
+                break
+            at = index
+        self._waiting.insert(at, waiting)
+
+    def lost_touch(self) -> None:
+        """Something may have been said that was not heard: from here on history comes first."""
+        self._has_gap = True
+        self._gaps += 1
+        self._leave_all_to_history()
+
+    async def run(self) -> None:
+        """Take messages until cancelled."""
+        try:
+            await first_to_end(self._take_live(), self._catch_up(), self._keep_cursors())
+        finally:
+            self.lost_touch()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORD_S):
+                    await self._save()
+
+    # --- live messages
+
+    async def _take_live(self) -> None:
+        while True:
+            while self._waiting and not self._has_gap:
+                await self._take_next()
+            self._live.clear()
+            await self._live.wait()
+
+    async def _take_next(self) -> None:
+        waiting = self._waiting.popleft()
+        message = waiting.message
+        try:
+            if message.room in self._backfill:
+                self._hold(waiting)
+                await self._let_control_through(waiting)
+                return
+            await self._take(waiting)
+        except QueueFull as error:
+            log.warning("%s: %s", self._name, error)
+            self._leave_to_history(waiting)
+        except BusUnavailable as error:
+            log.warning("%s: the bus is away, messages will be read back: %s", self._name, error)
+            self._leave_to_history(waiting)
+            self._leave_all_to_history()
+        except BaseException:
+            self._leave_to_history(waiting)
+            raise
+
+    def _hold(self, waiting: _Waiting[RawT]) -> None:
+        room = waiting.message.room
+        if room not in self._held:
+            self._backfill.hurry(room)
+        self._held.setdefault(room, []).append(waiting)
+
+    async def _let_control_through(self, waiting: _Waiting[RawT]) -> None:
+        """It does not wait for the room's history. The cursor stays: others of the room have not been taken yet."""
+        incoming = await self._understood(waiting.message)
+        if isinstance(incoming, Incoming) and incoming.is_control:
+            await self._accept(waiting.message, incoming)
+            _done(waiting)
+
+    async def _take(self, waiting: _Waiting[RawT]) -> IntakeOutcome | None:
+        """Hand it in; from then on its place is read up to it."""
+        outcome = await self._accept(waiting.message, await self._understood(waiting.message))
+        self._reached(waiting.message)
+        _done(waiting)
+        return outcome
+
+    # --- history
+
+    def _leave_to_history(self, waiting: _Waiting[RawT]) -> None:
+        """It is not taken now: its room is behind, from before this message on."""
+        message = waiting.message
+        if message.message_id:
+            self._cursors.fall_back(message.place, message.message_id)
+            if message.room not in self._backfill:
+                self._backfill.add((message.room,))
+                self._backfill.postpone(message.room, self._now_s())
+            self._lag.set()
+        if not waiting.taken.done():
+            waiting.taken.set_exception(NotTaken())
+
+    def _leave_all_to_history(self) -> None:
+        while self._waiting:
+            self._leave_to_history(self._waiting.popleft())
+        for room in tuple(self._held):
+            for waiting in self._held.pop(room):
+                self._leave_to_history(waiting)
+        self._lag.set()
+
+    async def _catch_up(self) -> None:
+        backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
+        while True:
+            now_s = self._now_s()
+            if self._has_gap:
+                await self._look_around(backoff)
+            elif (room := self._backfill.next(now_s)) is not None:
+                await self._read(room, backoff)
+            else:
+                self._lag.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._backfill.wait_s(now_s)):
+                        await self._lag.wait()
+
+    async def _look_around(self, backoff: Backoff) -> None:
+        """Ask which rooms may be behind. Until that is known, nothing new is taken from any of them."""
+        gaps = self._gaps
+        try:
+            rooms = await self._source.rooms()
+        except (BusUnavailable, HistoryUnavailable) as error:
+            log.warning("%s: what was missed is not known yet: %s", self._name, error)
+            await asyncio.sleep(backoff.next_s())
+            return
+        self._backfill.add(rooms)
+        if gaps == self._gaps:
+            self._has_gap = False
+            self._all_read_if_so()
+        self._live.set()
+
+    async def _read(self, room: str, backoff: Backoff) -> None:
+        """Read a room to its end, or put it off."""
+        gaps = self._gaps
+        try:
+            async for message in self._source.missed(room):
+                outcome = await self._take(_waiting(message))
+                self._read_back += outcome is IntakeOutcome.QUEUED
+        except QueueFull as error:
+            log.warning("%s: %s", self._name, error)
+            self._backfill.postpone(room, self._now_s())
+            return
+        except BusUnavailable as error:
+            log.warning("%s: the bus is away, history cannot be taken in: %s", self._name, error)
+            self._backfill.postpone(room, self._now_s())
+            await asyncio.sleep(backoff.next_s())
+            return
+        except Exception as error:  # named boundary, adapter callback: one unreadable room must not shut the others
+            log.warning("%s: room %s cannot be read back now: %s", self._name, room, repr(error))
+            if self._backfill.postpone(room, self._now_s()) < READ_TRIES_MAX:
+                return
+            log.exception("%s: room %s is given up: what was missed in it stays missed", self._name, room)
+        backoff.reset()
+        if gaps == self._gaps:
+            self._backfill.done(room)
+            self._let_in(room)
+
+    def _let_in(self, room: str) -> None:
+        """What waited for the room's history comes next."""
+        self._waiting.extendleft(reversed(self._held.pop(room, [])))
+        self._all_read_if_so()
+        self._live.set()
+
+    def _all_read_if_so(self) -> None:
+        if self.is_caught_up:
+            self._cursors.settle()
+            log.info("%s: caught up, %d messages read back", self._name, self._read_back)
+            self._read_back = 0
+
+    # --- one message
+
+    async def _understood(self, message: RawMessage[RawT]) -> Incoming | Retraction | None:
+        try:
+            return await self._source.understand(message)
+        except BusUnavailable:
+            raise
+        except Exception:  # named boundary, adapter callback: one poisonous message must not hold up the others
+            self.poisoned += 1
+            log.exception("%s: message %s is skipped: it cannot be understood", self._name, message.message_id)
+            return None
+
+    async def _accept(self, message: RawMessage[RawT], incoming: Incoming | Retraction | None) -> IntakeOutcome | None:
+        if incoming is None:
+            return None
+        if isinstance(incoming, Retraction):
+            return await self._handler.retract(incoming)
+        if message.message_id:
+            self._cursors.meet(message.place, message.message_id)
+        if self._cursors.has_unrecorded_place:
+            await self._cursors.save()
+        outcome = await self._handler.accept(incoming)
+        if outcome in (IntakeOutcome.QUEUED, IntakeOutcome.DUPLICATE):
+            await self._source.taken(incoming)
+        return outcome
+
+    def _reached(self, message: RawMessage[RawT]) -> None:
+        if message.message_id:
+            self._cursors.reach(message.place, message.message_id)
+            if self.is_caught_up:
+                self._cursors.settle()
+
+    # --- cursors
+
+    async def _keep_cursors(self) -> None:
+        """On record at once when a place is new, else every few seconds."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SAVE_EVERY_S):  # wait_for may swallow a cancellation before Python 3.12
+                    await self._met.wait()
+            self._met.clear()
+            await self._save()
+
+    async def _save(self) -> None:
+        try:
+            await self._cursors.save()
+        except BusUnavailable:
+            log.debug("%s: marks are saved when the bus is back", self._name)
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _waiting(message: RawMessage[RawT]) -> _Waiting[RawT]:
+    taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    taken.add_done_callback(_look_at)
+    return _Waiting(message, taken)
+
+
+def _done(waiting: _Waiting[RawT]) -> None:
+    if not waiting.taken.done():
+        waiting.taken.set_result(None)
+
+
+def _look_at(taken: asyncio.Future[None]) -> None:
+    """Discord acknowledges nothing, so nobody may be waiting for this future's exception."""
+    if not taken.cancelled():
+        taken.exception()

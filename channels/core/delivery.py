@@ -1,0 +1,483 @@
+"""Deliver committed replies: one at a time in each lane, lanes in parallel.
+
+One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over retries and
+over a change of the process. The outbound stream keeps a reply until its receipt is written; whatever stops here is
+taken up again by the next holder. How one reply is sent is told in `channels.core.delivery`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from channels.core.adapter import ChannelAdapter
+from channels.core.attempt import (
+    YOUNG_S,
+    ChunkAttempt,
+    ChunkSender,
+    DeliveryEntry,
+    FailReply,
+    LeftUnconfirmed,
+    PreviewRemover,
+    SendRules,
+    TakenOver,
+    next_move,
+)
+from channels.core.content import FileFetcher, ReplyContents, chunks_of
+from channels.core.lease import LeaseValidity, while_holding
+from channels.core.places import AddressResolver
+from channels.core.preview import SETTLE_DELAYS_S, PreviewAdopter
+from channels.core.rate_limit import DeliveryHealth, LaneLocks, Pacer
+from channels.core.status import Postponed, StatusDelivery, TitleDelivery
+from channels.core.tasks import Abandoned, Backoff, BackoffTimer, first_to_end, jittered
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.files import Files
+from gateway.bus.places import Places
+from gateway.contracts.errors import (
+    AddressDead,
+    BusUnavailable,
+    CredentialsRejected,
+    DeliveryError,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
+)
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import DeliveryState, Reply, ReplyKind
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
+
+log = logging.getLogger(__name__)
+
+# What waits in one lane: replies in the order of their commits, and what is no message of its own (status lines,
+# titles) for when nothing else waits.
+
+_STATUS_KINDS: Final = (ReplyKind.STATUS, ReplyKind.TITLE)
+_ANSWERS: Final = (ReplyKind.ANSWER, ReplyKind.ERROR)
+
+
+def lane_for(reply: Reply, lane: str) -> str:
+    """Where it waits: titles have lanes of their own, so that nothing ever waits for them."""
+    return f"{lane} title" if reply.kind is ReplyKind.TITLE else lane
+
+
+class LaneQueue:
+    """Whatever is put in while it is worked off; one at a time is out."""
+
+    def __init__(self) -> None:
+        self._replies: deque[PendingReply] = deque()
+        self._status_replies: deque[PendingReply] = deque()
+        self._answered: set[str] = set()
+        self._paused_until_s = float("-inf")
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._replies) + len(self._status_replies)
+
+    def put(self, pending: PendingReply) -> None:
+        self._row(pending).append(pending)
+        if pending.reply.kind in _ANSWERS:
+            self._answered.add(pending.reply.turn_id)
+        self._changed.set()
+
+    def next(self) -> PendingReply | None:
+        """What goes now; None while there is nothing, or only what pauses."""
+        if self._replies:
+            return self._replies[0]
+        return self._status_replies[0] if self._status_replies and self._pause_left_s() <= 0 else None
+
+    def is_overtaken(self, pending: PendingReply) -> bool:
+        """True if a later edit of the same status line waits, or a later title of the same conversation; of a status
+        line that is no edit, if its turn has been answered: it would come behind the answer."""
+        reply, behind = pending.reply, tuple(self._status_replies)[1:]
+        if reply.kind is ReplyKind.TITLE:
+            return any(other.reply.key == reply.key for other in behind)
+        if reply.amends:
+            return any(other.reply.amends == reply.amends for other in behind)
+        return bool(reply.turn_id) and reply.turn_id in self._answered
+
+    def done(self, pending: PendingReply) -> None:
+        """What `next` gave has come to its end."""
+        self._row(pending).popleft()
+
+    def put_off(self, later: Postponed) -> None:
+        """The status line or title that `next` gave stays in front of the others; all of them pause."""
+        self._status_replies[0] = later.pending
+        self._paused_until_s = asyncio.get_running_loop().time() + later.pause_s
+
+    async def until_changed(self) -> None:
+        """Return when something comes, when the pause is over, or when told to look."""
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(max(self._pause_left_s(), 0.0)):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    def look(self) -> None:
+        """Something else has changed."""
+        self._changed.set()
+
+    def _row(self, pending: PendingReply) -> deque[PendingReply]:
+        return self._status_replies if pending.reply.kind in _STATUS_KINDS else self._replies
+
+    def _pause_left_s(self) -> float:
+        return self._paused_until_s - asyncio.get_running_loop().time()
+
+
+# One reply, chunk by chunk, with the ledger written before every platform call.
+#
+#     pending -> sending -> sent | failed
+#                   |  retry      certainly not delivered: wait and send again
+#                   |  unknown    perhaps delivered: find out, then send again (or, if so configured, leave it)
+#
+# A reply found in `sending` was interrupted by a crash, so it is unknown too. What the platform says is turned into
+# one of few moves by `next_move`, which is pure; one attempt is the business of `ChunkSender`; `ReplyDelivery` goes on
+# until the reply has an end.
+
+_ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
+_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
+
+
+class ReplyDelivery:
+    """Sends replies of one channel, but for status lines and titles: these are for its `statuses` and `titles`. Safe to
+    use from many lanes at once."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        bus: Deliveries,
+        places: Places,
+        files: Files,
+        scrubber: Scrubber,
+        clock: Clock,
+        addresses: AddressResolver,
+        validity: LeaseValidity,
+        *,
+        rules: SendRules,
+        answering: Callable[[Reply], None] = lambda reply: None,
+        delay_scale: float = 1.0,
+    ) -> None:
+        """`answering` is told just before the first chunk leaves; `delay_scale` shortens the waits of tests."""
+        self._adapter = adapter
+        self._bus = bus
+        self._scrubber = scrubber
+        self._addresses = addresses
+        self._clock = clock
+        self._answering = answering
+        self._backoff = BackoffTimer(scale=delay_scale)
+        pacer = Pacer(bus, adapter, self._backoff.wait)
+        self._file_fetcher = FileFetcher(files, self._backoff)
+        self._health = DeliveryHealth(adapter, places, pacer, self._backoff, scrubber)
+        self._adopter = PreviewAdopter(adapter, bus, places, self._backoff)
+        self._remover = PreviewRemover(adapter)
+        self._sender = ChunkSender(adapter, places, pacer, self._backoff, validity, rules)
+        self.titles = TitleDelivery(adapter, bus, places, addresses, pacer, self._backoff, scrubber, clock)
+        self.statuses = StatusDelivery(
+            adapter, bus, addresses, self._sender, self._health, self._backoff, scrubber, clock
+        )
+
+    def abandon_waits(self) -> None:
+        """From now on a reply that would have to wait raises `Abandoned` instead."""
+        self._backoff.end()
+
+    async def deliver(self, pending: PendingReply) -> None:
+        """Bring one reply to its end and write the receipt.
+
+        Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now.
+        """
+        entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        state, reason = entry.record.state, str(entry.record.reason)
+        if state not in _ENDED:
+            state, reason = await self._try_all(entry)
+        if state is DeliveryState.FAILED:
+            log.error("%s: reply %s failed: %s", self._adapter.name, entry.reply.id, reason)
+            await self._take_back(entry, entry.reply.address, behind=entry.record.next_chunk)
+        await entry.finish(state, reason=reason)
+
+    async def _try_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
+        try:
+            return await self._send_all(entry)
+        except (CredentialsRejected, Abandoned, TakenOver):
+            raise
+        except Exception as error:  # one reply that cannot even be tried must not block its lane
+            log.exception("%s: reply %s cannot be delivered", self._adapter.name, entry.reply.id)
+            return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
+
+    async def _send_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
+        address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
+        outlook = await self._health.outlook(address)
+        was_cut = entry.record.state in _INTERRUPTED
+        await self._adopter.adopt(entry, address)
+        texts = await chunks_of(entry.reply, self._adapter)
+        contents = ReplyContents(self._adapter, entry.reply, texts, self._file_fetcher, shown=len(entry.record.shown))
+        if outlook.dead_because and not was_cut:
+            return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
+        entry.record = replace(entry.record, chunks=len(contents))
+        chunk_attempt = ChunkAttempt(
+            address,
+            attempt=entry.record.attempt,
+            is_unsure=was_cut,
+            is_careful=was_cut or outlook.is_account_unsure,
+        )
+        if not was_cut:  # else the state has to stay until the chunk in question is settled
+            await self._sender.remember(entry, address)
+        left_at: list[str] = []
+        while entry.record.next_chunk < len(contents):
+            if entry.record.next_chunk == contents.texts:
+                await self._take_back(entry, chunk_attempt.address, behind=contents.texts)
+            chunk_attempt = replace(chunk_attempt, carries_file=contents.carries_file(entry.record.next_chunk))
+            try:
+                sent = await self._send_chunk(entry, contents, chunk_attempt)
+            except LeftUnconfirmed:
+                left_at.append(str(entry.record.next_chunk + 1))
+                if entry.reply.choices:  # nobody is to press a button below what may not have arrived
+                    break
+                entry.arrived((), spared=contents.spared if entry.is_whole else 0)
+                chunk_attempt = chunk_attempt.next_chunk()
+                continue
+            if isinstance(sent, FailReply):
+                return DeliveryState.FAILED, sent.reason
+            ids, chunk_attempt = sent
+            entry.arrived(ids, spared=contents.spared if entry.is_whole else 0)
+            await self._sender.remember(entry, chunk_attempt.address)
+            chunk_attempt = chunk_attempt.next_chunk()
+        await self._take_back(entry, chunk_attempt.address, behind=contents.texts)
+        if left_at:
+            return DeliveryState.UNKNOWN, f"nobody knows whether message {', '.join(left_at)} of it arrived"
+        return DeliveryState.SENT, ""
+
+    async def _send_chunk(
+        self, entry: DeliveryEntry, contents: ReplyContents, chunk_attempt: ChunkAttempt
+    ) -> tuple[tuple[str, ...], ChunkAttempt] | FailReply:
+        since_ms = entry.record.begun_at_ms if chunk_attempt.is_unsure else self._clock.now_ms()
+        leaving = self._leaving(entry)
+        while True:
+            entry.is_whole = contents.is_whole(entry.record.next_chunk, chunk_attempt)
+            try:
+                async with contents.chunk(entry.record.next_chunk, chunk_attempt) as chunk:
+                    ids = await self._sender.attempt(entry, chunk, chunk_attempt, since_ms=since_ms, leaving=leaving)
+            except CredentialsRejected as error:
+                state = DeliveryState.UNKNOWN if chunk_attempt.is_unsure else DeliveryState.RETRY
+                await entry.note(state, reason=str(error), attempt=chunk_attempt.attempt)
+                raise
+            except DeliveryError as error:
+                move = next_move(
+                    error, chunk_attempt, is_young=entry.now_ms() - entry.reply.created_at_ms < YOUNG_S * 1000
+                )
+                if not (chunk_attempt.carries_file and isinstance(error, AddressDead)):
+                    await self._health.learn(error, chunk_attempt.address)
+                if isinstance(move, FailReply):
+                    return move
+                log.warning("%s: reply %s: %s", self._adapter.name, entry.reply.id, error)
+                state = DeliveryState.UNKNOWN if move.chunk_attempt.is_unsure else move.state
+                await entry.note(state, reason=str(error), attempt=move.chunk_attempt.attempt)
+                if move.is_exact:
+                    await self._backoff.wait(move.wait_s)
+                else:
+                    await self._backoff.back_off(jittered(move.wait_s))
+                chunk_attempt = move.chunk_attempt
+            else:
+                return ids, chunk_attempt
+
+    async def _take_back(self, entry: DeliveryEntry, address: ReplyAddress, *, behind: int) -> None:
+        """Of what showed the draft, whatever has not become a chunk of the reply."""
+        for message_id in filter(None, entry.record.shown[behind:]):
+            for delay_s in SETTLE_DELAYS_S:
+                try:
+                    await self._remover.take_back(address, message_id, entry.reply.language)
+                except (RateLimited, SendFailed, OutcomeUnknown) as error:
+                    log.warning("%s: reply %s: %s", self._adapter.name, entry.reply.id, error)
+                    await self._backoff.back_off(jittered(delay_s))
+                except DeliveryError as error:
+                    log.warning("%s: a draft of reply %s stays: %s", self._adapter.name, entry.reply.id, error)
+                    break
+                else:
+                    break
+        entry.record = replace(entry.record, shown=entry.record.shown[:behind])
+
+    def _leaving(self, entry: DeliveryEntry) -> Callable[[], None]:
+        """The indicator goes out with the first chunk."""
+        return (lambda: None) if entry.record.next_chunk else (lambda: self._answering(entry.reply))
+
+
+TAKE_MAX: Final = 64  # replies asked for at once: enough to fill the lanes
+IN_HAND_MAX: Final = 1_000  # beyond this the stream is the better place to wait
+READ_WAIT_S: Final = 5.0
+BUS_RETRY_FIRST_S: Final = 0.2
+BUS_RETRY_CAP_S: Final = 5.0
+UNREADY_MAX_S: Final = 15.0  # a process without its platform lets another one deliver
+READY_LOOK_S: Final = 1.0
+
+
+class DeliveryDispatcher:
+    """Takes the replies of one channel and keeps each lane in order."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        bus: Deliveries,
+        delivery: ReplyDelivery,
+        addresses: AddressResolver,
+        validity: LeaseValidity,
+        *,
+        consumer: str,
+        lane_locks: LaneLocks | None = None,
+        coming: Callable[[Reply], None] = lambda reply: None,
+    ) -> None:
+        """`lane_locks` is shared with all that call the platform for a lane; `coming` is told of each reply as soon as
+        it is taken."""
+        self._adapter = adapter
+        self._bus = bus
+        self._delivery = delivery
+        self._addresses = addresses
+        self._validity = validity
+        self._consumer = consumer
+        self._lane_locks = lane_locks or LaneLocks()
+        self._coming = coming
+        self._lanes: dict[str, LaneQueue] = {}
+        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._in_hand: set[str] = set()
+        self._room = asyncio.Event()
+        self._rejected: asyncio.Future[None] | None = None
+        self._draining = False
+        self._leaving = False
+
+    @property
+    def is_draining(self) -> bool:
+        """True when nothing more is taken."""
+        return self._draining
+
+    @property
+    def in_hand(self) -> int:
+        """Replies taken and not finished."""
+        return len(self._in_hand)
+
+    async def run(self) -> None:
+        """Deliver until cancelled or drained. Raises `CredentialsRejected` when the platform throws us out."""
+        while not self._draining:
+            await self._adapter.until_ready()
+            await while_holding(
+                self._bus,
+                f"delivery:{self._adapter.account}",
+                self._consumer,
+                self._deliver,
+                waiting=lambda obstacle: log.debug("%s: not delivering: %s", self._adapter.name, obstacle),
+                validity=self._validity,
+            )
+
+    async def drain(self, *, grace_s: float) -> None:
+        """Take nothing more, let what is in flight arrive; what waits stays in the stream."""
+        self._draining = True
+        self._delivery.abandon_waits()
+        self._leave()
+        workers = tuple(self._workers.values())
+        if workers:
+            await asyncio.wait(workers, timeout=grace_s)
+
+    async def _deliver(self) -> None:
+        """While the lease is ours: until told to drain, or the platform is out of reach for too long."""
+        self._rejected = asyncio.get_running_loop().create_future()
+        self._leaving = False
+        try:
+            await first_to_end(self._take(), self._until_rejected(self._rejected), self._until_unready())
+            self._leave()
+            await asyncio.gather(*self._workers.values())
+        finally:
+            await _cancelled(*self._workers.values())
+            self._in_hand.clear()
+            self._bus.put_back(self._adapter.name)
+
+    def _leave(self) -> None:
+        """What is in flight comes to its end, what waits stays in the stream."""
+        self._leaving = True
+        for waiting in self._lanes.values():
+            waiting.look()
+
+    async def _until_rejected(self, rejected: asyncio.Future[None]) -> None:
+        await rejected
+
+    async def _until_unready(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(UNREADY_MAX_S):
+                    await self._adapter.until_ready()
+            except TimeoutError:
+                log.warning("%s: not ready for %g s, so another process may deliver", self._adapter.name, UNREADY_MAX_S)
+                return
+            await asyncio.sleep(READY_LOOK_S)
+
+    async def _take(self) -> None:
+        backoff = Backoff(BUS_RETRY_FIRST_S, BUS_RETRY_CAP_S)
+        while not self._draining:
+            try:
+                taken = await self._bus.replies(self._adapter.name, self._consumer, count=TAKE_MAX, wait_s=READ_WAIT_S)
+                lanes = await self._addresses.lanes([pending.reply.address for pending in taken])
+                backoff.reset()
+            except BusUnavailable as error:
+                log.warning("%s: no replies while the bus is away: %s", self._adapter.name, error)
+                self._bus.put_back(self._adapter.name)
+                await asyncio.sleep(backoff.next_s())
+                continue
+            for pending, lane in zip(taken, lanes, strict=True):
+                self._put(pending, lane_for(pending.reply, lane))
+            while len(self._in_hand) >= IN_HAND_MAX:
+                self._room.clear()
+                await self._room.wait()
+
+    def _put(self, pending: PendingReply, lane: str) -> None:
+        if pending.entry_id in self._in_hand:
+            return
+        self._in_hand.add(pending.entry_id)
+        self._coming(pending.reply)
+        self._lanes.setdefault(lane, LaneQueue()).put(pending)
+        if lane not in self._workers:
+            worker = asyncio.create_task(self._work(lane), name=f"{self._adapter.name}-lane")
+            self._workers[lane] = worker
+
+    async def _work(self, lane: str) -> None:
+        waiting, lane_lock = self._lanes[lane], self._lane_locks.of(lane)
+        try:
+            while waiting and not self._leaving:
+                pending = waiting.next()
+                if pending is None:
+                    await waiting.until_changed()
+                    continue
+                async with lane_lock.one_at_a_time:
+                    later = await self._carry(pending, is_overtaken=waiting.is_overtaken(pending))
+                if later:
+                    waiting.put_off(later)
+                    continue
+                waiting.done(pending)
+                self._in_hand.discard(pending.entry_id)
+                self._room.set()
+        except Abandoned:
+            log.info("%s: %d replies stay in the stream", self._adapter.name, len(waiting))
+        except CredentialsRejected as error:
+            if self._rejected is not None and not self._rejected.done():
+                self._rejected.set_exception(error)
+        finally:
+            del self._lanes[lane], self._workers[lane]
+
+    async def _carry(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:
+        """Bring it to its end, or, a status line or a title, perhaps not yet."""
+        try:
+            match pending.reply.kind:
+                case ReplyKind.STATUS:
+                    return await self._delivery.statuses.attempt(pending, is_overtaken=is_overtaken)
+                case ReplyKind.TITLE:
+                    return await self._delivery.titles.attempt(pending, is_overtaken=is_overtaken)
+                case _:
+                    await self._delivery.deliver(pending)
+        except TakenOver:
+            log.warning("%s: reply %s is delivered by another process", self._adapter.name, pending.reply.id)
+        return None
+
+
+async def _cancelled(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,491 @@
+"""Bring a normalized message to the bus: admit, sanitize, enqueue.
+
+`MessageIntake.accept` returns only after the bus has the message, so that the adapter may then tell the platform
+"received"; while the bus is away it raises, and the platform keeps the message. The bus itself knows what it has
+seen. What people are told who are turned away stands in `channels.core.admission`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from channels.core import notices
+from channels.core.adapter import ChannelAdapter, IntakeOutcome, QueueFull, SupportsDeferredReplies
+from channels.core.admission import AdmissionControl, RateOf, RejectionNotifier, unlimited
+from channels.core.message import Incoming, Retraction
+from channels.core.sanitize import OpenEndings, Sanitizer
+from channels.core.secrets import SecretCapture
+from gateway.bus.access import Access, Questions, Suggestions
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.inbound import Inbound
+from gateway.contracts.access import AccessPolicy, Admittance
+from gateway.contracts.commands import COMMANDS, Suggestion, SuggestionRequest, Suggests
+from gateway.contracts.errors import BusUnavailable, DeliveryError
+from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
+from gateway.contracts.messages import (
+    CleanText,
+    ControlKind,
+    ControlRequest,
+    InboundMessage,
+    Reply,
+    clipped,
+    literal_text,
+)
+from gateway.contracts.ports import Amendment, Clock, Scrubber, Verdict
+from gateway.limits import (
+    DISK_LOOK_EVERY_S,
+    LANE_MESSAGES_MAX,
+    PRESS_ANSWER_S,
+    SUGGESTION_TYPED_CHARS_MAX,
+    SUGGESTIONS_WAIT_S,
+)
+
+log = logging.getLogger(__name__)
+
+# Albums that were meant for us. Only the part that bears the words names the bot; the others follow it. Pure.
+
+ALBUMS_MAX: Final = 500  # each lasts for seconds
+
+
+class Albums:
+    """Those of one channel, by author and place. In memory: a process that begins in the middle of one is handed its
+    parts again."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, ...], None] = OrderedDict()
+
+    def note(self, incoming: Incoming) -> None:
+        """A message that is taken in; if it is part of an album, the rest of that is for us, too."""
+        if incoming.album_id:
+            self._known[_name(incoming)] = None
+            while len(self._known) > ALBUMS_MAX:
+                self._known.popitem(last=False)
+
+    def knows(self, incoming: Incoming) -> bool:
+        """Whether it is another part of such an album."""
+        return bool(incoming.album_id) and _name(incoming) in self._known
+
+
+def _name(incoming: Incoming) -> tuple[str, ...]:
+    return incoming.user_id, incoming.album_id, *incoming.place
+
+
+# What was accepted lately: whose lane a message is in, and what it said. In memory, bounded. Pure.
+#
+# Discord does not tell who wrote a message that was deleted, and every platform repeats edits that change nothing. A
+# process that started later remembers nothing: it answers what was deleted.
+
+REMEMBERED_MAX: Final = 5_000  # far more than lanes can hold for the people of one busy hour
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    key: SessionKey
+    fingerprint: int
+
+
+class RecentMessages:
+    """The newest REMEMBERED_MAX messages of one channel."""
+
+    def __init__(self) -> None:
+        self._accepted: OrderedDict[str, _Accepted] = OrderedDict()
+
+    def keep(self, incoming: Incoming, key: SessionKey) -> None:
+        """It is on the bus, with these words."""
+        self._accepted[incoming.id] = _Accepted(key, _fingerprint(incoming))
+        self._accepted.move_to_end(incoming.id)
+        while len(self._accepted) > REMEMBERED_MAX:
+            self._accepted.popitem(last=False)
+
+    def key_of(self, message_id: str) -> SessionKey | None:
+        """Whose lane it went to."""
+        known = self._accepted.get(message_id)
+        return known.key if known else None
+
+    def says_the_same(self, edit: Incoming) -> bool:
+        """The edit changes nothing that we would answer to."""
+        known = self._accepted.get(edit.id)
+        return known is not None and known.fingerprint == _fingerprint(edit)
+
+
+def _fingerprint(incoming: Incoming) -> int:
+    return hash((incoming.text, incoming.attachments))
+
+
+# Commands chosen from a menu whose answer the platform says to be coming, and which a /stop has dropped.
+#
+# A /stop takes what waits off its lane, and ends what runs: there will be no answer, and Discord would say for a
+# quarter of an hour that we think. Whatever was promised on the lane before the /stop, and has no answer by the time
+# that is acknowledged, never gets one: answers come before the acknowledgement.
+
+LANES_MAX: Final = 1_000  # with promises at a time; an older one ends by itself
+PROMISES_MAX: Final = 50  # of one lane, kept or not: whoever ends one that was kept changes nothing
+
+
+class DeferredReplies:
+    """Those that this process made for one account. A platform that promises nothing costs nothing."""
+
+    def __init__(self, adapter: ChannelAdapter) -> None:
+        self._adapter = adapter
+        self._promising = adapter if isinstance(adapter, SupportsDeferredReplies) else None
+        self._made: OrderedDict[SessionKey, deque[ReplyAddress]] = OrderedDict()
+        self._stopped: OrderedDict[str, deque[ReplyAddress]] = OrderedDict()
+        self._broken: asyncio.Queue[ReplyAddress] = asyncio.Queue()
+
+    def made(self, lane: SessionKey, address: ReplyAddress) -> None:
+        """A command waits on its lane, and its answer will come to the address."""
+        if self._promising is not None:
+            self._made.setdefault(lane, deque(maxlen=PROMISES_MAX)).append(address)
+            self._made.move_to_end(lane)
+            _bound(self._made)
+
+    def stopped(self, stop: InboundMessage) -> None:
+        """The bus has a /stop."""
+        if promised := self._made.pop(stop.key, None):
+            self._stopped[stop.id] = promised
+            _bound(self._stopped)
+
+    def answering(self, reply: Reply) -> None:
+        """A reply leaves now; perhaps it is what acknowledges a /stop."""
+        stop_id = next((each for each in self._stopped if reply.turn_id.endswith(each)), "")
+        for address in self._stopped.pop(stop_id, ()):
+            self._broken.put_nowait(address)
+
+    async def run(self) -> None:
+        """End what nobody will keep, until cancelled."""
+        while self._promising is not None:
+            address = await self._broken.get()
+            try:
+                await self._promising.release(address)
+            except DeliveryError as error:
+                log.info("%s: a promised answer is still waited for: %s", self._adapter.name, error)
+        await asyncio.Event().wait()
+
+
+def _bound(
+    deferred_replies: OrderedDict[SessionKey, deque[ReplyAddress]] | OrderedDict[str, deque[ReplyAddress]],
+) -> None:
+    while len(deferred_replies) > LANES_MAX:
+        deferred_replies.popitem(last=False)
+
+
+# What intake needs: the parts of the bus, and the rules of its channel.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntakeDeps:
+    """Parts of the bus that intake uses. Without `secret_capture` a secret is removed and not kept."""
+
+    intake: Inbound
+    access: Access
+    deliveries: Deliveries
+    presses: Questions
+    suggestions: Suggestions
+    scrubber: Scrubber
+    clock: Clock
+    secret_capture: SecretCapture | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IntakeConfig:
+    """Rules of intake for one channel."""
+
+    access: AccessPolicy
+    scope: SessionScope
+    settle_ms: int = 0
+    lane_messages_max: int = LANE_MESSAGES_MAX
+    """What the bus lets wait in one lane: told to those whose messages it turns away."""
+    interrupts: bool = False
+    """A message cancels the running turn of its lane."""
+
+    language: str = ""
+    """Everybody is spoken to in this one; empty: in his own."""
+
+    rate_of: RateOf = unlimited
+    """People write no faster than this, by their role."""
+
+    command_rate_of: RateOf = unlimited
+    """Likewise for commands that wait behind nothing, and for buttons."""
+
+    has_disk: Callable[[], bool] = lambda: True
+    """Whether what a new message makes bus and database write has room on this machine."""
+
+
+class FreeDisk:
+    """Says whether the disk of `folder` has its free bytes. A folder that is not here keeps nobody out: then bus and
+    database are elsewhere."""
+
+    def __init__(self, folder: Path, free_bytes: int) -> None:
+        self._folder = folder
+        self._free_bytes = free_bytes
+        self._looked_at_s = float("-inf")
+        self._is_enough = True
+
+    def __call__(self) -> bool:
+        """Look, or say what was seen a moment ago."""
+        now_s = time.monotonic()
+        if now_s - self._looked_at_s >= DISK_LOOK_EVERY_S:
+            self._looked_at_s = now_s
+            try:
+                self._is_enough = shutil.disk_usage(self._folder).free >= self._free_bytes
+            except OSError:
+                self._is_enough = True
+        return self._is_enough
+
+
+BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
+"""What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
+
+_NOT_TAKEN: Final = frozenset({IntakeOutcome.REFUSED, IntakeOutcome.TURNED_AWAY, IntakeOutcome.IGNORED})
+
+LISTENING_MAX: Final = 16  # people told at a time: each needs a connection to the bus for as long
+SUGGESTING_MAX: Final = 16  # people who type at a time, likewise; who comes then is suggested nothing
+ALBUM_SETTLE_MS: Final = 1_000  # an album comes part by part, and no part says that it is the last
+SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest at once
+
+
+class MessageIntake:
+    """Take in the messages of one channel."""
+
+    def __init__(
+        self,
+        deps: IntakeDeps,
+        config: IntakeConfig,
+        *,
+        accepted: Callable[[ReplyAddress], None] = lambda address: None,
+        retracted: Callable[[str], None] = lambda message_id: None,
+        delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
+        deferred_replies: DeferredReplies | None = None,
+    ) -> None:
+        """`accepted` is told of each message that waits for a turn now, `retracted` of each that is not on its lane any
+        more, by id. What held a secret is given to `delete` once it is on the bus without it."""
+        scrubber, clock, language = deps.scrubber, deps.clock, config.language
+        self._bus = deps.intake
+        self._scrubber = scrubber
+        self._clock = clock
+        self._admission = AdmissionControl(deps.access, config.access, config.rate_of, config.command_rate_of)
+        self._presses = deps.presses
+        self._deferred_replies = deferred_replies
+        self._suggestions = deps.suggestions
+        self._scope = config.scope
+        self._sanitizer = Sanitizer(scrubber, clock, config.scope, language=language)
+        self._notifier = RejectionNotifier(deps.access, deps.deliveries, scrubber, clock, language=language)
+        self._secret_capture = deps.secret_capture
+        self._settle_ms = config.settle_ms
+        self._interrupts = config.interrupts
+        self._lane_messages_max = config.lane_messages_max
+        self._has_disk = config.has_disk
+        self._accepted = accepted
+        self._retracted = retracted
+        self._delete = delete
+        self._recent = RecentMessages()
+        self._albums = Albums()
+        self._endings = OpenEndings()
+        self._taking = asyncio.Lock()
+        self._listening = asyncio.Semaphore(LISTENING_MAX)
+        self._suggesting = asyncio.Semaphore(SUGGESTING_MAX)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """The process stops: from now on nothing is taken, so the platform keeps it for the next process."""
+        self._is_closed = True
+
+    async def accept(self, incoming: Incoming) -> IntakeOutcome:
+        """Bring a message, or the edit of one, to the bus. Raises `BusUnavailable` (also as `QueueFull`): do not
+        acknowledge then."""
+        if not incoming.is_addressed and not self._is_on_a_lane(incoming) and not self._albums.knows(incoming):
+            return IntakeOutcome.IGNORED
+        self._check_open()
+        admittance = await self._admission.admit(incoming)
+        if admittance is not Admittance.ADMITTED:
+            if not incoming.is_edit:
+                await self._notifier.turn_away(incoming, admittance)
+            return IntakeOutcome.REFUSED
+        if incoming.is_edit:
+            return await self._amend(incoming)
+        self._albums.note(incoming)
+        kind = incoming.command.control if incoming.command else None
+        if kind is not None:
+            return await self._control(incoming, kind)
+        async with self._taking:
+            return await self._take(incoming)
+
+    async def retract(self, retraction: Retraction) -> IntakeOutcome:
+        """Take a deleted message off its lane. Raises `BusUnavailable`."""
+        self._check_open()
+        key = retraction.key(self._scope) or self._recent.key_of(retraction.id)
+        if key is None or await self._bus.withdraw(key, retraction.id) is Amendment.TOO_LATE:
+            return IntakeOutcome.IGNORED
+        self._retracted(retraction.id)
+        return IntakeOutcome.AMENDED
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
+        agent decides that. Raises `BusUnavailable`."""
+        self._check_open()
+        kind = BY_BUTTON.get(press.command.name) if press.command else None
+        admittance = await self._admission.admit(press)
+        if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
+            return literal_text("")
+        if admittance is not Admittance.ADMITTED and kind is not ControlKind.PRESS:  # it may be a guest's of that place
+            return self._notifier.words(press).say(notices.NOT_FOR_STRANGERS)
+        if kind is None:
+            return self._notifier.words(press).say(notices.NOT_IN_USE)
+        request = ControlRequest(kind, self._sanitizer.clean(press), is_press=True)
+        admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(press))
+        if admission.verdict is Verdict.TOO_FAST:
+            return notices.too_fast_commands(admission.wait_s, self._notifier.words(press))
+        return None if admission.verdict is Verdict.ACCEPTED else literal_text("")
+
+    async def told(self, press: Incoming) -> CleanText:
+        """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
+        try:
+            async with self._listening:
+                reply = await self._presses.told(self._sanitizer.clean(press), wait_s=PRESS_ANSWER_S)
+        except BusUnavailable:
+            return literal_text("")
+        return literal_text("") if reply is None else reply.text
+
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """Bring a command from the menu to the bus as if it had been typed. Returns what is told at once where it is
+        turned away. Raises `BusUnavailable`."""
+        with self._notifier.at_once(chosen) as said:
+            outcome = await self.accept(chosen)
+            if outcome is IntakeOutcome.QUEUED and self._deferred_replies is not None:
+                self._deferred_replies.made(chosen.key(self._scope), chosen.address)
+            return said() if outcome in _NOT_TAKEN else None
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
+        kind = kind_of_suggestion(typing)
+        if typing.command is None or kind is Suggests.NOTHING:
+            return ()
+        if self._is_closed or self._suggesting.locked():
+            return ()
+        owner, key = SessionKey(typing.channel, typing.user_id), typing.key(self._scope)
+        typed = clipped(self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), SUGGESTION_TYPED_CHARS_MAX)
+        try:
+            async with self._suggesting:
+                if await self._admission.admit(typing) is not Admittance.ADMITTED:
+                    return ()
+                wanted = SuggestionRequest(key, owner, kind, typed, typing.language)
+                return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
+        except BusUnavailable:
+            return ()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise QueueFull("Trivet is stopping")
+
+    def _is_on_a_lane(self, incoming: Incoming) -> bool:
+        """An edit that takes the bot's name away is still one of a message that we have."""
+        return incoming.is_edit and self._recent.key_of(incoming.id) is not None
+
+    async def _amend(self, incoming: Incoming) -> IntakeOutcome:
+        """Change what waits, or is being answered. Of a message that is neither, an edit makes nothing new: not
+        by calling the bot belatedly, and not by being a control command."""
+        is_control = incoming.command is not None and incoming.command.control is not None
+        if is_control or self._recent.says_the_same(incoming):
+            return IntakeOutcome.IGNORED
+        async with self._taking:
+            return await self._put_in_place(incoming)
+
+    async def _put_in_place(self, incoming: Incoming) -> IntakeOutcome:
+        """Bring an edit to where its message waits; it is read after what came before that message."""
+        now_ms, is_newest = self._clock.now_ms(), self._endings.is_newest(incoming)
+        message = self._sanitizer.clean(incoming, self._endings.before(incoming, now_ms) if is_newest else "")
+        await self._keep(message, incoming)
+        amendment = await self._bus.amend(message)
+        await self._delete_if_secret(message)
+        if amendment is Amendment.TOO_LATE:
+            return IntakeOutcome.IGNORED
+        self._recent.keep(incoming, message.key)
+        if is_newest:
+            self._endings.keep(incoming, now_ms)
+        return IntakeOutcome.AMENDED
+
+    async def _take(self, incoming: Incoming) -> IntakeOutcome:
+        """Bring a message to its lane, read after what its author's last message left open."""
+        now_ms, is_known = self._clock.now_ms(), self._recent.key_of(incoming.id) is not None
+        is_alone = is_known or incoming.command is not None  # no command is an announced value
+        message = self._sanitizer.clean(incoming, "" if is_alone else self._endings.before(incoming, now_ms))
+        outcome = await self._enqueue(message, incoming)
+        if outcome in (IntakeOutcome.QUEUED, IntakeOutcome.DUPLICATE):
+            await self._delete_if_secret(message)
+            if not is_known:
+                self._endings.keep(incoming, now_ms)
+        return outcome
+
+    async def _delete_if_secret(self, message: InboundMessage) -> None:
+        if self._delete is not None and message.removed:
+            await self._delete(message)
+
+    async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> IntakeOutcome:
+        if not self._has_disk():
+            await self._tell_full(incoming, message.key)
+            raise QueueFull("the disk is nearly full (limits.disk.free_mb); messages stay with their platform")
+        await self._keep(message, incoming)
+        settle = max(self._settle_ms, settle_ms(incoming))
+        rate = self._admission.rate_of(incoming)
+        admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts, rate=rate)
+        match admission.verdict:
+            case Verdict.ACCEPTED:
+                self._admission.taken(incoming)
+                self._recent.keep(incoming, message.key)
+                self._accepted(message.address)
+                return IntakeOutcome.QUEUED
+            case Verdict.DUPLICATE:
+                self._recent.keep(incoming, message.key)
+                return IntakeOutcome.DUPLICATE
+            case Verdict.LANE_FULL:
+                full = notices.lane_full(self._lane_messages_max, self._notifier.words(incoming))
+                await self._notifier.tell(incoming, message.key, "lane-full", full)
+                return IntakeOutcome.TURNED_AWAY
+            case Verdict.TOO_FAST:
+                wait = notices.too_fast(admission.wait_s, self._notifier.words(incoming))
+                await self._notifier.tell(incoming, message.author, "too-fast", wait)
+                return IntakeOutcome.TURNED_AWAY
+            case Verdict.QUEUE_FULL:
+                await self._tell_full(incoming, message.key)
+                raise QueueFull("the queue is full; messages stay with their platform until there is room")
+
+    async def _tell_full(self, incoming: Incoming, key: SessionKey) -> None:
+        await self._notifier.tell(incoming, key, "queue-full", self._notifier.words(incoming).say(notices.QUEUE_FULL))
+
+    async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
+        """Before the message is on its way: whoever reads it may be asked to use what it brought."""
+        if self._secret_capture is not None:
+            await self._secret_capture.keep(message, incoming.text)
+
+    async def _control(self, incoming: Incoming, kind: ControlKind) -> IntakeOutcome:
+        message, rate = self._sanitizer.clean(incoming), self._admission.command_rate_of(incoming)
+        admission = await self._bus.request_control(ControlRequest(kind, message), rate=rate)
+        await self._delete_if_secret(message)
+        if admission.verdict is Verdict.TOO_FAST:
+            wait = notices.too_fast_commands(admission.wait_s, self._notifier.words(incoming))
+            await self._notifier.tell(incoming, message.author, "too-fast-commands", wait)
+            return IntakeOutcome.TURNED_AWAY
+        if kind is ControlKind.STOP and self._deferred_replies is not None:
+            self._deferred_replies.stopped(message)
+        return IntakeOutcome.CONTROL if admission.verdict is Verdict.ACCEPTED else IntakeOutcome.DUPLICATE
+
+
+def kind_of_suggestion(typing: Incoming) -> Suggests:
+    """What may stand behind the command that is being typed."""
+    name = typing.command.name if typing.command else ""
+    return next((spec.suggests for spec in COMMANDS if spec.name == name), Suggests.NOTHING)
+
+
+def settle_ms(incoming: Incoming) -> int:
+    """How long a lane waits for the rest of one thought, where a platform splits it. Else not at all."""
+    if incoming.album_id:
+        return ALBUM_SETTLE_MS
+    return SPLIT_SETTLE_MS if incoming.may_continue else 0

@@ -1,0 +1,194 @@
+"""Places where people talk: chats that get another id, and threads that the bot has joined.
+
+A group of Telegram gets another id when it becomes a supergroup. Nothing that is stored changes with it: the lane,
+the session, whatever hangs on a session key keep the first id, so a turn that runs at that moment is answered once
+like any other; `PlaceBus.note_move` is the one fact that is written. What people say under the new id is taken in
+under the first (`PlaceTrackingHandler`), and what we say goes to the newest (`AddressResolver`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from channels.core.adapter import ChannelAdapter, InboundHandler, IntakeOutcome, SupportsMoves
+from channels.core.admission import BotLoopGuard
+from channels.core.message import Incoming, RawQuote, Retraction
+from gateway.bus.inbound import Inbound
+from gateway.bus.places import Places
+from gateway.contracts.commands import Suggestion
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText
+
+log = logging.getLogger(__name__)
+
+
+class AddressResolver:
+    """The addresses of one channel's replies and drafts. Raises `BusUnavailable`."""
+
+    def __init__(self, adapter: ChannelAdapter, places: Places) -> None:
+        self._channel = adapter.name
+        self._moving = adapter if isinstance(adapter, SupportsMoves) else None
+        self._places = places
+
+    async def lanes(self, addresses: Sequence[ReplyAddress]) -> Sequence[str]:
+        """The lane of each address. It is that of the first id, so that a move does not tear the order apart."""
+        if self._moving is None:
+            return [address.lane for address in addresses]
+        chats = [self._moving.chat_of(address) for address in addresses]
+        movable = sorted({chat for chat in chats if chat})
+        firsts = dict(zip(movable, await self._places.first_ids(self._channel, movable), strict=True))
+        return [
+            self._moving.relocated(address, firsts[chat]).lane if chat and firsts[chat] != chat else address.lane
+            for address, chat in zip(addresses, chats, strict=True)
+        ]
+
+    async def newest(self, address: ReplyAddress) -> ReplyAddress:
+        """The same place where it is now."""
+        if self._moving is None or not (chat := self._moving.chat_of(address)):
+            return address
+        (newest,) = await self._places.newest_ids(self._channel, [chat])
+        return address if newest == chat else self._moving.relocated(address, newest)
+
+
+class PlaceTrackingHandler:
+    """Stand before intake: a chat that moved is known by its first id, a place where somebody speaks is alive, and bots
+    do not talk to each other for ever."""
+
+    def __init__(
+        self, handler: InboundHandler, adapter: ChannelAdapter, places: Places, loop_guard: BotLoopGuard | None = None
+    ) -> None:
+        """`loop_guard` where other bots may be heard."""
+        self._loop_guard = loop_guard
+        self._handler = handler
+        self._adapter = adapter
+        self._places = places
+
+    async def accept(self, incoming: Incoming) -> IntakeOutcome:
+        """Pass it on to intake. Raises `BusUnavailable`."""
+        seen = await self._seen(incoming)
+        if self._loop_guard is not None and not await self._loop_guard.hears(seen):
+            return IntakeOutcome.IGNORED
+        return await self._handler.accept(seen)
+
+    async def invoke(self, chosen: Incoming) -> CleanText | None:
+        """Pass it on to intake. Raises `BusUnavailable`."""
+        return await self._handler.invoke(await self._seen(chosen))
+
+    async def retract(self, retraction: Retraction) -> IntakeOutcome:
+        """Pass it on to intake. Raises `BusUnavailable`."""
+        return await self._handler.retract(replace(retraction, place=await self._first_place(retraction.place)))
+
+    async def press(self, press: Incoming) -> CleanText | None:
+        """Pass it on: a press belongs to a person, wherever it was made. Raises `BusUnavailable`."""
+        return await self._handler.press(press)
+
+    async def told(self, press: Incoming) -> CleanText:
+        return await self._handler.told(press)
+
+    async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
+        """Pass it on to intake."""
+        return await self._handler.suggest(replace(typing, place=await self._first_place(typing.place)))
+
+    async def _seen(self, incoming: Incoming) -> Incoming:
+        if incoming.is_addressed:
+            await self._places.revive(f"{self._adapter.account}:{incoming.address.lane}")
+        return replace(incoming, place=await self._first_place(incoming.place))
+
+    async def _first_place(self, place: tuple[str, ...]) -> tuple[str, ...]:
+        if not place or not isinstance(self._adapter, SupportsMoves):
+            return place
+        (first,) = await self._places.first_ids(self._adapter.name, place[:1])
+        return (first, *place[1:])
+
+
+# The threads the bot takes part in, where people need not mention it again. Durable, on the bus.
+
+THREADS_KNOWN_MAX: Final = 5_000  # remembered in memory; the durable set is on the bus
+
+
+class JoinedThreads:
+    """The threads of one account, which `prefix` names. Raises `BusUnavailable`."""
+
+    def __init__(self, positions: Inbound, prefix: str) -> None:
+        self._positions = positions
+        self._prefix = prefix
+        self._joined: OrderedDict[str, None] = OrderedDict()
+
+    async def has_joined(self, channel_id: str, thread_id: str) -> bool:
+        """True when the bot was called into this thread before."""
+        name = self._name(channel_id, thread_id)
+        if name not in self._joined and await self._positions.position(name) is not None:
+            self._remember(name)
+        return name in self._joined
+
+    async def join(self, channel_id: str, thread_id: str) -> None:
+        """From now on what is said in this thread is said to the bot."""
+        name = self._name(channel_id, thread_id)
+        if name not in self._joined:
+            await self._positions.set_position(name, thread_id)
+            self._remember(name)
+
+    def _name(self, channel_id: str, thread_id: str) -> str:
+        return f"{self._prefix}:thread:{channel_id}:{thread_id}"
+
+    def _remember(self, name: str) -> None:
+        """What is not so yet may become so by another process."""
+        self._joined[name] = None
+        while len(self._joined) > THREADS_KNOWN_MAX:
+            self._joined.popitem(last=False)
+
+
+# What was said in a thread before we were called into it, for the first message that a lane has of it.
+#
+# Each of us in a thread has a lane of his own, and none of them knows what was said before its first message there;
+# nor what our own message said under which a thread was begun.
+
+_REMEMBERED: Final = 500  # messages whose quotes are kept for an edit of them, or for their second event
+
+
+class ThreadContextLoader:
+    """For one account. `read` holds who has been told of which thread. Raises `BusUnavailable`, and nothing for a
+    platform that does not answer: a message without its context is still a message."""
+
+    def __init__(self, read: JoinedThreads, *, wait_s: float) -> None:
+        self._read = read
+        self._wait_s = wait_s
+        self._found: OrderedDict[str, tuple[RawQuote, ...]] = OrderedDict()
+
+    async def of(
+        self, incoming: Incoming, read_back: Callable[[], Awaitable[tuple[RawQuote, ...]]]
+    ) -> tuple[RawQuote, ...]:
+        """What goes along with a message, `read_back` from the platform; an edit has what the message had."""
+        if incoming.id in self._found or incoming.is_edit:
+            return self._found.get(incoming.id, ())
+        if len(incoming.place) < 2 or await self._read.has_joined(*_reader(incoming)):
+            return ()
+        try:
+            async with asyncio.timeout(self._wait_s):
+                quotes = await read_back()
+        except Exception as error:  # noqa: BLE001 - named boundary, adapter callback: context is never worth one
+            log.info("%s: a thread is not read back: %s", incoming.channel, type(error).__name__)
+            return ()
+        self.told(incoming, quotes)
+        return quotes
+
+    def told(self, incoming: Incoming, quotes: tuple[RawQuote, ...] = ()) -> None:
+        """This is what goes along with a message; nothing with the one that a thread begins with."""
+        self._found[incoming.id] = quotes
+        while len(self._found) > _REMEMBERED:
+            self._found.popitem(last=False)
+
+    async def taken(self, incoming: Incoming) -> None:
+        """The lane has it: it is told of this thread no more. Raises `BusUnavailable`."""
+        if incoming.id in self._found:
+            await self._read.join(*_reader(incoming))
+
+
+def _reader(incoming: Incoming) -> tuple[str, str]:
+    channel, thread = incoming.place[-2:]
+    return channel, f"{thread}:{incoming.user_id}"

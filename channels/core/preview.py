@@ -1,0 +1,410 @@
+"""Show one answer while it grows, and make its messages the reply's own.
+
+A message that is full is frozen at the border that the renderer chose, and the text goes on in the next one. Each
+call brings one message up to date, the earlier ones first, so a border that moved is put right before anything is
+added.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol, TypeAlias, runtime_checkable
+
+from channels.core.adapter import (
+    AnyChunk,
+    ChannelAdapter,
+    StreamCadence,
+    SupportsChoices,
+    SupportsLookup,
+    SupportsPlaceholders,
+    SupportsStreaming,
+)
+from channels.core.attempt import DeliveryEntry, PreviewRemover
+from channels.core.content import rendered
+from channels.core.lease import LeaseValidity
+from channels.core.places import AddressResolver
+from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer
+from channels.core.tasks import BackoffTimer, jittered
+from channels.markdown.unfinished import as_if_closed
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
+from gateway.contracts.errors import (
+    AddressMoved,
+    CredentialsRejected,
+    DeliveryError,
+    OutcomeUnknown,
+    RateLimited,
+    SendFailed,
+    Untraceable,
+)
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.messages import CleanText, DeliveryState, Draft, Preview, literal_text
+from gateway.contracts.ports import Clock
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """One message more."""
+
+    chunk: AnyChunk
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The message at this place shows something else by now."""
+
+    at: int
+    chunk: AnyChunk
+
+
+@dataclass(frozen=True, slots=True)
+class TakeBack:
+    """The last message: the text is shorter than it was, because it was begun anew."""
+
+
+Step: TypeAlias = Begin | Change | TakeBack
+
+
+def next_step(shown: Sequence[AnyChunk | None], chunks: Sequence[AnyChunk]) -> Step | None:
+    """What brings messages that show `shown` (None: who knows what) closer to `chunks`. None: they are the same, or
+    there is nothing to show."""
+    for at, (old, new) in enumerate(zip(shown, chunks, strict=False)):
+        if old != new:
+            return Change(at, new)
+    if not chunks or len(shown) == len(chunks):
+        return None
+    return Begin(chunks[len(shown)]) if len(shown) < len(chunks) else TakeBack()
+
+
+def has_grown(before: str, now: str, *, chars_min: int) -> bool:
+    """Whether it is worth a call: it is longer by `chars_min`, or it is another text."""
+    if not before:
+        return bool(now)
+    return len(now) - len(before) >= chars_min or not now.startswith(before)
+
+
+# The messages that showed the draft of a reply become the reply's own, when its delivery begins.
+#
+# The ledger knows them from before they were begun (`Preview`). From the first note on that a reply's entry gets, it
+# does; then the preview is forgotten, and nobody can begin another for the same reply. One message may have been
+# on its way when a process died: it is found first, or begun once more where that cannot show it twice.
+
+SETTLE_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0)  # then the answer goes out all the same
+
+
+class PreviewAdopter:
+    """For the replies of one channel. Waits for the bus; raises `Abandoned`, `TakenOver`, `CredentialsRejected`."""
+
+    def __init__(self, adapter: ChannelAdapter, bus: Deliveries, places: Places, backoff: BackoffTimer) -> None:
+        self._adapter = adapter
+        self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
+        self._asking = adapter if isinstance(adapter, SupportsLookup) else None
+        self._editing = adapter if isinstance(adapter, SupportsPlaceholders) else None
+        self._bus = bus
+        self._places = places
+        self._backoff = backoff
+
+    async def adopt(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
+        """Write down in the entry what shows the draft of its reply."""
+        if self._streaming is None or entry.record.updated_at_ms:
+            return
+        reply, channel = entry.reply, self._adapter.name
+        preview = await self._backoff.with_bus(lambda: self._bus.preview(channel, reply.key, reply.id))
+        if preview is None:
+            return
+        lost = await self.settled(preview, address) if preview.opening else None
+        shown = (*preview.messages, *((lost,) if lost else ()))
+        entry.record = replace(entry.record, shown=shown)
+        await entry.note(DeliveryState.PENDING)
+        if self._editing is not None:
+            place = self._editing.place(address)
+            await self._backoff.with_bus(lambda: self._places.note_sent(place, shown))
+        await self._backoff.with_bus(lambda: self._bus.drop_preview(channel, preview))
+
+    async def settled(self, preview: Preview, address: ReplyAddress) -> str | None:
+        """The id of the message that was being begun; None if it is not there, or nobody can say, which is counted."""
+        found = await self._found(preview, address)
+        if found is None:
+            log.warning("%s: the draft of %s may be seen beside it", self._adapter.name, preview.reply_id)
+            await self._backoff.with_bus(lambda: self._places.count_ambiguous(self._adapter.name))
+        return found
+
+    async def _found(self, preview: Preview, address: ReplyAddress) -> str | None:
+        streaming = self._streaming
+        chunks = await rendered(self._adapter, preview.opening, as_if_closed)
+        if streaming is None or len(chunks) <= len(preview.messages):
+            return None
+        chunk = chunks[len(preview.messages)]
+        for delay_s in SETTLE_DELAYS_S:
+            try:
+                return await self._find(streaming, preview, address, chunk)
+            except RateLimited as error:
+                await self._backoff.wait(error.retry_after_s)
+            except (SendFailed, OutcomeUnknown):
+                await self._backoff.back_off(jittered(delay_s))
+            except AddressMoved as error:
+                address = error.address
+            except CredentialsRejected:
+                raise
+            except DeliveryError as error:
+                log.info("%s: what showed %s is not to be had: %s", self._adapter.name, preview.reply_id, error)
+                return None
+        return None
+
+    async def _find(
+        self, streaming: SupportsStreaming, preview: Preview, address: ReplyAddress, chunk: AnyChunk
+    ) -> str | None:
+        send_id, since_ms = f"{preview.reply_id}:{len(preview.messages)}", preview.begun_at_ms
+        if self._asking is not None:
+            try:
+                ids = await self._asking.find_sent(address, chunk, send_id=send_id, since_ms=since_ms)
+            except Untraceable:
+                return None
+            return ids[-1] if ids else await streaming.begin_stream(address, chunk, send_id=send_id)
+        if self._editing is None:
+            return None
+        place = self._editing.place(address)
+        noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
+        after = preview.messages[-1] if preview.messages else ""
+        return await self._editing.find_lost(address, chunk, after=after, known=noted | {*preview.messages})
+
+
+# One growing answer on its way to people: one call at a time, the latest text, never in the way of the answer itself.
+#
+# Where drafts fade by themselves nothing needs to be remembered. Elsewhere each message is written down in the ledger
+# before it is begun, and again with its id: whoever delivers the reply makes them its own (`channels.core.preview`).
+
+REFUSALS_MAX: Final = 3  # in a row; then this answer is shown when it is whole
+_NOTHING: Final = literal_text("")
+
+
+@runtime_checkable
+class StreamingAdapter(SupportsStreaming, SupportsChoices, ChannelAdapter, Protocol):
+    """A platform on which answers are shown while they grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamDeps:
+    """What all streams of a channel share."""
+
+    adapter: StreamingAdapter
+    bus: Deliveries
+    places: Places
+    clock: Clock
+    addresses: AddressResolver
+    validity: LeaseValidity
+    lane_locks: LaneLocks
+    pacer: Pacer
+    backoff: BackoffTimer
+    health: DeliveryHealth
+    remover: PreviewRemover
+
+
+class AnswerStream:
+    """Shows one answer until it is told to end, or may not go on."""
+
+    def __init__(self, parts: StreamDeps, draft: Draft) -> None:
+        self._parts = parts
+        self._adapter = parts.adapter
+        self._draft = draft
+        self._changed = asyncio.Event()
+        self._over = asyncio.Event()
+        self._refusals = 0
+        self._told = _NOTHING
+        self._is_behind = False
+        self._row: Preview | None = None
+        self._shown: list[AnyChunk | None] = []
+        self._shown_at_s = float("-inf")
+
+    @property
+    def turn_id(self) -> str:
+        """Whose answer it is."""
+        return self._draft.turn_id
+
+    def renew(self, draft: Draft) -> None:
+        """The latest text wins over all that has not been shown yet."""
+        self._draft = draft
+        self._changed.set()
+
+    def end(self) -> None:
+        """No call begins any more; one that is under way comes to its end."""
+        self._over.set()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until it ends. Raises `BusUnavailable`, `Abandoned`."""
+        (lane,) = await self._parts.addresses.lanes([self._draft.address])
+        lane_lock = self._parts.lane_locks.of(lane)
+        cadence = self._adapter.cadence(self._draft.address)
+        if cadence is not None:
+            await self._rest(cadence.first_after_s)
+        while cadence is not None and not self._over.is_set():
+            if not self._is_due(cadence):
+                await self._until_changed(cadence)
+                continue
+            await self._rest(lane_lock.free_at_s - _now_s())
+            async with lane_lock.one_at_a_time:
+                if not self._over.is_set():
+                    await self._go_on(lane_lock, cadence)
+            cadence = self._adapter.cadence(self._draft.address)
+
+    def _is_due(self, cadence: StreamCadence) -> bool:
+        has_news = self._is_behind or has_grown(self._told, self._draft.text, chars_min=cadence.chars_min)
+        return has_news or self._fades_in_s(cadence) <= 0
+
+    def _fades_in_s(self, cadence: StreamCadence) -> float:
+        """How long what is shown stays: for ever, if it was not shown or does not fade."""
+        if cadence.fades_after_s is None or not self._told:
+            return float("inf")
+        return self._shown_at_s + cadence.fades_after_s - _now_s()
+
+    async def _rest(self, for_s: float) -> None:
+        """Sleep, unless it ends first."""
+        try:
+            async with asyncio.timeout(max(for_s, 0.0)):
+                await self._over.wait()
+        except TimeoutError:
+            return
+
+    async def _until_changed(self, cadence: StreamCadence) -> None:
+        """Return when there is another text, when it ends, or when what is shown would fade."""
+        self._changed.clear()
+        left_s = self._fades_in_s(cadence)
+        try:
+            async with asyncio.timeout(None if left_s == float("inf") else left_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    # --- one call
+
+    async def _go_on(self, lane_lock: LaneLock, cadence: StreamCadence) -> None:
+        """Show the latest text, unless answers need the budgets; whatever comes of it, the next call waits its turn."""
+        address = await self._parts.addresses.newest(self._draft.address)
+        try:
+            if self._parts.validity.is_sure and await self._parts.pacer.may_spend(self._adapter.budgets(address)):
+                await self._show(address)
+                self._refusals = 0
+                lane_lock.pace = lane_lock.pace.taken()
+        except DeliveryError as error:
+            await self._learn(error, address, lane_lock)
+        except Exception:  # named boundary, delivery attempt: a draft is never worth a failure
+            log.exception("%s: the draft of %s cannot be shown", self._adapter.name, self._draft.reply_id)
+            self.end()
+        lane_lock.free_at_s = max(lane_lock.free_at_s, _now_s() + lane_lock.pace.interval_s(cadence))
+
+    async def _learn(self, error: DeliveryError, address: ReplyAddress, lane_lock: LaneLock) -> None:
+        log.info("%s: the draft of %s: %s", self._adapter.name, self._draft.reply_id, error)
+        match error:
+            case RateLimited():
+                lane_lock.pace = lane_lock.pace.refused()
+                lane_lock.free_at_s = _now_s() + error.retry_after_s
+                await self._parts.health.learn(error, address)
+            case AddressMoved():
+                await self._parts.health.learn(error, address)
+            case SendFailed() | OutcomeUnknown():
+                pass
+            case CredentialsRejected():
+                self.end()
+            case _:
+                self._refusals += 1
+        if self._refusals >= REFUSALS_MAX:
+            self.end()
+
+    async def _show(self, address: ReplyAddress) -> None:
+        text = self._draft.text
+        chunks = await rendered(self._adapter, text, as_if_closed)
+        if chunks and self._adapter.is_draft(address):
+            await self._show_draft(address, chunks[-1], at=len(chunks) - 1)
+            self._is_behind = False
+        elif chunks:
+            await self._show_messages(address, chunks, text)
+        self._told = text
+        self._shown_at_s = _now_s()
+
+    async def _show_draft(self, address: ReplyAddress, chunk: AnyChunk, *, at: int) -> None:
+        """Of what goes beyond one message the end, where it grows."""
+        send_id = f"{self._draft.reply_id}:{at}"
+        if at == len(self._shown) - 1:
+            await self._adapter.go_on(address, chunk, message_id="", send_id=send_id)
+        else:
+            await self._adapter.begin_stream(address, chunk, send_id=send_id)
+            self._shown = [None] * (at + 1)
+
+    async def _show_messages(self, address: ReplyAddress, chunks: Sequence[AnyChunk], text: CleanText) -> None:
+        row = self._row or await self._known()
+        if row.opening:  # one more may be there, which only the delivery of the answer finds out
+            self.end()
+            return
+        self._row = row
+        match next_step(self._shown, chunks):
+            case Begin(chunk):
+                await self._begin(address, row, chunk, text)
+            case Change(at, chunk):
+                await self._change(address, row, chunk, at)
+            case TakeBack():
+                await self._parts.remover.take_back(address, row.messages[-1])
+                await self._note(replace(row, messages=row.messages[:-1]))
+                self._shown.pop()
+        self._is_behind = next_step(self._shown, chunks) is not None
+
+    async def _known(self) -> Preview:
+        """What another process, or an earlier stream, has begun for this reply."""
+        draft = self._draft
+        row = await self._parts.bus.preview(self._adapter.name, draft.key, draft.reply_id)
+        row = row or Preview(draft.address, draft.key, draft.turn_id, draft.reply_id)
+        self._shown = [None] * len(row.messages)
+        return row
+
+    async def _begin(self, address: ReplyAddress, row: Preview, chunk: AnyChunk, text: CleanText) -> None:
+        """Not before the ledger knows; a refusal takes that back, an unknown outcome stays with the ledger."""
+        now_ms = self._parts.clock.now_ms()
+        if not await self._note(replace(row, address=address, opening=text, begun_at_ms=now_ms)):
+            return
+        try:
+            message_id = await self._adapter.begin_stream(address, chunk, send_id=f"{row.reply_id}:{len(row.messages)}")
+        except OutcomeUnknown as error:
+            self.end()
+            await self._parts.health.learn(error, address)
+            raise
+        except DeliveryError:
+            await self._note(row)
+            raise
+        begun = replace(row, address=address, messages=(*row.messages, message_id), begun_at_ms=now_ms)
+        if not await self._note(begun):
+            await self._parts.remover.take_back(address, message_id)  # we slept, and another process has answered
+            return
+        self._shown.append(chunk)
+        if isinstance(self._adapter, SupportsPlaceholders):
+            place = self._adapter.place(address)
+            await self._parts.backoff.with_bus(lambda: self._parts.places.note_sent(place, [message_id]))
+
+    async def _change(self, address: ReplyAddress, row: Preview, chunk: AnyChunk, at: int) -> None:
+        is_there = await self._adapter.go_on(
+            address, chunk, message_id=row.messages[at], send_id=f"{row.reply_id}:{at}"
+        )
+        if is_there:
+            self._shown[at] = chunk
+        else:  # somebody deleted it, and does not want to see it grow
+            self.end()
+
+    async def _note(self, row: Preview) -> bool:
+        """Write the row, or, where nothing is shown any more, forget it. False: the answer is being delivered."""
+        self._row = row
+        parts, channel = self._parts, self._adapter.name
+        if not row.messages and not row.opening:
+            await parts.backoff.with_bus(lambda: parts.bus.drop_preview(channel, row))
+            return True
+        is_noted = parts.validity.is_sure and await parts.backoff.with_bus(lambda: parts.bus.note_preview(channel, row))
+        if not is_noted:
+            self.end()
+        return is_noted
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()

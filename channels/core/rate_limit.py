@@ -1,0 +1,166 @@
+"""Stay under a platform's limits, and remember which places refuse us.
+
+The rates are rows in each platform's own `limits.py`; here is only the waiting. Answers wait for their tokens. What
+may be left out (typing indicators) spends only what answers leave over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from weakref import WeakValueDictionary
+
+from channels.core.adapter import ChannelAdapter, SendBudget, StreamCadence, SupportsMoves, SupportsPlaceholders
+from channels.core.tasks import BackoffTimer
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
+from gateway.contracts.errors import AddressDead, AddressMoved, DeliveryError, OutcomeUnknown, RateLimited
+from gateway.contracts.ids import ReplyAddress
+from gateway.contracts.ports import Outlook, Scrubber, TokenWish
+
+log = logging.getLogger(__name__)
+
+SPARE_SHARE: Final = 0.5  # of a bucket that stays with the answers
+
+
+class Pacer:
+    """Waits for the buckets of one account. Raises `BusUnavailable`."""
+
+    def __init__(self, bus: Deliveries, adapter: ChannelAdapter, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._bus = bus
+        self._adapter = adapter
+        self._sleep = sleep
+
+    async def wait(self, budgets: Sequence[SendBudget]) -> None:
+        """Spend one token of each bucket, waiting until all of them have one."""
+        while (wait_s := await self.spend(budgets)) > 0:
+            await self._sleep(wait_s)
+
+    async def may_spend(self, budgets: Sequence[SendBudget]) -> bool:
+        """Spend one token of each bucket if more than enough are left; False: leave it out, nobody will miss it."""
+        return await self._take(budgets, spare_share=SPARE_SHARE) == 0
+
+    async def spend(self, budgets: Sequence[SendBudget]) -> float:
+        """Spend one token of each bucket; or how long to wait first, and nothing is spent."""
+        return await self._take(budgets, spare_share=0)
+
+    async def pause(self, budgets: Sequence[SendBudget], *, for_s: float) -> None:
+        """The platform said how long everybody who writes to this place has to wait."""
+        if budgets:
+            await self._bus.pause_bucket(self._adapter.account, budgets[0].bucket, for_s=for_s)
+
+    async def _take(self, budgets: Sequence[SendBudget], *, spare_share: float) -> float:
+        wishes = [
+            TokenWish(budget.bucket, budget.per_s, budget.burst, spare=budget.burst * spare_share) for budget in budgets
+        ]
+        return await self._bus.take_send_tokens(self._adapter.account, wishes) if wishes else 0.0
+
+
+# How fast a growing answer is shown in one place: slower after each 429, slowly as fast as before. No I/O.
+
+SLOWNESS_MAX: Final = 16.0  # a minute in a group of Telegram: whoever is refused so often is better silent
+CALM_CALLS: Final = 8  # that went well in a row before it is worth trying to be twice as fast
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPace:
+    """`slowness` times what the platform allows; `calm` calls went well since that changed."""
+
+    slowness: float = 1.0
+    calm: int = 0
+
+    def interval_s(self, cadence: StreamCadence) -> float:
+        """The least time between two calls."""
+        return cadence.every_s * self.slowness
+
+    def refused(self) -> StreamPace:
+        """The platform said that it was too much."""
+        return StreamPace(min(self.slowness * 2, SLOWNESS_MAX))
+
+    def taken(self) -> StreamPace:
+        """A call went well."""
+        if self.calm + 1 < CALM_CALLS or self.slowness <= 1.0:
+            return StreamPace(self.slowness, self.calm + 1)
+        return StreamPace(max(1.0, self.slowness / 2))
+
+
+# One at a time in each lane: an answer and what shows a draft never call a platform side by side for the same place.
+#
+# Who looks for a lost message must not find one that somebody else has just begun there.
+
+
+@dataclass(slots=True, weakref_slot=True)
+class LaneLock:
+    """One lane, as long as somebody has something to do in it. Drafts wait until `free_at_s` by the loop's clock."""
+
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+    pace: StreamPace = field(default_factory=StreamPace)
+    free_at_s: float = float("-inf")
+
+
+class LaneLocks:
+    """Those of one channel."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, LaneLock] = WeakValueDictionary()
+
+    def of(self, lane: str) -> LaneLock:
+        """The same for all who ask while anybody holds it."""
+        return self._locks.setdefault(lane, LaneLock())
+
+
+# What a platform's refusal means for everybody else who writes to the same place, or at all.
+
+REFUSALS_MAX: Final = 1_000  # within REFUSALS_WINDOW_S; at ten times as many Discord shuts out the whole machine
+REFUSED_PAUSE_S: Final = 60.0
+
+
+class DeliveryHealth:
+    """Those of one account. Waits for the bus."""
+
+    def __init__(
+        self, adapter: ChannelAdapter, places: Places, pacer: Pacer, backoff: BackoffTimer, scrubber: Scrubber
+    ) -> None:
+        self._adapter = adapter
+        self._places = places
+        self._pacer = pacer
+        self._backoff = backoff
+        self._scrubber = scrubber
+
+    async def outlook(self, address: ReplyAddress) -> Outlook:
+        """What was learned about a place, and about the account."""
+        destination_key = self._destination_key(address)
+        return await self._backoff.with_bus(lambda: self._places.outlook(self._adapter.account, destination_key))
+
+    async def learn(self, error: DeliveryError, address: ReplyAddress) -> None:
+        """A send to `address` was refused, or got lost."""
+        adapter, places, with_bus = self._adapter, self._places, self._backoff.with_bus
+        match error:
+            case RateLimited():
+                await self._pause(address, error.retry_after_s, is_global=error.is_global)
+            case AddressMoved() if isinstance(adapter, SupportsMoves):
+                old, new = adapter.chat_of(address), adapter.chat_of(error.address)
+                log.info("%s: chat %s is %s now", adapter.name, old, new)
+                await with_bus(lambda: places.note_move(adapter.name, old, new))
+            case AddressDead():
+                reason = self._scrubber.scrub(str(error))
+                met = await with_bus(
+                    lambda: places.bury(adapter.account, self._destination_key(address), reason=reason)
+                )
+                if met >= REFUSALS_MAX:
+                    log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
+                    await self._pause(address, REFUSED_PAUSE_S, is_global=True)
+            case OutcomeUnknown() if isinstance(adapter, SupportsPlaceholders):
+                await with_bus(lambda: places.doubt(adapter.account))
+            case _:
+                pass
+
+    async def _pause(self, address: ReplyAddress, for_s: float, *, is_global: bool) -> None:
+        budgets = self._adapter.budgets(address)
+        await self._backoff.with_bus(lambda: self._pacer.pause(budgets[-1:] if is_global else budgets, for_s=for_s))
+
+    def _destination_key(self, address: ReplyAddress) -> str:
+        return f"{self._adapter.account}:{address.lane}"

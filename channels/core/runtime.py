@@ -1,0 +1,213 @@
+"""Run one enabled channel: its adapter, intake, deliveries, typing indicators and reports.
+
+The parts are supervised one by one: what fails for no foreseen reason is started again, and only a platform that
+rejects our credentials ends the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from channels.core.adapter import CONNECTED, ChannelAdapter, SupportsDownloads
+from channels.core.admission import BotLoopGuard
+from channels.core.attempt import SendRules
+from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
+from channels.core.downloads import AttachmentServer
+from channels.core.intake import DeferredReplies, IntakeConfig, IntakeDeps, MessageIntake
+from channels.core.lease import SOMEBODY_ELSE, LeaseValidity
+from channels.core.menus import menu_of
+from channels.core.places import AddressResolver, PlaceTrackingHandler
+from channels.core.preview import StreamingAdapter
+from channels.core.rate_limit import LaneLocks
+from channels.core.secrets import Deletions, SecretCapture
+from channels.core.streams import AnswerStreams
+from channels.core.tasks import Backoff, first_to_end
+from channels.core.typing import TypingIndicators
+from gateway.bus.bus import RedisBus
+from gateway.bus.files import Files
+from gateway.bus.operator import Operator
+from gateway.bus.places import Places
+from gateway.contracts.errors import BusUnavailable, CredentialsRejected
+from gateway.contracts.ids import turn_id_of
+from gateway.contracts.messages import Activity, Reply
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.limits import CHANNEL_REPORT_TTL_S
+
+log = logging.getLogger(__name__)
+
+REPORT_EVERY_S: Final = CHANNEL_REPORT_TTL_S / 4
+LOOK_EVERY_S: Final = 0.25  # a change of state is reported at once
+RESTART_FIRST_S: Final = 0.5
+RESTART_CAP_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelDeps(IntakeDeps):
+    """Parts of the bus that a channel uses, those of its intake among them."""
+
+    operator: Operator
+    places: Places
+    files: Files
+
+    @classmethod
+    def of(cls, bus: RedisBus, scrubber: Scrubber, clock: Clock, secret_capture: SecretCapture | None = None) -> Self:
+        return cls(
+            intake=bus.intake,
+            access=bus.access,
+            deliveries=bus.deliveries,
+            operator=bus.operator,
+            scrubber=scrubber,
+            clock=clock,
+            places=bus.places,
+            presses=bus.questions,
+            files=bus.files,
+            suggestions=bus.suggestions,
+            secret_capture=secret_capture,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelConfig(IntakeConfig):
+    """Configuration of one channel, that of its intake among it."""
+
+    sends: SendRules = field(default_factory=SendRules)
+    deletes_inbound: bool = False
+    streams: bool = True
+    hears_bots: bool = False
+
+
+class ChannelRuntime:
+    """Run one channel, once."""
+
+    def __init__(self, adapter: ChannelAdapter, deps: ChannelDeps, config: ChannelConfig, *, consumer: str) -> None:
+        deliveries, places, scrubber, clock = deps.deliveries, deps.places, deps.scrubber, deps.clock
+        addresses, validity, lane_locks = AddressResolver(adapter, places), LeaseValidity(), LaneLocks()
+        self._adapter = adapter
+        self._operator = deps.operator
+        self._scrubber = scrubber
+        self._clock = clock
+        self._rejection: str | None = None
+        self._typing = TypingIndicators(adapter, deliveries, clock, also=self._follow)
+        self._deletions = Deletions(adapter, deps.intake, deliveries, clock) if config.deletes_inbound else None
+        self._attachments = (
+            AttachmentServer(adapter, deps.files, scrubber) if isinstance(adapter, SupportsDownloads) else None
+        )
+        self._deferred_replies = DeferredReplies(adapter)
+        self._intake = MessageIntake(
+            deps,
+            config,
+            accepted=self._typing.accepted,
+            retracted=self._retracted,
+            delete=self._deletions.add if self._deletions is not None else None,
+            deferred_replies=self._deferred_replies,
+        )
+        self._handler = PlaceTrackingHandler(
+            self._intake, adapter, places, BotLoopGuard(places) if config.hears_bots else None
+        )
+        self._streams = (
+            AnswerStreams(
+                adapter, deliveries, places, scrubber, clock, addresses, validity, lane_locks, shows=config.streams
+            )
+            if isinstance(adapter, StreamingAdapter)
+            else None
+        )
+        delivery = ReplyDelivery(
+            adapter,
+            deliveries,
+            places,
+            deps.files,
+            scrubber,
+            clock,
+            addresses,
+            validity,
+            rules=config.sends,
+            answering=self._answering,
+        )
+        self._dispatcher = DeliveryDispatcher(
+            adapter,
+            deliveries,
+            delivery,
+            addresses,
+            validity,
+            consumer=consumer,
+            lane_locks=lane_locks,
+            coming=self._streams.coming if self._streams else lambda reply: None,
+        )
+
+    @property
+    def state(self) -> str:
+        """`connected`, or a plain reason."""
+        return self._rejection or self._adapter.state
+
+    async def run(self) -> None:
+        """Work until cancelled. Raises `CredentialsRejected`."""
+        try:
+            await first_to_end(
+                self._kept_up("adapter", lambda: self._adapter.run(self._handler)),
+                self._kept_up("delivery", self._dispatcher.run),
+                self._kept_up("indicators", self._typing.run),
+                self._kept_up("promises", self._deferred_replies.run),
+                *((self._kept_up("streams", self._streams.run),) if self._streams is not None else ()),
+                *(self._kept_up("menu", menus.run) for menus in menu_of(self._adapter)),
+                *((self._kept_up("deletions", self._deletions.run),) if self._deletions is not None else ()),
+                *((self._kept_up("fetching", self._attachments.run),) if self._attachments is not None else ()),
+                self.report(),
+            )
+        except CredentialsRejected as error:
+            self._rejection = str(error)
+            raise
+
+    async def report(self) -> None:
+        """Tell the operator's side how this channel is, every few seconds and at every change.
+
+        Who stands by says nothing: the process that listens speaks for the account.
+        """
+        told, due_s = "", 0.0
+        while True:
+            state, now_s = self.state, self._clock.monotonic_s()
+            if state != SOMEBODY_ELSE and (state != told or now_s >= due_s):
+                try:
+                    shown = state if state == CONNECTED else self._scrubber.scrub(state)
+                    await self._operator.report_channel(self._adapter.name, shown, ttl_s=CHANNEL_REPORT_TTL_S)
+                    told, due_s = state, now_s + REPORT_EVERY_S
+                except BusUnavailable:
+                    log.debug("%s: nobody can be told how it is", self._adapter.name)
+            await asyncio.sleep(LOOK_EVERY_S)
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Take nothing more in, let the sends in flight arrive; then `run` may be cancelled."""
+        self._intake.close()
+        streams = () if self._streams is None else (self._streams.drain(grace_s=grace_s),)
+        await asyncio.gather(self._dispatcher.drain(grace_s=grace_s), *streams)
+
+    def _answering(self, reply: Reply) -> None:
+        self._typing.answering(reply)
+        self._deferred_replies.answering(reply)
+
+    def _follow(self, activity: Activity) -> None:
+        if self._streams is not None:
+            self._streams.heard(activity)
+
+    def _retracted(self, message_id: str) -> None:
+        """There is no turn of that name any more, whether or not somebody works at it."""
+        turn_id = turn_id_of(message_id)
+        self._typing.ended(turn_id)
+        if self._streams is not None:
+            self._streams.ended(turn_id)
+
+    async def _kept_up(self, part: str, run: Callable[[], Awaitable[None]]) -> None:
+        backoff = Backoff(RESTART_FIRST_S, RESTART_CAP_S)
+        while True:
+            try:
+                await run()
+                if self._dispatcher.is_draining:
+                    await asyncio.Event().wait()  # the end of the line is for `stop` to say
+            except CredentialsRejected:
+                raise
+            except Exception:  # named boundary, supervisor child: whatever it was, the channel goes on
+                log.exception("%s: the %s failed and starts again", self._adapter.name, part)
+            await asyncio.sleep(backoff.next_s())

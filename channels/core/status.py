@@ -1,0 +1,298 @@
+"""Deliver status lines and titles: given up rather than late, never in an answer's way.
+
+It makes no sound where the platform lets us choose, spends only what answers leave over of the rate limits, and the
+typing indicator does not hear of it. A line that has not been sent before its turn's answer never is. An edit is
+tried for long, and so is finding a line that may have been sent: without them it would say for ever that somebody is
+at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import Final
+
+from channels.core.adapter import ChannelAdapter, Nameable, SupportsNames
+from channels.core.attempt import RETRY_DELAYS_S, ChunkSender, DeliveryEntry, NoSpareBudget, TakenOver
+from channels.core.content import chunks_of
+from channels.core.places import AddressResolver
+from channels.core.rate_limit import DeliveryHealth, Pacer
+from channels.core.tasks import Abandoned, BackoffTimer
+from gateway.bus.deliveries import Deliveries
+from gateway.bus.places import Places
+from gateway.contracts.errors import (
+    AddressDead,
+    AddressMoved,
+    CredentialsRejected,
+    DeliveryError,
+    FormatRefused,
+    OutcomeUnknown,
+    RateLimited,
+    Untraceable,
+)
+from gateway.contracts.messages import DeliveryState
+from gateway.contracts.ports import Clock, PendingReply, Scrubber
+
+log = logging.getLogger(__name__)
+
+LINE_LATE_AFTER_S: Final = 8.0  # less than RELAY_AFTER_S: what SQL's sweep finds is no news any more
+LOST_LATE_AFTER_S: Final = 60.0  # a process that died over it is followed by another within seconds
+EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; whoever scrolls up later is told the truth
+ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
+CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
+_ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
+_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """Not now: the line, as it stands in the ledger, is to be tried again after `pause_s`."""
+
+    pending: PendingReply
+    pause_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    state: DeliveryState
+    reason: str = ""
+
+
+class StatusDelivery:
+    """Sends the status lines of one channel. Safe to use from many lanes at once."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        bus: Deliveries,
+        addresses: AddressResolver,
+        sender: ChunkSender,
+        health: DeliveryHealth,
+        backoff: BackoffTimer,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._adapter = adapter
+        self._bus = bus
+        self._addresses = addresses
+        self._sender = sender
+        self._health = health
+        self._backoff = backoff
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def attempt(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:
+        """Send the line, or edit it; `is_overtaken`: what has come since makes it needless. None: it has come to
+        its end, the receipt is written. Raises `CredentialsRejected`, `Abandoned`, `TakenOver`."""
+        entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
+        if isinstance(outcome, _Ending):
+            if outcome.state is not DeliveryState.SENT:
+                log.info("%s: status line %s is left out: %s", self._adapter.name, entry.reply.id, outcome.reason)
+            await entry.finish(outcome.state, reason=outcome.reason)
+            return None
+        return Postponed(replace(pending, record=entry.record), outcome)
+
+    def _foregone(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _Ending | None:
+        """What needs no attempt."""
+        if entry.record.state in _ENDED:
+            return _Ending(entry.record.state, entry.record.reason)
+        if is_overtaken and not _may_be_out(entry):
+            return _Ending(DeliveryState.FAILED, "an answer or a later edit takes its place")
+        return _Ending(DeliveryState.FAILED, "too late") if _left_s(entry) <= 0 else None
+
+    async def _tried(self, entry: DeliveryEntry) -> _Ending | float:
+        """How it ended, or the pause before the next attempt."""
+        try:
+            async with asyncio.timeout(ATTEMPT_MAX_S):
+                return await self._send(entry)
+        except (CredentialsRejected, Abandoned, TakenOver):
+            raise
+        except TimeoutError:
+            late = OutcomeUnknown("no answer within the time that a status line has")
+            return await self._after(entry, late, may_be_out=_may_be_out(entry))
+        except Exception as error:  # one line that cannot even be tried must not block its lane
+            log.exception("%s: status line %s cannot be sent", self._adapter.name, entry.reply.id)
+            return _Ending(DeliveryState.FAILED, f"unforeseen {type(error).__name__}")
+
+    async def _send(self, entry: DeliveryEntry) -> _Ending | float:
+        address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
+        outlook = await self._health.outlook(address)
+        if outlook.dead_because:
+            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}")
+        chunks = await chunks_of(entry.reply, self._adapter)
+        entry.record = replace(entry.record, chunks=len(chunks))
+        if not chunks:
+            return _Ending(DeliveryState.SENT)
+        may_be_out, ids = _may_be_out(entry), None
+        try:
+            if may_be_out:
+                ids = await self._sender.find_status(entry, chunks[-1], address)
+                may_be_out = False
+            if ids is None:
+                ids = await self._sender.attempt_status(entry, chunks[-1], address)
+        except NoSpareBudget:
+            return CROWDED_PAUSE_S
+        except CredentialsRejected:
+            raise
+        except DeliveryError as error:
+            await self._health.learn(error, address)
+            is_unknown = isinstance(error, OutcomeUnknown) and _may_be_out(entry)
+            return await self._after(entry, error, may_be_out=may_be_out or is_unknown)
+        entry.arrived(ids)
+        await self._sender.remember(entry, address)
+        return _Ending(DeliveryState.SENT)
+
+    async def _after(self, entry: DeliveryEntry, error: DeliveryError, *, may_be_out: bool) -> _Ending | float:
+        match error:
+            case Untraceable():
+                return _Ending(DeliveryState.UNKNOWN, str(error))
+            case AddressDead() | FormatRefused():
+                return _Ending(DeliveryState.FAILED, str(error))
+            case RateLimited():
+                pause_s = error.retry_after_s
+            case AddressMoved():
+                pause_s = 0.0
+            case _:
+                chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
+                pause_s = self._backoff.chosen_s(chosen_s)
+        if pause_s >= _left_s(entry):
+            return _Ending(DeliveryState.FAILED, str(error))
+        state = DeliveryState.UNKNOWN if may_be_out else DeliveryState.RETRY
+        await entry.note(state, reason=str(error), attempt=entry.record.attempt + 1)
+        return pause_s
+
+
+def _may_be_out(entry: DeliveryEntry) -> bool:
+    """True of a line whose sending was cut: it may stand there."""
+    return entry.record.state in _INTERRUPTED and not entry.reply.amends
+
+
+def _left_s(entry: DeliveryEntry) -> float:
+    """How long it is worth trying."""
+    if entry.reply.amends:
+        late_after_s = EDIT_LATE_AFTER_S
+    else:
+        late_after_s = LOST_LATE_AFTER_S if _may_be_out(entry) else LINE_LATE_AFTER_S
+    return late_after_s - (entry.now_ms() - entry.reply.created_at_ms) / 1000
+
+
+# The title of a conversation on its way to the thread or topic that bears it: may be repeated, never in a hurry.
+#
+# No answer waits for it: titles have lanes of their own, spend what the platform grants for names, and no refusal of
+# one says anything about the place as a place for answers. Of several that wait for a place only the last is given;
+# one that cannot be given for too long is left out.
+
+TITLE_LATE_AFTER_S: Final = 900.0  # a thread of Discord's may be renamed twice in ten minutes
+TITLE_ATTEMPT_MAX_S: Final = 10.0  # an SDK may wait for a rate limit by itself
+
+
+_TitleEnding = tuple[DeliveryState, str]
+_TITLE_DONE: Final[_TitleEnding] = (DeliveryState.SENT, "")
+
+
+class TitleDelivery:
+    """Names the places of one channel. Safe to use from many lanes at once."""
+
+    def __init__(
+        self,
+        adapter: ChannelAdapter,
+        bus: Deliveries,
+        places: Places,
+        addresses: AddressResolver,
+        pacer: Pacer,
+        backoff: BackoffTimer,
+        scrubber: Scrubber,
+        clock: Clock,
+    ) -> None:
+        self._adapter = adapter
+        self._naming = adapter if isinstance(adapter, SupportsNames) else None
+        self._bus = bus
+        self._places = places
+        self._addresses = addresses
+        self._pacer = pacer
+        self._backoff = backoff
+        self._scrubber = scrubber
+        self._clock = clock
+
+    async def attempt(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:
+        """Name the place; `is_overtaken`: a later title of the same conversation waits already. None: the title has
+        come to its end, the receipt is written. Raises `Abandoned`, `TakenOver`."""
+        entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
+        if isinstance(outcome, float):
+            return Postponed(replace(pending, record=entry.record), outcome)
+        state, reason = outcome
+        if state is not DeliveryState.SENT:
+            log.info("%s: %s is left out: %s", self._adapter.name, entry.reply.id, reason)
+        await entry.finish(state, reason=reason)
+        return None
+
+    def _foregone(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _TitleEnding | None:
+        """What needs no attempt."""
+        if entry.record.state in _ENDED:
+            return entry.record.state, entry.record.reason
+        if is_overtaken:
+            return DeliveryState.FAILED, "a later title takes its place"
+        return (DeliveryState.FAILED, "too late") if _title_left_s(entry) <= 0 else None
+
+    async def _tried(self, entry: DeliveryEntry) -> _TitleEnding | float:
+        """How it ended, or the pause before the next attempt."""
+        try:
+            async with asyncio.timeout(TITLE_ATTEMPT_MAX_S):
+                return await self._name(entry)
+        except (Abandoned, TakenOver):
+            raise
+        except DeliveryError as error:
+            return await self._after(entry, error)
+        except TimeoutError:
+            return await self._after(entry, OutcomeUnknown("no answer within the time that a title has"))
+        except Exception as error:  # named boundary, delivery attempt: a name is never worth a failure
+            log.exception("%s: %s cannot be given", self._adapter.name, entry.reply.id)
+            return DeliveryState.FAILED, f"unforeseen {type(error).__name__}"
+
+    async def _name(self, entry: DeliveryEntry) -> _TitleEnding | float:
+        naming, title = self._naming, entry.reply.title
+        if naming is None or not title:
+            return _TITLE_DONE
+        await self._adapter.until_ready()
+        address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
+        place = naming.nameable(address)
+        if place is None or not await self._is_ours(entry, place):
+            return _TITLE_DONE
+        if not await naming.lacks_name(address, title):
+            return _TITLE_DONE
+        wait_s = await self._backoff.with_bus(lambda: self._pacer.spend(place.budgets))
+        if wait_s > 0:
+            return await self._later(entry, wait_s, "the place was named too often lately")
+        await entry.note(DeliveryState.SENDING)
+        await naming.name_place(address, title)
+        return _TITLE_DONE
+
+    async def _is_ours(self, entry: DeliveryEntry, place: Nameable) -> bool:
+        name, key = f"{self._adapter.account}:{place.name}", str(entry.reply.key)
+        return await self._backoff.with_bus(
+            lambda: self._places.may_name(name, conversation=key, is_first=place.is_first)
+        )
+
+    async def _after(self, entry: DeliveryEntry, error: DeliveryError) -> _TitleEnding | float:
+        match error:
+            case AddressDead() | FormatRefused() | CredentialsRejected():  # of a token that is bad the sends tell
+                return DeliveryState.FAILED, str(error)
+            case RateLimited():
+                return await self._later(entry, error.retry_after_s, str(error))
+            case _:
+                chosen_s = RETRY_DELAYS_S[min(entry.record.attempt, len(RETRY_DELAYS_S) - 1)]
+                return await self._later(entry, self._backoff.chosen_s(chosen_s), str(error))
+
+    async def _later(self, entry: DeliveryEntry, pause_s: float, reason: str) -> _TitleEnding | float:
+        if pause_s >= _title_left_s(entry):
+            return DeliveryState.FAILED, reason
+        await entry.note(DeliveryState.RETRY, reason=reason, attempt=entry.record.attempt + 1)
+        return float(pause_s)
+
+
+def _title_left_s(entry: DeliveryEntry) -> float:
+    """How long it is worth trying."""
+    return TITLE_LATE_AFTER_S - (entry.now_ms() - entry.reply.created_at_ms) / 1000

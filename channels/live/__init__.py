@@ -1,1 +1,0 @@
-"""Answers while they grow, shown until their reply is delivered or will never come."""

@@ -1,0 +1,211 @@
+"""Where admins decide who may speak, whether by chat, command line or API.
+
+Every change is written to SQL with its line of the audit, then shown on the bus, so that the next message is judged by
+it; whoever is let in is told so where he asked. What dies in between is shown by the next look of any agent process.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, LiteralString
+
+from gateway.contracts.access import (
+    AccessPolicy,
+    Pairing,
+    PlaceApproval,
+    PlaceRule,
+    Projection,
+    blocked_through,
+    blocking_all,
+    limiting_all,
+)
+from gateway.contracts.budgets import LimitChange, Limited, LimitRule
+from gateway.contracts.errors import Declined
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.ports import Clock
+from gateway.contracts.sessions import Grant, GrantRole
+from gateway.limits import PAIRING_TTL_S, REASON_CHARS_MAX
+
+if TYPE_CHECKING:
+    from gateway.bus.access import Access
+    from gateway.bus.deliveries import Deliveries
+    from gateway.store.access import AccessStore
+
+
+_MINUTE_S: Final = 60
+
+
+class NoSuchCode(Declined):
+    """The pairing code was never given out, is too old, or was used."""
+
+
+class LockedOut(Declined):
+    """Too many wrong codes came from there; the next one is looked at in `wait_s`."""
+
+    def __init__(self, own: LiteralString, /, *, wait_s: float) -> None:
+        super().__init__(own, minutes=max(1, math.ceil(wait_s / _MINUTE_S)))
+        self.wait_s = wait_s
+
+
+class AccessService:
+    """Decides for one who may: who is an admin is for the callers to check. Raises `Declined`, `StoreUnavailable` and
+    `BusUnavailable`; after the last, what was decided is in SQL and shown within seconds."""
+
+    def __init__(
+        self,
+        book: AccessStore,
+        bus: Access,
+        deliveries: Deliveries,
+        policy: AccessPolicy,
+        clean: Callable[[str], CleanText],
+        clock: Clock,
+    ) -> None:
+        self._book = book
+        self._bus = bus
+        self._deliveries = deliveries
+        self._policy = policy
+        self._clean = clean
+        self._clock = clock
+
+    # --- strangers
+
+    async def pairings(self) -> Sequence[Pairing]:
+        """Who waits to be let in, oldest first."""
+        return await self._bus.pairings()
+
+    async def pair(self, code: str, role: GrantRole, *, actor: str, by: str, taker: str) -> Pairing:
+        """Let in whoever was given `code`. `by` is who enters it and may err so often; the same `taker` may repeat
+        itself and does nothing twice."""
+        code = _code(code)
+        taken = await self._bus.take_pairing(code, by=by, taker=taker)
+        if taken.is_locked:
+            raise LockedOut(
+                "too many wrong codes were entered: the next one is looked at in {minutes} minutes; who a person is by "
+                "his key can be let in without a code",
+                wait_s=taken.wait_s,
+            )
+        if taken.pairing is None:
+            raise NoSuchCode(
+                "no person waits with the code {code}: codes hold for {hours} hour and are used up once; tries left "
+                "within the hour: {left}",
+                code=code[:16],
+                hours=PAIRING_TTL_S // 3600,
+                left=taken.tries_left,
+            )
+        await self.grant(taken.pairing.owner, role, actor=actor)
+        await self._deliveries.publish([replace(taken.pairing.welcome, created_at_ms=self._clock.now_ms())])
+        return taken.pairing
+
+    async def deny(self, code: str, *, actor: str) -> SessionKey:
+        """Turn down whoever was given `code`: he gets no other for an hour."""
+        owner = await self._bus.deny_pairing(_code(code))
+        if owner is None:
+            raise NoSuchCode("no person waits with the code {code}", code=_code(code)[:16])
+        await self._book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
+        return owner
+
+    # --- people
+
+    async def grants(self) -> Sequence[Grant]:
+        """What is decided about people, oldest first."""
+        return await self._book.grants()
+
+    async def grant(self, person: SessionKey, role: GrantRole, *, actor: str, reason: str = "") -> bool:
+        """Give a person a role, or block him. False: it was decided so before."""
+        owner = person.owner
+        if role is GrantRole.BLOCKED and owner in self._policy.admins:
+            raise Declined(
+                "{person} is an admin by configuration and cannot be blocked: take him out of access.admins",
+                person=str(owner),
+            )
+        why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
+        has_changed = await self._book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
+        await self.project()
+        return has_changed
+
+    async def revoke(self, person: SessionKey, *, actor: str) -> bool:
+        """Take back what was decided about a person: he is a stranger, or what the configuration says. False: nothing
+        was."""
+        has_changed = await self._book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
+        await self.project()
+        return has_changed
+
+    async def blocked_through(self, person: SessionKey) -> SessionKey | None:
+        """The linked account whose block holds for this one as well; None if there is none."""
+        held = await self._book.projection()
+        return blocked_through(person.owner, held.grants, held.persons, self._policy)
+
+    # --- places
+
+    async def places(self) -> Mapping[SessionKey, PlaceRule]:
+        """What is different from the configuration, by the name of the place."""
+        return await self._book.place_rules()
+
+    async def set_place(self, place: SessionKey, rule: PlaceRule, *, actor: str) -> bool:
+        """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
+        nothing has changed."""
+        has_changed = await self._book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
+        await self.project()
+        return has_changed
+
+    async def approvals(self) -> Sequence[PlaceApproval]:
+        """What admins approved for good, by place."""
+        return await self._book.place_approvals()
+
+    async def ask_again(self, place: SessionKey, tool: str, *, actor: str) -> bool:
+        """Take back what was approved of a tool in a place. False: nothing was."""
+        return await self._book.drop_place_approvals(place, tool, actor=actor, now_ms=self._clock.now_ms())
+
+    # --- limits
+
+    async def limits(self) -> Mapping[Limited, LimitRule]:
+        """What is different from the configuration, by whom it is for."""
+        return await self._book.limit_rules()
+
+    async def change_limits(self, whom: Limited, change: LimitChange, *, actor: str) -> bool:
+        """Make of what was decided about the limits of a person or of a role what `change` says: what others change
+        meanwhile stays. An empty rule takes it back. False: nothing has changed."""
+
+        def checked(before: LimitRule) -> LimitRule:
+            rule = change(before)
+            if whom in self._policy.admins and rule.per_minute is not None:
+                raise Declined(
+                    "{person} is an admin by configuration: how fast he may write stands in "
+                    "limits.admin.messages_per_minute",
+                    person=str(whom),
+                )
+            return rule
+
+        now_ms = self._clock.now_ms()
+        has_changed = await self._book.change_limit_rule(whom, checked, actor=actor, now_ms=now_ms)
+        await self.project()
+        return has_changed
+
+    # --- the projection
+
+    async def project(self) -> None:
+        """Show on the bus what SQL holds."""
+        await self._bus.project(await self._projection())
+
+    async def keep_projected(self) -> None:
+        """The same, if the bus shows anything else: it lost its memory, whoever changed something died before he could
+        show it, or the database was put back to an earlier day."""
+        shown = await self._bus.projected()
+        if shown is None or shown != await self._book.revision():
+            projection = await self._projection()
+            await self._bus.project(projection, is_forced=shown is not None and projection.revision < shown)
+
+    async def _projection(self) -> Projection:
+        held = await self._book.projection()
+        return replace(
+            held,
+            grants=blocking_all(held.grants, held.persons, self._policy),
+            limits=limiting_all(held.limits, held.persons),
+        )
+
+
+def _code(text: str) -> str:
+    return text.strip().upper()

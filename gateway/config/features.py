@@ -1,0 +1,351 @@
+"""The settings of features: attachments, cache, memory, models, routing, schedules, scrubber, vault, traces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final, Literal
+from zoneinfo import available_timezones
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from gateway.config.section import (
+    HTTP_SCHEMES,
+    HeaderLine,
+    Secret,
+    Section,
+    bare,
+    expecting,
+    headers_of,
+    resolved,
+    url_with,
+)
+from gateway.contracts.errors import ConfigError
+from gateway.limits import ATTACHMENT_BYTES_CEILING, ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX
+
+SHOWN_TOKENS_MAX: Final = 12_000  # some twenty pages; each is paid for again in every round
+SHOWN_TOKENS_LEAST: Final = 100
+RECEIVING_S: Final = 120.0  # twenty megabytes over a poor line, and an hour of talk to be written down
+RECEIVING_S_MAX: Final = 300.0  # half of a turn
+
+
+class AttachmentSettings(Section):
+    """Files that people send: how large, how many."""
+
+    file_bytes_max: int = Field(
+        default=ATTACHMENT_BYTES_MAX,
+        ge=1,
+        le=ATTACHMENT_BYTES_CEILING,
+        description="Of a document or a video that somebody sends; larger ones are not fetched, and their author is "
+        "told. Telegram itself hands out 20 MB, a Bot API server of one's own, run with --local, any size.",
+    )
+    image_bytes_max: int = Field(
+        default=ATTACHMENT_BYTES_MAX, ge=1, le=ATTACHMENT_BYTES_MAX, description="The same for an image."
+    )
+    audio_bytes_max: int = Field(
+        default=ATTACHMENT_BYTES_MAX,
+        ge=1,
+        le=ATTACHMENT_BYTES_MAX,
+        description="The same for a voice message and other audio.",
+    )
+    text_tokens_max: int = Field(
+        default=SHOWN_TOKENS_MAX,
+        ge=SHOWN_TOKENS_LEAST,
+        description="Tokens that the texts of all files of one turn may take of a prompt; never more than a quarter of "
+        "it. The file tools read the rest.",
+    )
+    timeout_s: float = Field(
+        default=RECEIVING_S,
+        gt=0,
+        le=RECEIVING_S_MAX,
+        description="Seconds for fetching and reading all files of one turn. What is not there by then is left out.",
+    )
+    per_message_max: int = Field(
+        default=ATTACHMENTS_MAX,
+        ge=0,
+        le=ATTACHMENTS_MAX,
+        description="Files of one message that are fetched, those of what it quotes included; 0: none.",
+    )
+
+
+# The settings of the answer cache.
+
+
+class CacheSettings(Section):
+    """Answers that are given again without asking a model."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Answer a question that the same user asked before, in the same circumstances, from the cache. "
+        "Saves money, costs freshness: such an answer may be as old as ttl_s.",
+    )
+    ttl_s: int = Field(default=3600, ge=1, le=30 * 86_400, description="How long an answer may be given again.")
+
+
+# The settings of memory.
+
+
+class MemorySettings(Section):
+    """What the agent keeps of a person beyond one conversation."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether facts are kept and put before the model, with pieces of earlier conversations. Off: "
+        "nothing new is kept or used; /memory, /forget and /export still work.",
+    )
+    auto_consolidate: bool | None = Field(
+        default=None,
+        description="Whether a cheap model looks for lasting facts in what a compaction condensed and in a "
+        "conversation that /new closed. Empty: yes, unless the model is the demo model.",
+    )
+
+
+# The settings of cost-aware routing: which model answers an easy, a usual, a hard message.
+
+
+class RoutingSettings(Section):
+    """Three tiers of models. A session with a model of its own is never routed."""
+
+    enabled: bool = Field(default=False, description="Choose the model by how hard a message looks.")
+    low: str = Field(default="", description="Model for greetings, look-ups, single steps. Empty: agent.model.")
+    medium: str = Field(default="", description="Model for what is neither easy nor hard. Empty: agent.model.")
+    high: str = Field(default="", description="Model for big tasks and long conversations. Empty: agent.model.")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of the tiers, if there is routing."""
+        return tuple(filter(None, (self.low, self.medium, self.high))) if self.enabled else ()
+
+
+# The settings of what happens by the clock.
+
+
+HEARTBEAT_MINUTES_MIN: Final = 5
+"""A turn every few minutes, day and night, is a mistake and not a heartbeat."""
+
+
+@cache
+def _zones() -> Set[str]:
+    return available_timezones()  # reads a hundred files
+
+
+def _known(zone: str) -> str:
+    if zone not in _zones():
+        raise ValueError("not a time zone")
+    return zone
+
+
+def _rare(minutes: int) -> int:
+    if 0 < minutes < HEARTBEAT_MINUTES_MIN:
+        raise ValueError("too often")
+    return minutes
+
+
+class ScheduleSettings(Section):
+    """Reminders, scheduled tasks, the heartbeat."""
+
+    time_zone: Annotated[str, AfterValidator(_known)] = Field(
+        default="UTC",
+        description="Time zone of everybody who has not said /remind zone.",
+        json_schema_extra=expecting("the name of a time zone such as Europe/Berlin"),
+    )
+    heartbeat_minutes: Annotated[int, AfterValidator(_rare)] = Field(
+        default=0,
+        ge=0,
+        description="How often /heartbeat on has the agent look, unasked, whether something is to be done; each look "
+        "is a turn that the admin who switched it on pays for. 0: nobody can switch it on.",
+        json_schema_extra=expecting(f"0, or {HEARTBEAT_MINUTES_MIN} and more"),
+    )
+
+
+# The settings of the scrubber and of the vault.
+
+
+VAULT_TTL_S_MAX: Final = 900  # what is needed later than a quarter of an hour after it was said is said again
+VAULT_USES_MAX: Final = 20  # a task that needs a secret more often needs a person who looks at it
+KEY_CHARS_MIN: Final = 32  # of a key that shall not be guessed; `openssl rand -hex 32` gives twice as many
+
+
+def _unguessable(secret: SecretStr | None) -> SecretStr | None:
+    if secret is not None and len(secret.get_secret_value()) < KEY_CHARS_MIN:
+        raise ValueError("too short")
+    return secret
+
+
+def _origin(text: str) -> str:
+    """`api.example.com` and `https://api.example.com/` are one place; so are `:443` and nothing, as in browsers."""
+    scheme, _, rest = text.strip().lower().rpartition("://")
+    scheme, place = scheme or "https", rest.rstrip("/")
+    if f"{scheme}://" not in HTTP_SCHEMES or not place or set(place) & set("/?#@ *"):
+        raise ValueError("not a host")
+    return f"{scheme}://{place.removesuffix(':443' if scheme == 'https' else ':80')}"
+
+
+UnguessableKey = Annotated[Secret, AfterValidator(_unguessable)]
+Origin = Annotated[str, AfterValidator(_origin)]
+_KEY = expecting(f"a text of at least {KEY_CHARS_MIN} characters, such as `openssl rand -hex 32` prints")
+
+
+class VaultSettings(Section):
+    """Secrets that a person sent, for tools, for a short while."""
+
+    enabled: bool = Field(
+        default=False,
+        description="Whether a secret in a person's message is kept, encrypted and for a short while, so that a tool "
+        "can be given it once a person approved that. The model never sees it. Off: what was removed is gone.",
+    )
+    ttl_s: int = Field(
+        default=600, ge=30, le=VAULT_TTL_S_MAX, description="Seconds after which a kept secret is forgotten."
+    )
+    uses_max: int = Field(
+        default=3, ge=1, le=VAULT_USES_MAX, description="Calls of a tool that one kept secret may be given to."
+    )
+    hosts: tuple[Origin, ...] = Field(
+        default=(),
+        description="Where web_fetch may send a kept secret as a header: hosts, by https on port 443, or origins such "
+        "as http://10.0.0.5:8080, which calls with such a secret, and no others, reach also where they are not on the "
+        "public web. Empty: nowhere.",
+        json_schema_extra=expecting('a list of hosts such as ["api.example.com", "http://10.0.0.5:8080"]'),
+    )
+    key: UnguessableKey = Field(
+        default=None,
+        description="What kept secrets are encrypted with; the same on all machines. Empty: generated into "
+        "data_dir/vault-key, readable by its owner only. Another key makes everything that was kept unreadable.",
+        json_schema_extra=_KEY,
+    )
+
+
+class ScrubSettings(Section):
+    """What stands in the place of secrets, and what becomes of the messages that held them."""
+
+    delete_inbound: bool = Field(
+        default=False,
+        description="Delete a message that held a secret on its platform, once it is taken in without the secret. "
+        "Telegram: in private chats, and in groups where the bot may delete messages. Discord: in servers where it has "
+        "Manage Messages, never in direct messages. Slack lets an app delete its own messages only. Where it cannot "
+        "be done, the author is asked to do it.",
+    )
+
+    placeholder_key: UnguessableKey = Field(
+        default=None,
+        description="What makes equal secrets of one chat equal placeholders; the same on all machines. Empty: "
+        "generated into data_dir/placeholder-key, readable by its owner only.",
+        json_schema_extra=_KEY,
+    )
+    vault: VaultSettings = VaultSettings()
+
+
+# The settings of traces.
+
+
+class TelemetrySettings(Section):
+    """Traces for a collector."""
+
+    otlp_endpoint: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
+        default="",
+        description="Collector that gets one trace for each turn, by OTLP over HTTP, such as http://127.0.0.1:4318; "
+        "/v1/traces is appended. Ids, names, counts and times, never a text. Needs the extra `otel`. Empty: off.",
+        json_schema_extra=expecting("empty or an http(s) URL"),
+    )
+    otlp_headers: tuple[HeaderLine, ...] = Field(
+        default=(),
+        description="Headers of each call of the collector: a name, =, a value.",
+        json_schema_extra=expecting('a list of lines such as ["Authorization=Bearer …"]'),
+    )
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """`otlp_headers` by name."""
+        return headers_of(self.otlp_headers)
+
+
+# The table of models: how a model is called that needs more than a name. Settings name an entry of it, or a model.
+
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+_NOT_NAMES: Final = frozenset({"default"})
+"""What `/model default` says is no model."""
+
+ENTRIES: Final = "tables with names of small letters, digits, - and _, such as [models.fast]"
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name) or name in _NOT_NAMES:
+        raise ValueError("no such name")
+    return name
+
+
+EntryName = Annotated[str, AfterValidator(_checked_name)]
+
+
+class ModelEntry(Section):
+    """One entry. A key goes to the address of its entry and nowhere else."""
+
+    model: str = Field(default="", description="Any litellm model name.")
+    api_base: Annotated[str, url_with(*HTTP_SCHEMES), AfterValidator(bare)] = Field(
+        default="",
+        description="Address of the model's API. Empty: that of its provider.",
+        json_schema_extra=expecting("empty or an http(s) URL"),
+    )
+    api_key: Secret = Field(
+        default=None,
+        description="Key of the model's API. Empty: with an api_base none is sent, else that of its provider.",
+    )
+    api_key_file: Annotated[Path, AfterValidator(resolved)] | None = Field(
+        default=None,
+        description="File that holds the key instead; the agent role reads it when it starts.",
+        json_schema_extra=expecting("a path"),
+    )
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        default=None,
+        description="Temperature of its answers; small work such as titles has its own.",
+        json_schema_extra=expecting("a number from 0 to 2"),
+    )
+    max_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Tokens of one answer at most. Empty: what the model allows."
+    )
+    reasoning_effort: Literal["", "none", "minimal", "low", "medium", "high"] = Field(
+        default="",
+        description="How long it thinks before an answer; about small work never longer than low.",
+        json_schema_extra=expecting("empty or one of none, minimal, low, medium, high"),
+    )
+    extra_headers: tuple[HeaderLine, ...] = Field(
+        default=(),
+        description="Headers of each call: a name, =, a value.",
+        json_schema_extra=expecting('a list of lines such as ["X-Tenant=…"]'),
+    )
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """`extra_headers` by name."""
+        return headers_of(self.extra_headers)
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it has a key of its own, in whichever way."""
+        return self.api_key is not None or self.api_key_file is not None
+
+    def key(self, name: str) -> str:
+        """The key, from its file if it is in one; "" if it has none. Raises `ConfigError`, which calls the entry
+        `name`."""
+        if self.api_key is not None:
+            return self.api_key.get_secret_value()
+        if self.api_key_file is None:
+            return ""
+        where = f"models.{name}.api_key_file: {self.api_key_file}"
+        try:
+            key = self.api_key_file.read_text("utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{where} is not a text: write the key alone into it") from error
+        except OSError as error:
+            raise ConfigError(f"{where} cannot be read ({error.strerror}): correct the path or its rights") from error
+        if not key:
+            raise ConfigError(f"{where} is empty: write the key into it")
+        return key
+
+
+def keys_in_files(entries: Mapping[str, ModelEntry]) -> tuple[str, ...]:
+    """The keys that no setting holds, for the scrubber of a role that calls models. Raises `ConfigError`."""
+    return tuple(entry.key(name) for name, entry in entries.items() if entry.api_key_file is not None)

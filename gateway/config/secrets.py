@@ -1,0 +1,229 @@
+"""What in a configuration is secret, and the secrets of the installation itself, which are made on first use.
+
+A secret setting is one as a whole. Others hold one: the login and the options of an address, the arguments and
+variables of a command, a variable of the environment whose name says what it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pydantic import SecretStr
+
+from gateway.config.catalog import catalog, value_of
+from gateway.config.settings import Settings
+from gateway.contracts.errors import ConfigError
+from gateway.limits import ADMIN_TOKEN_CHARS_MIN
+
+_SECRET_WORDS: Final = frozenset(
+    {"auth", "authorization", "bearer", "cookie", "credential", "key", "pass", "pat", "pwd", "sig", "signature"}
+)
+_SECRET_ENDINGS: Final = ("apikey", "credentials", "passphrase", "passwd", "password", "secret", "secrets", "token")
+_HARMLESS_WORDS: Final = frozenset({"public", "fingerprint", "sock", "oldpwd"})
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_NO_LETTER: Final = re.compile(r"[^a-z]+")
+_ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"']+", re.IGNORECASE)
+_LOGIN_TOKEN_CHARS_MIN: Final = 12  # of a name without a password in an address: shorter ones are names
+_LOGIN: Final = re.compile(rf"(?<=://)(?:([^/@:\s\"']*):[^/@\s\"']*|[^/@:\s\"']{{{_LOGIN_TOKEN_CHARS_MIN},}})@")
+_OPTION: Final = re.compile(r"([?&]([A-Za-z0-9_.-]+)=)[^&#\s\"']*")
+
+
+def settings_secrets(settings: Settings) -> tuple[str, ...]:
+    """Every secret value in the settings: what the scrubber shall know."""
+    return tuple(dict.fromkeys(secret for key in catalog() for secret in _in_setting(value_of(settings, key))))
+
+
+def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Values of variables whose name says that they are secret, such as OPENAI_API_KEY, and what stands in addresses.
+    Where a file is, is no secret."""
+    found: list[str] = []
+    for name, value in environ.items():
+        found += _in_text(value)
+        if names_a_secret(name) and value and not _is_path(value):
+            found.append(value)
+    return tuple(found)
+
+
+def names_a_secret(name: str) -> bool:
+    """Whether what is called so (`OPENAI_API_KEY`, `sentinel_password`, `X-Api-Key`, `accessToken`) is a secret."""
+    words = _NO_LETTER.split(_HUMP.sub("_", name).lower())
+    if not _HARMLESS_WORDS.isdisjoint(words):
+        return False
+    return any(word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) for word in words)
+
+
+def masked_url(url: str) -> str:
+    """A URL (or a text with some in it) without passwords and keys, fit for a screen or a log."""
+    return _OPTION.sub(_masked_option, _LOGIN.sub(_masked_login, url))
+
+
+def _masked_login(found: re.Match[str]) -> str:
+    return "***@" if found[1] is None else f"{found[1]}:***@"
+
+
+def _masked_option(found: re.Match[str]) -> str:
+    return f"{found[1]}***" if names_a_secret(found[2]) else found[0]
+
+
+def _in_setting(value: object) -> Iterator[str]:
+    match value:
+        case SecretStr():
+            yield value.get_secret_value()
+        case str():
+            yield from _in_text(value)
+        case Mapping():
+            for entry in value.values():
+                for _, held in entry:
+                    yield from _in_setting(held)
+        case tuple():
+            for line in value:
+                yield from _in_secret_line(line.get_secret_value()) if isinstance(line, SecretStr) else _in_text(line)
+
+
+def _in_secret_line(line: str) -> Iterator[str]:
+    """Of a secret line `name=value`: what is secret in an address, else the value and the token behind `Bearer`."""
+    value = line.partition("=")[2]
+    if "://" in value:
+        yield from _in_text(value)
+    else:
+        yield from (value, value.rpartition(" ")[2])
+
+
+def _in_text(text: object) -> Iterator[str]:
+    """Logins and options of every address, `name=value` and `--name value` where the name says it."""
+    words = _words(str(text))
+    for before, word in zip(("", *words), words, strict=False):
+        name, equals, value = word.partition("=")
+        if equals and "://" not in name and names_a_secret(name):
+            yield value
+        if before.startswith("--") and "=" not in before and names_a_secret(before):
+            yield word
+        for address in _ADDRESS.findall(word):
+            yield from _in_address(address)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return tuple(text.split())
+
+
+def _in_address(address: str) -> Iterator[str]:
+    """The password of the login (or the login alone, where it is long: a token), and the options whose names say it.
+    A password that anybody would guess from the rest of the address is no secret, and hiding it would hide words."""
+    try:
+        parts = urlsplit(address)
+        options = parse_qsl(parts.query)
+    except ValueError:
+        return
+    login = parts.password or ""
+    if not login and len(parts.username or "") >= _LOGIN_TOKEN_CHARS_MIN:
+        login = parts.username or ""
+    if login and login not in {parts.username if parts.password else "", parts.path.strip("/"), parts.hostname}:
+        yield unquote(login)
+        yield login
+    for name, value in options:
+        if value and names_a_secret(name):
+            yield value
+
+
+def _is_path(value: str) -> bool:
+    return "/" in value and os.path.exists(value)  # noqa: PTH110 - unlike Path.exists, it never raises
+
+
+# Secrets of the installation itself: as configured, else made on first use and kept in a file of `data_dir`.
+#
+# The file is readable by its owner only and appears whole: of several processes that start at once, one makes it and
+# all of them read the same. What is made here has a face (`trivet_admin_token_…`), so that a process that does not
+# know it recognises it all the same, by a rule of the scrubber.
+
+
+ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
+PLACEHOLDER_KEY_FILE: Final = "placeholder-key"
+VAULT_KEY_FILE: Final = "vault-key"
+REDIS_PASSWORD_FILE: Final = "redis-password"  # noqa: S105 - likewise
+_BYTES: Final = 32
+
+
+def admin_token(settings: Settings) -> str:
+    """The operator's bearer token. Raises `ConfigError` when the file can neither be read nor written, and for a file
+    whose token is too short."""
+    path = settings.data_dir / ADMIN_TOKEN_FILE
+    token = _kept(settings.http.admin_token, path, "http.admin_token")
+    if len(token) < ADMIN_TOKEN_CHARS_MIN:
+        raise ConfigError(
+            f"the admin token in {path} has fewer than {ADMIN_TOKEN_CHARS_MIN} characters: "
+            "delete the file, and a new one will be made"
+        )
+    return token
+
+
+def placeholder_key(settings: Settings) -> str:
+    """What placeholders are keyed with: equal in every process of an installation. Raises `ConfigError`."""
+    return _kept(settings.scrub.placeholder_key, settings.data_dir / PLACEHOLDER_KEY_FILE, "scrub.placeholder_key")
+
+
+def vault_key(settings: Settings) -> str:
+    """What the vault encrypts with: equal in every process of an installation. Raises `ConfigError`."""
+    return _kept(settings.scrub.vault.key, settings.data_dir / VAULT_KEY_FILE, "scrub.vault.key")
+
+
+def redis_password(data_dir: Path) -> str:
+    """What the embedded server asks of its clients, made at its first start. Raises `ConfigError`."""
+    return _kept(None, data_dir / REDIS_PASSWORD_FILE, "the embedded Valkey")
+
+
+def redis_password_if_made(data_dir: Path) -> str:
+    """The same, "" where no server was started that asks for one. Raises `ConfigError`."""
+    path = data_dir / REDIS_PASSWORD_FILE
+    try:
+        return _read(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}): run this as the user who runs Trivet") from error
+
+
+def _kept(configured: SecretStr | None, path: Path, setting: str) -> str:
+    if configured:
+        return configured.get_secret_value()
+    try:
+        secret = _read(path) or _make(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be used for {setting} ({error.strerror}): make data_dir writable or set {setting}"
+        ) from error
+    if not secret:
+        raise ConfigError(f"{path} is empty: delete it, and a new one will be made")
+    return secret
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _make(path: Path) -> str:
+    """Create the file with its secret in it; whoever comes second takes what the first one wrote."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    secret = f"trivet_{path.name.replace('-', '_')}_{secrets.token_urlsafe(_BYTES)}"
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secret + "\n")
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            return _read(path)
+    finally:
+        draft.unlink()
+    return secret

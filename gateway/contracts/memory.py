@@ -1,0 +1,135 @@
+"""What is kept of people beyond one conversation: facts, passages, cached answers, and embeddings to find them by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from operator import mul
+
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import CleanText
+from gateway.contracts.sessions import Role
+
+
+class Origin(StrEnum):
+    """How a fact came to be kept."""
+
+    TOLD = "told"
+    """Somebody asked for it."""
+    GATHERED = "gathered"
+    """A model took it out of a conversation: the first to go when there is no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One durable fact. `id` is unique per store, `number` counts those of an owner (`key`) from 1.
+
+    `place` is where it was learned, "" in a direct message. A fact is read in its place, in threads inside of
+    that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`).
+    """
+
+    id: int
+    key: SessionKey
+    number: int
+    text: CleanText
+    created_at_ms: int
+    place: str = ""
+    origin: Origin = Origin.TOLD
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A fact as it is kept now, and the one that had to make room for it."""
+
+    fact: Fact
+    dropped: Fact | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of what was said in an earlier session of the same key."""
+
+    session_id: str
+    seq: int
+    role: Role
+    text: CleanText
+    said_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recollection:
+    """What has to do with something that was just said, best first."""
+
+    facts: tuple[Fact, ...] = ()
+    snippets: tuple[Snippet, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A part of a session that has left the model's view for good, or for now: by a compaction, or because
+    another session was begun. It holds the entries behind `after_seq` up to `seq`."""
+
+    session_id: str
+    key: SessionKey
+    after_seq: int
+    seq: int
+
+
+# Embeddings as plain numbers: what a text means, as a direction. Pure.
+
+
+Vector = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """A vector and the model that made it: vectors of two models have nothing to say to each other."""
+
+    model: str
+    vector: Vector
+
+
+def unit(vector: Sequence[float]) -> Vector:
+    """The same direction with length 1; a vector without a direction stays as it is."""
+    length = math.hypot(*vector)
+    return tuple(part / length for part in vector) if length else tuple(vector)
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """From -1 to 1; 0 where there is nothing to compare: other sizes, or no direction."""
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(map(mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
+
+
+# What the answer cache keeps: an answer under the question and the circumstances it was given in.
+
+
+@dataclass(frozen=True, slots=True)
+class CachedQuestion:
+    """A question as the cache knows it: whose it is, in full; the rest as digests.
+
+    `circumstances` is all the answer depends on besides the question; `asked` is the question, `guard` what no
+    likeness of meaning may pass over (numbers, negations, names), `words` its words in any order. `recalled` are
+    lines of earlier conversations that the model is reminded of, which may repeat a question and its answer.
+    """
+
+    key: SessionKey
+    circumstances: str
+    asked: str
+    guard: str
+    words: str
+    recalled: tuple[str, ...] = ()
+    embedding: Embedding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CachedAnswer:
+    """An answer that was kept. `recalled` is a digest of what the model had been reminded of besides."""
+
+    id: int
+    text: CleanText
+    recalled: str
+    embedding: Embedding | None = None

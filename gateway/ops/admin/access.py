@@ -1,0 +1,364 @@
+"""Who may talk to the agent, and where: strangers who wait, people, places. Every change is a line of the audit."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette import status
+
+from gateway.access import AccessService, LockedOut, NoSuchCode
+from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
+from gateway.config.limits import Count, PerMinute, Usd
+from gateway.contracts.access import Audience, Pairing, PlaceApproval, PlaceRule, place_named
+from gateway.contracts.budgets import NANO_PER_USD, Limited, LimitRule, limited_named, nano_of
+from gateway.contracts.errors import Declined
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.sessions import Grant, GrantRole
+from gateway.contracts.subagents import Audited
+from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
+from gateway.ops.admin.http import ADMIN, owner_of, read, refusals
+from gateway.ops.admin.views import moment
+from gateway.store.subagents import SubTypeStore
+
+
+class GrantView(BaseModel):
+    """What was decided about one person."""
+
+    key: str = Field(description="The person, such as `telegram:123456789`.")
+    role: GrantRole
+    reason: str = Field(description="Why, if somebody said so.")
+    granted_by: str = Field(description="`cli`, `admin` (whoever held the admin token) or the key of an admin.")
+    created_at: datetime
+
+
+class GrantOrder(BaseModel):
+    """What a person shall be."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    role: GrantRole
+    reason: str = Field(default="", max_length=REASON_CHARS_MAX, description="Why; only admins see it.")
+
+
+class PairingView(BaseModel):
+    """A stranger who waits to be let in."""
+
+    code: str
+    key: str = Field(description="Who it is.")
+    name: str = Field(description="What he calls himself on his platform.")
+    asked_at: datetime
+    expires_at: datetime
+
+
+class PairingOrder(BaseModel):
+    """Let in whoever was given the code."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str = Field(min_length=1, max_length=64)
+    role: GrantRole = GrantRole.MEMBER
+
+
+class ApprovalView(BaseModel):
+    """What an admin approved for good in one place."""
+
+    place: str
+    tool: str
+    role: GrantRole = Field(description="The least role for whom it holds.")
+    digest: str = Field(description="Of the one call that was approved; empty: every call of the tool.")
+    approved_by: str
+    approved_at: datetime
+
+
+class PlaceView(BaseModel):
+    """What was decided about one place, beside what the configuration says; null where nothing was."""
+
+    place: str = Field(description="Such as `telegram:/-100456` or `discord:/987`.")
+    audience: Audience | None
+    guests: bool | None
+    tools: list[str] | None
+    profile: str | None
+    roles: list[str] | None
+
+
+class PlaceOrder(BaseModel):
+    """What shall be different in a place. What is left out, or null, is as the configuration says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    audience: Audience | None = Field(default=None, description="Whom the agent listens to there.")
+    guests: bool | None = Field(default=None, description="Whether strangers may talk to it there, as guests.")
+    tools: PlaceTools | None = Field(default=None, description="The tools that may be used there at most.")
+    profile: PlaceProfile | None = Field(default=None, description="Who it is there, until somebody chooses.")
+    roles: PlaceRoles | None = Field(
+        default=None, description="Ids of roles of the server: strangers with one of these may talk to it, as guests."
+    )
+
+
+def access_routes(keeper: AccessService, clock: Clock) -> APIRouter:
+    """The routes below /api/grants, /api/pairings, /api/places and /api/approvals."""
+    router = APIRouter(prefix="/api", tags=["access"])
+    _add_people(router, keeper)
+    _add_strangers(router, keeper, clock)
+    _add_places(router, keeper)
+    _add_approvals(router, keeper)
+    return router
+
+
+def _add_people(router: APIRouter, keeper: AccessService) -> None:
+    @router.get("/grants")
+    async def grants() -> list[GrantView]:
+        """What was decided about people, oldest first."""
+        return list(map(_grant_view, await keeper.grants()))
+
+    @router.put("/grants/{key:path}", responses=refusals(409))
+    async def grant(key: str, order: GrantOrder) -> GrantView:
+        """Give a person a role, or block him: it counts for his next message."""
+        owner = owner_of(key)
+        try:
+            await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
+        except Declined as error:
+            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
+        return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
+
+    @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def revoke(key: str) -> None:
+        """Nothing is decided about this person any more; 404 if nothing was."""
+        if not await keeper.revoke(owner_of(key), actor=ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {key[:80]!r}")
+
+
+def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> None:
+    @router.get("/pairings")
+    async def pairings() -> list[PairingView]:
+        """Who waits to be let in, oldest first."""
+        return list(map(_pairing_view, await keeper.pairings()))
+
+    @router.post("/pairings", responses=refusals(404, 409, 429))
+    async def pair(order: PairingOrder, request: Request) -> PairingView:
+        """Let in whoever was given a code; he is told so in his chat. 404 for a code that nobody waits with; after five
+        of these, 429 for an hour."""
+        by = f"api:{request.client.host if request.client else ''}"
+        try:
+            paired = await keeper.pair(order.code, order.role, actor=ADMIN, by=by, taker=clock.new_id())
+        except NoSuchCode as error:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
+        except LockedOut as error:
+            wait = {"Retry-After": str(min(PAIRING_LOCKED_S, math.ceil(error.wait_s)))}
+            raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
+        except Declined as error:
+            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
+        return _pairing_view(paired)
+
+    @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def deny(code: str) -> None:
+        """Turn down whoever was given a code; 404 for one that nobody waits with."""
+        try:
+            await keeper.deny(code, actor=ADMIN)
+        except NoSuchCode as error:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, str(error)) from error
+
+
+def _add_places(router: APIRouter, keeper: AccessService) -> None:
+    @router.get("/places")
+    async def places() -> list[PlaceView]:
+        """What is different from the configuration."""
+        return [_place_view(name, rule) for name, rule in (await keeper.places()).items()]
+
+    @router.put("/places/{place:path}")
+    async def put(place: str, order: PlaceOrder) -> PlaceView:
+        """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
+        for the next turn."""
+        name = read(place, place_named)
+        rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
+        await keeper.set_place(name, rule, actor=ADMIN)
+        return _place_view(name, rule)
+
+    @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def reset(place: str) -> None:
+        """A place is as it is configured, and all calls are asked about there that it says so of; 404 if nothing was
+        decided about it."""
+        if not await keeper.set_place(read(place, place_named), PlaceRule(), actor=ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
+
+
+def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
+    @router.get("/approvals")
+    async def approvals() -> list[ApprovalView]:
+        """What admins approved for good, by place."""
+        return list(map(_approval_view, await keeper.approvals()))
+
+    @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def ask_again(place: str, tool: str) -> None:
+        """Calls of this tool are asked about in that place again; 404 if they were."""
+        if not await keeper.ask_again(read(place, place_named), tool, actor=ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
+
+
+def _approval_view(approval: PlaceApproval) -> ApprovalView:
+    return ApprovalView(
+        place=str(approval.place),
+        tool=approval.tool,
+        role=approval.role,
+        digest=approval.digest,
+        approved_by=approval.approved_by,
+        approved_at=moment(approval.approved_at_ms),
+    )
+
+
+def _grant_view(grant: Grant) -> GrantView:
+    return GrantView(
+        key=str(grant.key),
+        role=grant.role,
+        reason=grant.reason,
+        granted_by=grant.granted_by,
+        created_at=moment(grant.created_at_ms),
+    )
+
+
+def _pairing_view(pairing: Pairing) -> PairingView:
+    return PairingView(
+        code=pairing.code,
+        key=str(pairing.owner),
+        name=pairing.name,
+        asked_at=moment(pairing.asked_at_ms),
+        expires_at=moment(pairing.asked_at_ms + PAIRING_TTL_S * 1000),
+    )
+
+
+def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
+    return PlaceView(
+        place=str(place),
+        audience=rule.audience,
+        guests=rule.lets_guests,
+        tools=None if rule.tools is None else list(rule.tools),
+        profile=rule.profile,
+        roles=None if rule.roles is None else list(rule.roles),
+    )
+
+
+# What limits a day, and how fast people may write: shown and changed, beside what the configuration says.
+
+
+class LimitsOrder(BaseModel):
+    """What shall hold for one person, or each person of a role. What is left out, or null, is as the configuration
+    says; 0 lifts a limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tokens: Count | None = Field(default=None, description="Tokens per UTC day.")
+    usd: Usd | None = Field(default=None, description="US dollars per UTC day.")
+    turns: Count | None = Field(default=None, description="Turns that ask a model per UTC day.")
+    messages_per_minute: PerMinute | None = Field(default=None, description="How fast one may write.")
+
+
+class LimitsView(BaseModel):
+    """What was decided about one person or one role; null where nothing was, 0 where there is no limit."""
+
+    whom: str = Field(description="A person, such as `telegram:123456789`, or `guest`, `member`, `admin`.")
+    tokens: int | None
+    usd: float | None
+    turns: int | None
+    messages_per_minute: int | None
+
+
+def limit_routes(keeper: AccessService) -> APIRouter:
+    """The routes below /api/limits."""
+    router = APIRouter(prefix="/api/limits", tags=["access"])
+
+    @router.get("")
+    async def limits() -> list[LimitsView]:
+        """What is different from the configuration."""
+        return [_view(whom, rule) for whom, rule in (await keeper.limits()).items()]
+
+    @router.put("/{whom:path}", responses=refusals(409))
+    async def put(whom: str, order: LimitsOrder) -> LimitsView:
+        """Replace what was decided about a person or a role: it counts for his next message and the next call of a
+        model, in every process."""
+        limited, nano_usd = read(whom, limited_named), None if order.usd is None else nano_of(order.usd)
+        rule = LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
+        try:
+            await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
+        except Declined as error:
+            raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
+        return _view(limited, rule)
+
+    @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def reset(whom: str) -> None:
+        """What the configuration says holds; 404 if nothing was decided."""
+        if not await keeper.change_limits(read(whom, limited_named), lambda _: LimitRule(), actor=ADMIN):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
+
+    return router
+
+
+def _view(whom: Limited, rule: LimitRule) -> LimitsView:
+    return LimitsView(
+        whom=str(whom),
+        tokens=rule.tokens,
+        usd=None if rule.nano_usd is None else rule.nano_usd / NANO_PER_USD,
+        turns=rule.turns,
+        messages_per_minute=rule.per_minute,
+    )
+
+
+# Who changed what: the audit of what operators did by the API.
+
+
+_PLAIN: Final = "^[!-~]{1,200}$"
+
+
+class AuditedView(BaseModel):
+    """One change."""
+
+    number: int = Field(description="Grows from line to line.")
+    at: datetime
+    actor: str = Field(description="`admin`: whoever held the admin token.")
+    action: str = Field(description="Such as `sub-type.change` or `sub-type.reset`.")
+    subject: str = Field(description="What was changed, such as `sub-type:code`.")
+    before: Any = Field(description="How it read before.")
+    after: Any = Field(description="How it reads since.")
+
+
+def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
+    """`GET /api/audit`."""
+    router = APIRouter(prefix="/api/audit", tags=["audit"])
+
+    @router.get("")
+    async def audit(
+        subject: Annotated[str | None, Query(pattern=_PLAIN)] = None,
+        below: Annotated[int | None, Query(ge=1, le=2**53, description="Lines older than this number.")] = None,
+        limit: Annotated[int, Query(ge=1, le=AUDITED_SHOWN_MAX)] = AUDITED_SHOWN_DEFAULT,
+    ) -> list[AuditedView]:
+        """Newest first; ask again `below` the last `number` for what came before. `subject` shows what was done about
+        one thing, such as `sub-type:code`. Of each actor the last 2,000 lines are kept."""
+        about = None if subject is None else scrubber.scrub(subject)
+        return list(map(_audited_view, await book.audit(subject=about, below=below, limit=limit)))
+
+    return router
+
+
+def _audited_view(line: Audited) -> AuditedView:
+    return AuditedView(
+        number=line.number,
+        at=moment(line.at_ms),
+        actor=line.actor,
+        action=line.action,
+        subject=line.subject,
+        before=_read(line.before),
+        after=_read(line.after),
+    )
+
+
+def _read(text: str) -> Any:
+    """The values that were written down; the text itself, where the scrubber took a piece out of their middle."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

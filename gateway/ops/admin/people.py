@@ -1,0 +1,190 @@
+"""What belongs to one person: export, erasure, linked accounts, usage."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Collection, Iterable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+from fastapi import APIRouter, HTTPException, Query
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+from starlette import status
+
+from gateway.access import AccessService
+from gateway.bus.files import Vault
+from gateway.bus.lanes import Lanes
+from gateway.bus.operator import Operator
+from gateway.contracts.budgets import DailyUsage, Period, day_begins_ms, day_of
+from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
+from gateway.contracts.ports import Clock, Scrubber
+from gateway.limits import ERASE_PATIENCE_S
+from gateway.ops.admin.http import ADMIN, owner_of, refusals
+from gateway.ops.admin.views import Erased
+from gateway.store import Store
+from gateway.store.accounts import LinkStore
+from gateway.store.subagents import TaskStore
+from gateway.store.usage import UsageStore
+
+_LOOK_EVERY_S: Final = 0.05
+
+DEAD_LETTERS: Final = "dead_letters"
+"""What an erasure calls those that it dropped."""
+
+
+def people(
+    store: Store,
+    keeper: AccessService,
+    figures: Operator,
+    lanes: Lanes,
+    vault: Vault,
+    scrubber: Scrubber,
+    clock: Clock,
+    workspaces: Path | None,
+) -> APIRouter:
+    """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
+    router = APIRouter(prefix="/api/users", tags=["users"])
+
+    @router.get("/{key:path}/export", response_class=Response)
+    async def export(key: str) -> Response:
+        """Everything that is kept of a user, as one JSON document. The files that he sent are in the workspaces, named
+        where his messages stand."""
+        return Response(await store.people.export(owner_of(key), clean=scrubber.scrub), media_type="application/json")
+
+    @router.delete("/{key:path}")
+    async def erase(key: str) -> Erased:
+        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets,
+        his dead letters and the files of his conversations on this machine included. His turns and sub-agents are ended
+        first, whichever process runs them, and his messages that wait are dropped. What a process still writes that is
+        cut off at this moment is erased by asking again."""
+        owner = owner_of(key)
+        ends = await store.links.ends_of(owner)
+        await _end_work({*ends, *await store.people.keys(owner)}, lanes, store.tasks, clock)
+        for end in ends:
+            await vault.drop_all(end)
+        letters = sum([await figures.forget(end) for end in ends])
+        keys = {*ends, *await store.people.keys(owner)}
+        files = await asyncio.to_thread(_erase_files, workspaces, keys) if workspaces is not None else 0
+        erased = await store.people.erase(owner)
+        await keeper.project()
+        elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
+        return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
+
+    return router
+
+
+async def _end_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore, clock: Clock) -> None:
+    """Return when nothing runs in these lanes any more that might write, or after a while: a process that is paused or
+    cut off finds its rows gone when it is back, and ends what it ran for them."""
+    for key in keys:
+        await lanes.stop(key)
+    until_s = clock.monotonic_s() + ERASE_PATIENCE_S
+    while await _is_at_work(keys, lanes, book) and clock.monotonic_s() < until_s:  # noqa: ASYNC110 - other processes end
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+async def _is_at_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore) -> bool:
+    """Whether a turn or a sub-agent runs; sub-agents that were started since are told to end, too."""
+    live = sum([await book.want_cancelled(key) for key in keys])
+    depths = [await lanes.depth(key) for key in keys]
+    return live > 0 or any(is_running for _, is_running in depths)
+
+
+def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
+    """Delete the workspaces of these keys; how many there were."""
+    homes = [home for home in (workspaces / folder_name(key) for key in keys) if home.is_dir()]
+    for home in homes:
+        shutil.rmtree(home)
+    return len(homes)
+
+
+# Accounts that are one person: shown, and parted.
+
+
+class PersonView(BaseModel):
+    """One person, by all accounts."""
+
+    keys: list[str] = Field(description="Such as `discord:987` and `telegram:123`, in order of their names.")
+
+
+def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRouter:
+    """The routes below /api/links."""
+    router = APIRouter(prefix="/api/links", tags=["access"])
+
+    @router.get("")
+    async def persons() -> list[PersonView]:
+        """Everybody who has linked several accounts."""
+        return [PersonView(keys=sorted(map(str, ends))) for ends in await links.persons()]
+
+    @router.get("/{key:path}")
+    async def person(key: str) -> PersonView:
+        """All accounts of one person; the account alone where nothing is linked."""
+        return PersonView(keys=list(map(str, await links.ends_of(owner_of(key)))))
+
+    @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
+    async def part(key: str) -> None:
+        """This account is a person of its own again; 404 if it was."""
+        owner = owner_of(key)
+        if not await links.part(owner, [owner], actor=ADMIN, now_ms=clock.now_ms()):
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"{str(owner)[:80]!r} is linked with no other account")
+        await keeper.project()
+
+    return router
+
+
+# What was spent: per user and day, newest first.
+
+
+_DAYS_MAX: Final = 366
+_DAYS_DEFAULT: Final = 30
+_PAGE_MAX: Final = 500
+_PAGE_DEFAULT: Final = 100
+
+
+class UsageView(BaseModel):
+    """What the model calls of one user cost on one UTC day, whatever they were for."""
+
+    key: str = Field(description="The user, such as `telegram:123456789`, or a shared place.")
+    day: date
+    calls: int
+    turns: int = Field(description="Turns that called a model.")
+    prompt_tokens: int = Field(description="Tokens in, cached ones included.")
+    completion_tokens: int
+    cached_tokens: int = Field(description="Tokens in that came from the provider's prompt cache.")
+    cost: float = Field(description="US dollars.")
+
+
+def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
+    """`GET /api/usage`."""
+    router = APIRouter(prefix="/api/usage", tags=["usage"])
+
+    @router.get("")
+    async def usage(
+        key: str | None = None,
+        days: Annotated[int, Query(ge=1, le=_DAYS_MAX)] = _DAYS_DEFAULT,
+        limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_DEFAULT,
+        offset: Annotated[int, Query(ge=0)] = 0,
+    ) -> list[UsageView]:
+        """Per user and UTC day, of the last `days` days with today; `key` shows those of one user."""
+        today = day_of(clock.now_ms())
+        span = Period(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
+        owner = owner_of(key) if key else None
+        return [_view(each) for each in await book.by_day(owner, span, limit=limit, offset=offset)]
+
+    return router
+
+
+def _view(daily: DailyUsage) -> UsageView:
+    return UsageView(
+        key=str(daily.owner),
+        day=datetime.fromtimestamp(day_begins_ms(daily.day) / 1000, UTC).date(),
+        calls=daily.sum.calls,
+        turns=daily.sum.turns,
+        prompt_tokens=daily.sum.prompt_tokens,
+        completion_tokens=daily.sum.completion_tokens,
+        cached_tokens=daily.sum.cached_tokens,
+        cost=daily.sum.cost_usd,
+    )

@@ -1,0 +1,196 @@
+"""The task board: what sub-agents do now, what became of the last hundred, and a stream that tells of every change.
+
+The stream says only that the board has changed and how often it has by now; who listens asks for the rows. So a
+listener that was away has missed nothing, a filter is no affair of the stream's, and nothing but a number has to be
+kept from anybody's eyes on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
+
+import structlog
+from fastapi import APIRouter, Depends, Header, HTTPException, Query
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from starlette import status
+
+from gateway.contracts.errors import StoreError
+from gateway.contracts.ports import Clock
+from gateway.contracts.subagents import TaskState
+from gateway.ops.admin.http import refusals
+from gateway.ops.admin.views import (
+    BoardRevision,
+    TaskView,
+    TypeRecordView,
+    WholeTaskView,
+    record_view,
+    task_views,
+    whole_task_view,
+)
+from gateway.store.subagents import TaskStore
+
+# Tells listeners when the task board has changed. One question to SQL answers them all, while there are any.
+#
+# first listener ──▶ look every half second ──▶ another revision: all wake ──▶ … ──▶ last one gone: nobody looks
+
+
+LISTENERS_MAX: Final = 128  # operators' windows, and scripts; each holds a connection and a few kB
+LOOK_EVERY_S: Final = 0.5
+
+_log = structlog.get_logger("trivet.admin")
+
+
+class TooManyListeners(Exception):
+    """There are as many as may be."""
+
+
+class BoardFeed:
+    """The revisions of the board, for as many listeners as may be, until `stopping` is set or SQL is away."""
+
+    def __init__(self, book: TaskStore, stopping: asyncio.Event, *, look_every_s: float = LOOK_EVERY_S) -> None:
+        self._book = book
+        self._stopping = stopping
+        self._look_every_s = look_every_s
+        self._listeners = 0
+        self._looking: asyncio.Task[None] | None = None
+        self._revision = 0
+        self._news = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def seat(self) -> AsyncIterator[None]:
+        """A listener's place, as long as the block lasts. Raises `TooManyListeners`, and `StoreError` if the board
+        cannot be read to begin with."""
+        if self._listeners >= LISTENERS_MAX:
+            raise TooManyListeners
+        self._listeners += 1
+        try:
+            self._see(await self._book.revision())
+            yield
+        finally:
+            self._listeners -= 1
+            if not self._listeners and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+
+    async def revisions(self, known: int | None) -> AsyncIterator[int]:
+        """For who has a seat: the present revision, unless it is `known`, and each one from then on. Where several
+        follow each other quickly, the last is enough."""
+        looking = self._looked_at()
+        while True:
+            news = self._news
+            if self._revision != known:
+                known = self._revision
+                yield known
+            elif looking.done():
+                return
+            else:
+                await news.wait()
+
+    def _looked_at(self) -> asyncio.Task[None]:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+        return self._looking
+
+    async def _look(self) -> None:
+        """Until told to stop, or nobody is left, or SQL is away: those who listen come again then."""
+        try:
+            while not await self._is_stopping():
+                self._see(await self._book.revision())
+        except StoreError as error:
+            _log.warning("the board cannot be read", reason=str(error))
+        finally:
+            self._wake()
+
+    async def _is_stopping(self) -> bool:
+        try:
+            async with asyncio.timeout(self._look_every_s):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
+
+    def _see(self, revision: int) -> None:
+        if revision != self._revision:
+            self._revision = revision
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+LIMIT_MAX: Final = 500
+LIMIT_DEFAULT: Final = 100
+BOARD_ROWS_MAX: Final = 2_000  # all that are over, and more live ones than a dozen workers carry
+_IS_REVISION: Final = re.compile("[0-9]{1,18}").fullmatch
+_RETRY_MS: Final = 2_000  # how soon a browser whose stream ended comes again
+
+Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
+
+
+def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
+    """The routes below /api/tasks. None of them changes anything."""
+    router = APIRouter(prefix="/api/tasks", tags=["tasks"])
+
+    @router.get("")
+    async def board(
+        state: TaskState | None = None,
+        type: Annotated[str | None, Query(description="A row of the catalog, such as `explore`.")] = None,
+        session: Annotated[str | None, Query(description="A session: its own, or the one it works for.")] = None,
+        limit: Limit = LIMIT_DEFAULT,
+    ) -> list[TaskView]:
+        """The task board: live sub-agents first, then those that were over last."""
+        found = await book.newest(limit=BOARD_ROWS_MAX)
+        shown = [
+            task
+            for task in found
+            if state in {None, task.state}
+            and type in {None, task.sub_type}
+            and session in {None, task.session_id, task.parent_session_id}
+        ]
+        return task_views(shown[:limit], beside=found, now_ms=clock.now_ms())
+
+    @router.get("/types")
+    async def types() -> list[TypeRecordView]:
+        """How each type does, of what is on the board."""
+        return [record_view(record) for record in await book.records()]
+
+    _add_events(router, feed)  # before the ids: none is called so
+
+    @router.get("/{task_id}", responses=refusals(404))
+    async def task(task_id: str) -> WholeTaskView:
+        """One sub-agent, with its task and its answer."""
+        found = await book.task(task_id)
+        if found is None:
+            raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
+        below = await book.tasks_of_session(found.session_id)
+        return whole_task_view(found, below=below, now_ms=clock.now_ms())
+
+    return router
+
+
+def _add_events(router: APIRouter, feed: BoardFeed) -> None:
+    """`GET /api/tasks/events`."""
+
+    async def seated() -> AsyncIterator[None]:
+        try:
+            async with feed.seat():
+                yield
+        except TooManyListeners:
+            raise HTTPException(
+                status.HTTP_503_SERVICE_UNAVAILABLE,
+                "too many listen already: ask GET /api/tasks",
+                {"Retry-After": "15"},
+            ) from None
+
+    @router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(seated)])
+    async def events(last_event_id: Annotated[str | None, Header()] = None) -> AsyncIterator[ServerSentEvent]:
+        """Server-sent events: `board` with the revision, at once and whenever the board has changed. Who sends the last
+        id it has heard in `Last-Event-ID` hears only of later ones. A comment every 15 seconds keeps the way open."""
+        known = int(last_event_id) if last_event_id and _IS_REVISION(last_event_id) else None
+        yield ServerSentEvent(retry=_RETRY_MS)
+        async for revision in feed.revisions(known):
+            yield ServerSentEvent(event="board", id=str(revision), data=BoardRevision(revision=revision))

@@ -1,0 +1,417 @@
+"""What the API shows: its JSON, spelled as types, and how our values become them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from gateway.contracts.messages import Whereabouts
+from gateway.contracts.ports import DeadLetter, QueueFigures, QueueMoment
+from gateway.contracts.profiles import DELEGATING
+from gateway.contracts.sessions import Entry, Session
+from gateway.contracts.subagents import Doing, Occupation, SubTask, TypeRecord
+from gateway.i18n.reasons import in_words
+from gateway.ops.admin.trace import Hop
+
+_IS_CHANNEL: Final = re.compile(r"(subagent:)?[a-z][a-z0-9_-]{0,63}").fullmatch
+
+
+class SessionView(BaseModel):
+    """One conversation."""
+
+    id: str
+    key: str = Field(description="The session key, such as `telegram:123456789`.")
+    title: str
+    channel: str = Field(description="The platform, or `subagent:<type>` for the session of a sub-agent.")
+    status: str = Field(description="`active` or `closed`.")
+    is_current: bool = Field(description="True when the key's next message belongs to this session.")
+    parent_session_id: str | None = Field(description="Of a sub-agent: the session it works for.")
+    created_at: datetime
+    updated_at: datetime
+    message_count: int
+    children_count: int = Field(description="Sub-agents that work, or worked, for it directly.")
+    tokens: int = Field(description="Of its own model calls and of those of the sub-agents below it.")
+    cost: float = Field(description="US dollars, likewise.")
+
+
+class ToolCallView(BaseModel):
+    """One tool call of the model."""
+
+    id: str
+    name: str
+    arguments: str = Field(description="The model's JSON text.")
+
+
+class MessageView(BaseModel):
+    """One entry of a transcript."""
+
+    seq: int
+    role: str = Field(description="Who said it: `user`, `assistant`, `tool`, or `gateway` for a note.")
+    kind: str = Field(
+        description="`message`; `compaction` for a summary of what came before; `note` for what the gateway told the "
+        "model, such as the time, and no person said."
+    )
+    text: str
+    tool_calls: list[ToolCallView]
+    tool_call_id: str
+    is_error: bool
+    tail_start_seq: int = Field(description="Of a compaction: the first entry it left in the model's view; else 0.")
+    is_undone: bool = Field(description="Taken back by its user: the model does not see it any more.")
+    message_id: str = Field(description="The platform message that a user entry came from.")
+    turn_id: str
+    created_at: datetime
+
+
+class QueueView(BaseModel):
+    """The queue at this moment."""
+
+    at: datetime
+    messages: int = Field(description="What waits for an answer, running turns included.")
+    oldest_wait_ms: int = Field(description="How long the oldest has waited, of the lanes that are next.")
+    lanes_ready: int
+    lanes_running: int
+    lanes_delayed: int
+    dead_letters: int
+    agent_processes: int
+    replies_unsent: dict[str, int] = Field(description="Committed replies on their way, by channel.")
+    channels: dict[str, str] = Field(description="How each channel stands, such as `connected`.")
+
+
+class QueueMomentView(BaseModel):
+    """How much waited at a moment that is over."""
+
+    at: datetime
+    messages: int
+    oldest_wait_ms: int
+
+
+class HopView(BaseModel):
+    """Something that happened to a message on its way."""
+
+    at: datetime | None = Field(description="Null when only that it happened is known.")
+    name: str
+    detail: str
+
+
+class DeliveryView(BaseModel):
+    """How far one committed reply came."""
+
+    reply_id: str
+    turn_id: str
+    channel: str
+    state: str = Field(description="`pending`, or how it ended: `sent`, `failed`, `unknown`.")
+    chunks_sent: int
+    chunks: int
+    attempts: int
+    reason: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class DeadLetterView(BaseModel):
+    """A message that was given up."""
+
+    id: str
+    died_at: datetime
+    reason: str
+    attempts: int
+    error: str
+    message_id: str = Field(description="Empty for what is no inbound message.")
+    key: str
+    text: str
+
+
+class CompactOrder(BaseModel):
+    """How to compact."""
+
+    focus: str = Field(default="", max_length=1000, description="What the summary should dwell on.")
+
+
+class Erased(BaseModel):
+    """What is gone."""
+
+    key: str = Field(description="Whose it was.")
+    rows: dict[str, int] = Field(description="How many rows, by the name of their table.")
+
+
+class Accepted(BaseModel):
+    """The order waits in its lane."""
+
+    message_id: str
+
+
+class Readiness(BaseModel):
+    """Whether everything works together, and what does not."""
+
+    ready: bool
+    reasons: list[str]
+    models: list[str] = Field(description="Models that do not answer for want of a key or of credit; others may.")
+
+
+def checked_channel(channel: str) -> str:
+    """What may be asked for as the channel of sessions. Raises `ValueError`."""
+    if _IS_CHANNEL(channel) is None:
+        raise ValueError("a channel is a platform, such as telegram, or a type of sub-agents, such as subagent:explore")
+    return channel
+
+
+def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
+    """The queue as the API shows it."""
+    return QueueView(
+        at=moment(now_ms),
+        messages=figures.queued,
+        oldest_wait_ms=figures.oldest_wait_ms,
+        lanes_ready=figures.ready,
+        lanes_running=figures.running,
+        lanes_delayed=figures.delayed,
+        dead_letters=figures.dead_letters,
+        agent_processes=figures.workers_alive,
+        replies_unsent=figures.outbound_pending,
+        channels=figures.channels_connected,
+    )
+
+
+def queue_moment_view(noted: QueueMoment) -> QueueMomentView:
+    """A moment of the queue as the API shows it."""
+    return QueueMomentView(at=moment(noted.at_ms), messages=noted.queued, oldest_wait_ms=noted.oldest_wait_ms)
+
+
+def session_view(session: Session, *, children_count: int) -> SessionView:
+    """A session as the API shows it."""
+    return SessionView(
+        id=session.id,
+        key=str(session.key),
+        title=session.title,
+        channel=session.channel or session.key.platform,
+        status=session.status.value,
+        is_current=session.is_current,
+        parent_session_id=session.parent_session_id,
+        created_at=moment(session.created_at_ms),
+        updated_at=moment(session.updated_at_ms),
+        message_count=session.message_count,
+        children_count=children_count,
+        tokens=session.tokens,
+        cost=session.cost_usd,
+    )
+
+
+def message_view(entry: Entry) -> MessageView:
+    """A transcript entry as the API shows it."""
+    return MessageView(
+        seq=entry.seq,
+        role=entry.speaker,
+        kind=entry.kind.value,
+        text=entry.text,
+        tool_calls=[ToolCallView(id=call.id, name=call.name, arguments=call.arguments) for call in entry.tool_calls],
+        tool_call_id=entry.tool_call_id,
+        is_error=entry.is_error,
+        tail_start_seq=entry.tail_start_seq,
+        is_undone=entry.is_undone,
+        message_id=entry.message_id,
+        turn_id=entry.turn_id,
+        created_at=moment(entry.created_at_ms),
+    )
+
+
+def hop_view(hop: Hop) -> HopView:
+    """A hop as the API shows it."""
+    return HopView(at=moment(hop.at_ms) if hop.at_ms else None, name=hop.name, detail=hop.detail)
+
+
+def delivery_view(reply: Whereabouts) -> DeliveryView:
+    """A reply's delivery as the API shows it."""
+    return DeliveryView(
+        reply_id=reply.reply_id,
+        turn_id=reply.turn_id,
+        channel=reply.channel,
+        state=reply.state.value,
+        chunks_sent=reply.chunks_sent,
+        chunks=reply.chunks,
+        attempts=reply.attempts,
+        reason=reply.reason,
+        created_at=moment(reply.created_at_ms),
+        updated_at=moment(reply.updated_at_ms),
+    )
+
+
+def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
+    """A dead letter as the API shows it."""
+    message = letter.message
+    return DeadLetterView(
+        id=letter.entry_id,
+        died_at=moment(letter.died_at_ms),
+        reason=letter.reason,
+        attempts=letter.attempts,
+        error=letter.error,
+        message_id=message.id if message else "",
+        key=str(message.key) if message else "",
+        text=message.text if message else "",
+    )
+
+
+def moment(at_ms: int) -> datetime:
+    """A time as the API shows it."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+# The task board as the API shows it. Pure.
+
+
+class DoingView(BaseModel):
+    """What a sub-agent that runs does now."""
+
+    what: str = Field(
+        description="`model`: it asks its model; `tools`: it runs some; `sub_agents`: it waits for its own; "
+        "`approval`: a person is asked about a tool."
+    )
+    tools: list[str] = Field(description="The names of the tools it is about, such as `file_read`.")
+    sub_agents: int = Field(description="How many live ones work for it.")
+
+
+class TaskView(BaseModel):
+    """One sub-agent at work, or over."""
+
+    id: str
+    state: str = Field(description="`queued`, `running`, `completed`, `failed`, `cancelled` or `timed_out`.")
+    type: str = Field(description="Its row in the catalog, such as `explore`.")
+    label: str = Field(description="A few words: what it does.")
+    mode: str = Field(description="`inline`: its parent waits for it; `background`: it outlives the turn.")
+    depth: int = Field(description="1 for a sub-agent of a conversation, 2 for a sub-agent of such a one.")
+    key: str = Field(description="Whose it is: the session key, such as `telegram:123456789`.")
+    session_id: str = Field(description="Its own session.")
+    parent_session_id: str = Field(description="The session it works for.")
+    parent_task_id: str | None = Field(description="The sub-agent it works for, if it is one of such a one.")
+    turn_id: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    duration_ms: int = Field(description="From its start to its end; so far, while it runs.")
+    tokens: int = Field(description="In and out, those of its own sub-agents included.")
+    cost: float = Field(description="US dollars, likewise.")
+    reason: str = Field(description="The code of why it did not complete, such as `worker_lost`; empty if it did.")
+    why: str = Field(description="The same in words, for people.")
+    confinement: str = Field(description="What held its process.")
+    worker: str = Field(description="The agent process that ran it.")
+    doing: DoingView | None = Field(description="What it does now; null unless it runs.")
+
+
+class WholeTaskView(TaskView):
+    """One sub-agent with what it was asked and what it answered."""
+
+    prompt: str
+    result: str = Field(description="Its answer, or what is left of it.")
+
+
+class TypeRecordView(BaseModel):
+    """How the tasks of one type went that are still on the board."""
+
+    type: str
+    running: int = Field(description="Queued ones too.")
+    completed: int
+    failed: int
+    cancelled: int
+    timed_out: int
+    success_rate: float | None = Field(
+        description="Of those that completed, failed or timed out, the share that completed; null if there are none."
+    )
+
+
+class BoardRevision(BaseModel):
+    """What an event `board` says: ask again."""
+
+    revision: int
+
+
+def task_views(tasks: Iterable[SubTask], *, beside: Sequence[SubTask], now_ms: int) -> list[TaskView]:
+    """Tasks as the API shows them. `beside` are all that may work for them."""
+    live = Counter(task.parent_task_id for task in beside if not task.state.is_over)
+    return [_task_view(task, live_below=live[task.id], now_ms=now_ms) for task in tasks]
+
+
+def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
+    runs_since_ms = task.started_at_ms if task.started_at_ms and not task.state.is_over else 0
+    return TaskView(
+        id=task.id,
+        state=task.state.value,
+        type=task.sub_type,
+        label=task.label,
+        mode=task.mode.value,
+        depth=task.depth,
+        key=str(task.key),
+        session_id=task.session_id,
+        parent_session_id=task.parent_session_id,
+        parent_task_id=task.parent_task_id or None,
+        turn_id=task.turn_id,
+        created_at=moment(task.created_at_ms),
+        started_at=moment(task.started_at_ms) if task.started_at_ms else None,
+        finished_at=moment(task.finished_at_ms) if task.finished_at_ms else None,
+        duration_ms=max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
+        tokens=task.tokens,
+        cost=task.cost_usd,
+        reason=task.reason,
+        why=in_words(task.reason),
+        confinement=task.confinement,
+        worker=task.worker_id,
+        doing=None if task.doing is None else _doing_view(task.doing, live_below),
+    )
+
+
+def _doing_view(doing: Doing, live_below: int) -> DoingView:
+    """Whoever runs a tool that sends out sub-agents waits for those that live."""
+    waits = live_below > 0 and doing.occupation is Occupation.TOOLS and not set(DELEGATING).isdisjoint(doing.tools)
+    what = "sub_agents" if waits else doing.occupation.value
+    return DoingView(what=what, tools=list(doing.tools), sub_agents=live_below)
+
+
+def whole_task_view(task: SubTask, *, below: Sequence[SubTask], now_ms: int) -> WholeTaskView:
+    """The same of one, and what was said. `below` are those that work for it."""
+    (view,) = task_views([task], beside=below, now_ms=now_ms)
+    return WholeTaskView(**dict(view), prompt=task.prompt, result=task.result)
+
+
+def record_view(record: TypeRecord) -> TypeRecordView:
+    """A type's record as the API shows it."""
+    return TypeRecordView(
+        type=record.sub_type,
+        running=record.running,
+        completed=record.completed,
+        failed=record.failed,
+        cancelled=record.cancelled,
+        timed_out=record.timed_out,
+        success_rate=record.success_rate,
+    )
+
+
+# A session with all that works for it, as the API and the command line show it. Pure.
+
+
+class SessionTree(SessionView):
+    """A session with all that works for it."""
+
+    depth: int = Field(description="0 for the session that was asked for.")
+    task: TaskView | None = Field(
+        description="Null for a person's conversation, and where the board keeps the task no more."
+    )
+    children: list[SessionTree] = Field(description="Those that work for it directly, oldest first.")
+
+
+def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> SessionTree:
+    """A family as `TaskStore.tree` gives it, root first, as one value."""
+    by_session = {view.session_id: view for view in task_views(tasks, beside=tasks, now_ms=now_ms)}
+    nodes: dict[str, SessionTree] = {}
+    for session in family:
+        above = nodes.get(session.parent_session_id or "")
+        nodes[session.id] = _node(session, by_session.get(session.id), depth=above.depth + 1 if above else 0)
+        if above is not None:
+            above.children.append(nodes[session.id])
+            above.children_count += 1
+    return nodes[family[0].id]
+
+
+def _node(session: Session, task: TaskView | None, *, depth: int) -> SessionTree:
+    return SessionTree(**dict(session_view(session, children_count=0)), depth=depth, task=task, children=[])

@@ -1,0 +1,248 @@
+"""`trivet pair` and `trivet access`: who may talk to the agent, and where."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from gateway.access import AccessService
+from gateway.clock import SystemClock
+from gateway.contracts.access import GIVEN, Audience, Pairing, PlaceApproval, PlaceRule, place_named
+from gateway.contracts.budgets import LimitRule, limited_named, rule_changed
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import Grant, GrantRole
+from gateway.limits import PAIRING_TTL_S
+from gateway.ops.cli.common import ConfigOption, access_service, loaded_and_warned, say
+
+T = TypeVar("T")
+_ACTOR: Final = "cli"
+_NUMBER: Final = "a number, none for no limit, default for what the configuration says."
+_ROLE_FORM: Final = "guest|member|admin"
+_FORMS: Final = "write `trivet pair CODE`, `trivet pair CODE admin`, `trivet pair list` or `trivet pair deny CODE`"
+
+app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
+
+PersonArgument = Annotated[str, typer.Argument(help="A session key of the person, such as telegram:123456789.")]
+PlaceArgument = Annotated[
+    str, typer.Argument(help="A chat, channel, server or workspace, such as telegram:-100456 or discord:987.")
+]
+
+
+def pair(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar=f"CODE [{_ROLE_FORM}] | list | deny CODE",
+            help="The code that the bot gave to the person, and what that person may be: member if nothing is said.",
+        ),
+    ],
+    config: ConfigOption = None,
+) -> None:
+    """Let in the person who was given CODE, or turn him down, or list who waits. `trivet pair CODE admin` makes him an
+    admin."""
+    match words:
+        case ["list"]:
+            _run(config, _list_pairings)
+        case ["deny", code]:
+            say(f"{_run(config, lambda keeper: keeper.deny(code, actor=_ACTOR))} was turned down.")
+        case [code, *rest] if code not in {"list", "deny"} and len(rest) <= 1:
+            role, taker = _role(rest, "trivet pair ABCD2345 admin"), SystemClock().new_id()
+            paired = _run(config, lambda keeper: keeper.pair(code, role, actor=_ACTOR, by=_ACTOR, taker=taker))
+            say(f"{paired.owner} is {role.value} now.")
+        case _:
+            raise ConfigError(_FORMS)
+
+
+@app.callback()
+def access_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+    """List what was decided."""
+    if context.invoked_subcommand is None:
+        list_access(config)
+
+
+@app.command("list")
+def list_access(config: ConfigOption = None) -> None:
+    """Show what was decided about people and places, beside what the configuration says."""
+    _run(config, _list)
+
+
+@app.command("grant")
+def grant(
+    person: PersonArgument,
+    word: Annotated[
+        str, typer.Argument(metavar=_ROLE_FORM, help="What the person may be: member if nothing is said.")
+    ] = GrantRole.MEMBER.value,
+    config: ConfigOption = None,
+) -> None:
+    """Let a person in without a code, or give him another role: `trivet access grant telegram:123456789 admin`."""
+    owner, role = SessionKey.parse(person).owner, _role([word], "trivet access grant telegram:123456789 admin")
+    _run(config, lambda keeper: keeper.grant(owner, role, actor=_ACTOR))
+    say(f"{owner} is {role.value} now.")
+
+
+def _role(words: Sequence[str], example: str) -> GrantRole:
+    """The role that somebody is to have; a member's where none is named. Raises `ConfigError`."""
+    word = words[0] if words else GrantRole.MEMBER
+    if word not in GIVEN:
+        raise ConfigError(f"{word[:40]!r} is no role to give; there are {', '.join(GIVEN)}, as in `{example}`")
+    return GrantRole(word)
+
+
+@app.command("block")
+def block(
+    person: PersonArgument,
+    reason: Annotated[str, typer.Argument(help="Why; only admins see it.")] = "",
+    config: ConfigOption = None,
+) -> None:
+    """Do not listen to a person any more, from the next message on."""
+    owner = SessionKey.parse(person).owner
+    _run(config, lambda keeper: keeper.grant(owner, GrantRole.BLOCKED, actor=_ACTOR, reason=reason))
+    say(f"{owner} is blocked now.")
+
+
+@app.command("revoke")
+@app.command("unblock")
+def revoke(person: PersonArgument, config: ConfigOption = None) -> None:
+    """Take back what was decided about a person."""
+    owner = SessionKey.parse(person).owner
+    was_decided = _run(config, lambda keeper: keeper.revoke(owner, actor=_ACTOR))
+    say(f"Nothing is decided about {owner} any more." if was_decided else f"Nothing was decided about {owner}.")
+    through = _run(config, lambda keeper: keeper.blocked_through(owner))
+    if through is not None:
+        say(f"The same person is blocked as {through}, and that holds for both.")
+
+
+@app.command("place")
+def place(
+    where: PlaceArgument,
+    audience: Annotated[Audience | None, typer.Option(help="Whom the agent listens to there.")] = None,
+    guests: Annotated[bool | None, typer.Option(help="Strangers may talk to it there, as guests.")] = None,
+    tools: Annotated[str | None, typer.Option(help="Names with commas between; empty for none.")] = None,
+    profile: Annotated[str | None, typer.Option(help="Who it is there, until somebody chooses.")] = None,
+    roles: Annotated[
+        str | None, typer.Option(help="Ids of a server's roles: strangers with one may talk to it; empty for any.")
+    ] = None,
+    ask: Annotated[
+        str | None, typer.Option(help="A tool: take back what an admin approved of it there for good.")
+    ] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show or change what is different in one place. What is not named stays as it is."""
+    name = place_named(where)
+    rule = PlaceRule(audience, guests, _listed(tools), profile, _listed(roles)).checked()
+
+    async def change(keeper: AccessService) -> tuple[PlaceRule, Sequence[PlaceApproval]]:
+        before = PlaceRule() if reset else (await keeper.places()).get(name, PlaceRule())
+        after = rule.over(before)
+        if reset or not rule.is_empty:
+            await keeper.set_place(name, after, actor=_ACTOR)
+        if ask is not None:
+            await keeper.ask_again(name, ask, actor=_ACTOR)
+        return after, [each for each in await keeper.approvals() if each.place == name]
+
+    holds, approved = _run(config, change)
+    say(f"{name}: {holds}")
+    for each in approved:
+        say(_approval_line(each))
+
+
+def _listed(names: str | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(filter(None, map(str.strip, names.split(","))))
+
+
+@app.command("limits")
+def limits(
+    whom: Annotated[str, typer.Argument(metavar="[WHOM]", help="A person by his key, or guest, member, admin.")] = "",
+    tokens: Annotated[str | None, typer.Option(help=f"Of one UTC day: {_NUMBER}")] = None,
+    usd: Annotated[str | None, typer.Option(help=f"Dollars of one UTC day: {_NUMBER}")] = None,
+    turns: Annotated[str | None, typer.Option(help=f"Of one UTC day: {_NUMBER}")] = None,
+    rate: Annotated[str | None, typer.Option(help=f"Messages a minute: {_NUMBER}")] = None,
+    reset: Annotated[bool, typer.Option("--reset", help="Take back what was decided before.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show or change what limits a person or a role, beside what the configuration says. What is not named stays as it
+    is."""
+    said = {"tokens": tokens, "usd": usd, "turns": turns, "rate": rate}
+    words = [word for name, number in said.items() if number is not None for word in (name, number)]
+    if not whom:
+        if words or reset:
+            raise ConfigError("say whom it is for: a person by his key, or guest, member, admin")
+        _run(config, _list_limits)
+        return
+    limited = limited_named(whom)
+
+    async def change(keeper: AccessService) -> LimitRule:
+        def changed(before: LimitRule) -> LimitRule:
+            return rule_changed(LimitRule() if reset else before, words)
+
+        if reset or words:
+            await keeper.change_limits(limited, changed, actor=_ACTOR)
+        return (await keeper.limits()).get(limited, LimitRule())
+
+    say(f"{limited}: {_run(config, change)}")
+
+
+def _run(config: Path | None, act: Callable[[AccessService], Awaitable[T]]) -> T:
+    loaded = loaded_and_warned(config)
+
+    async def acting() -> T:
+        async with access_service(loaded) as keeper:
+            return await act(keeper)
+
+    return asyncio.run(acting())
+
+
+async def _list(keeper: AccessService) -> None:
+    grants, places, limited = await keeper.grants(), await keeper.places(), await keeper.limits()
+    approved = await keeper.approvals()
+    for decided in grants:
+        say(_grant_line(decided))
+    for name, rule in places.items():
+        say(f"{name!s:<32}  {rule}")
+    for each in approved:
+        say(_approval_line(each))
+    for whom, limit in limited.items():
+        say(f"{whom!s:<32}  {limit}")
+    if not (grants or places or approved or limited):
+        say("Nothing was decided yet: what the configuration says holds.")
+
+
+async def _list_limits(keeper: AccessService) -> None:
+    found = await keeper.limits()
+    for whom, limit in found.items():
+        say(f"{whom!s:<32}  {limit}")
+    if not found:
+        say("Nothing was decided about limits: what the configuration says holds.")
+
+
+async def _list_pairings(keeper: AccessService) -> None:
+    waiting = await keeper.pairings()
+    for pairing in waiting:
+        say(_pairing_line(pairing))
+    if not waiting:
+        say("Nobody waits to be let in.")
+
+
+def _grant_line(decided: Grant) -> str:
+    why = f": {decided.reason}" if decided.reason else ""
+    return f"{decided.key!s:<32}  {decided.role.value:<8}  {_day(decided.created_at_ms)}  by {decided.granted_by}{why}"
+
+
+def _approval_line(approval: PlaceApproval) -> str:
+    return f"{approval.place!s:<32}  {approval}  {_day(approval.approved_at_ms)}  by {approval.approved_by}"
+
+
+def _pairing_line(pairing: Pairing) -> str:
+    until = _day(pairing.asked_at_ms + PAIRING_TTL_S * 1000)
+    return f"{pairing.code}  {pairing.owner!s:<32}  {pairing.name}  until {until}"
+
+
+def _day(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%MZ}"

@@ -1,0 +1,134 @@
+"""What commands share: options, the first steps of every command, and the way to the database and the bus."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Annotated, NoReturn, TypeAlias
+
+import typer
+
+from gateway import process
+from gateway.access import AccessService
+from gateway.clock import SystemClock
+from gateway.config import Loaded, Settings, database_url, load, process_environment
+from gateway.config.loader import CONFIG_VARIABLE
+from gateway.contracts.errors import BusUnavailable, ConfigError
+from gateway.contracts.messages import each_text
+from gateway.scrub import Scrubber
+
+if TYPE_CHECKING:
+    from gateway.bus.operator import Operator
+    from gateway.store import Store
+
+
+ConfigOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="Configuration file; else $TRIVET_CONFIG, else ./trivet.toml if it exists."),
+]
+
+
+def loaded_and_warned(config: Path | None) -> Loaded:
+    """The settings; what looks wrong in them is told on stderr. From now on this process knows our own secrets."""
+    loaded = load(config)
+    process.use_scrubber(Scrubber(loaded.secrets))
+    for warning in loaded.warnings:
+        say(f"trivet: warning: {warning}", err=True)
+    return loaded
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """One line or more for the operator's terminal, which is no better place for a secret than a log."""
+    typer.echo(process.scrubbed(text), err=err)
+
+
+def say_document(document: object) -> None:
+    """Print one JSON document. Each text in it is scrubbed by itself, so that the name of its field makes no secret of
+    one of our ids."""
+    typer.echo(json.dumps(each_text(document, process.scrubbed), ensure_ascii=False, indent=2))
+
+
+def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:
+    """`become`, with the configuration file that was found."""
+    become(module, *arguments, given={CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {})
+
+
+def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})) -> NoReturn:
+    """Replace this process by a module of ours, so that signals and the exit code are that module's own."""
+    environment = {**process_environment(), **given}
+    sys.stdout.flush()
+    os.execve(sys.executable, (sys.executable, "-m", module, *arguments), environment)  # noqa: S606 - ourselves
+
+
+@contextmanager
+def private_file(path: Path, option: str) -> Iterator[IO[bytes]]:
+    """A new file that nobody else can read, from the start; `option` names it. Of one that could not be finished
+    nothing is left. Raises `ConfigError`."""
+    try:
+        file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written ({error.strerror}): name a new file with {option}") from error
+    try:
+        with file:
+            yield file
+    except BaseException as error:
+        path.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            why = f"{path} could not be finished ({error.strerror})"
+            raise ConfigError(f"{why}: name another place with {option}") from error
+        raise
+
+
+# How a command reaches what a running Trivet keeps: the database itself, and the bus.
+
+
+@contextlib.asynccontextmanager
+async def operator_bus(settings: Settings) -> AsyncIterator[Operator]:
+    """The bus, as operators use it."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir))
+    try:
+        yield bus.operator
+    finally:
+        await bus.close()
+
+
+@contextlib.asynccontextmanager
+async def checked_store(settings: Settings) -> AsyncIterator[Store]:
+    """The database. Raises `SchemaMismatch` for one that is not ours."""
+    from gateway.store import open_store  # noqa: PLC0415 - start-up
+
+    store = open_store(database_url(settings), SystemClock())
+    try:
+        await store.check_schema()
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def access_service(loaded: Loaded) -> AsyncIterator[AccessService]:
+    """Who decides about people and places. Raises `BusUnavailable` while nothing runs."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+
+    settings, clock = loaded.settings, SystemClock()
+    clean = Scrubber(loaded.secrets).scrub
+    async with checked_store(settings) as store:
+        try:
+            installation = await store.installation()
+            bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
+        except BusUnavailable as error:
+            raise BusUnavailable(f"{error}; who is let in is told to the bus, so `trivet up` has to run") from error
+        try:
+            yield AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, clean, clock)
+        finally:
+            await bus.close()

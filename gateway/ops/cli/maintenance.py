@@ -1,0 +1,288 @@
+"""`trivet init|migrate|installation|doctor|export|backup|demo|config|scrub`: what an operator runs once in a while."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, BinaryIO, Final
+
+import typer
+
+from gateway.clock import SystemClock
+from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
+from gateway.config.loader import CONFIG_VARIABLE, DEFAULT_FILE
+from gateway.config.show import as_table, env_example, json_schema
+from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError, TrivetError
+from gateway.contracts.ids import SessionKey
+from gateway.ops.cli.common import ConfigOption, become, checked_store, loaded_and_warned, private_file, say
+from gateway.ops.init.questions import configuration_text
+from gateway.process import EXIT_FAILED
+from gateway.scrub import Scrubber
+
+
+def migrate(
+    config: ConfigOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing when all is well.")] = False,
+) -> None:
+    """Bring the database up to date, and tell a bus that answers whose it is. Safe to run again, and while Trivet
+    runs."""
+    from gateway.store.migrations import migrate as migrated  # noqa: PLC0415 - start-up: only this needs Alembic
+
+    settings = loaded_and_warned(config).settings
+    url = database_url(settings)
+    applied = asyncio.run(migrated(url))
+    asyncio.run(_tell_bus(settings))
+    if not quiet:
+        say(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
+
+
+def installation(
+    config: ConfigOption = None,
+    new: Annotated[bool, typer.Option("--new", help="Name the database anew: a copy beside its original.")] = False,
+    take_bus: Annotated[
+        bool, typer.Option("--take-bus", help="The bus is the database's own, whatever it says; end its roles first.")
+    ] = False,
+) -> None:
+    """Show which installation database and bus belong to; two of them share neither. The exit code is 1 where they
+    differ."""
+    settings = loaded_and_warned(config).settings
+    own, named = asyncio.run(_installation(settings, is_new=new, takes_bus=take_bus))
+    say(f"database: {own}\nbus: {named or 'nobody has told it yet'}")
+    if named not in ("", own):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def doctor(
+    config: ConfigOption = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Call neither platforms nor models.")] = False,
+) -> None:
+    """Find what is wrong and say how to mend it: each model is asked for one token. The exit code is 1 when something
+    is."""
+    from gateway.ops.doctor.checks import examine  # noqa: PLC0415 - start-up: only this needs every client
+    from gateway.ops.doctor.results import (  # noqa: PLC0415 - as above
+        as_table,
+        is_healthy,
+    )
+
+    found = asyncio.run(examine(loaded_and_warned(config), process_environment(), is_offline=offline))
+    say(as_table(found))
+    if not is_healthy(found):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def export(
+    key: Annotated[str, typer.Argument(help="A session key of the person, such as telegram:123456789.")],
+    output: Annotated[Path | None, typer.Option(help="Where to write it. Without it: to standard output.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write everything that is kept of a person as one JSON document."""
+    document = asyncio.run(_exported(loaded_and_warned(config), SessionKey.parse(key).owner))
+    if output is None:
+        sys.stdout.buffer.write(document + b"\n")
+    else:
+        with private_file(output, "--output") as file:
+            file.write(document)
+
+
+def backup(
+    output: Annotated[
+        Path | None, typer.Option(help="Where to write it. Without it: a file named after the time, here.")
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Write all that is kept on this machine into one archive, while Trivet runs. Unpacked, it is a data_dir."""
+    from gateway.store.archive import archive  # noqa: PLC0415 - start-up
+    from gateway.store.engine import sqlite_file  # noqa: PLC0415 - as above
+
+    settings = loaded_and_warned(config).settings
+    url = database_url(settings)
+    database = sqlite_file(url)
+    taken = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
+    path = output or Path(f"trivet-{taken:%Y%m%d-%H%M%S}.tar.gz")
+    with private_file(path, "--output") as file:
+        archived = archive(settings.data_dir, database, file, folder=path.parent)
+    if archived.left_out:
+        typer.echo(f"files and folders that could not be read, and are not in it: {archived.left_out}", err=True)
+    if database is None:
+        say(f"{path}: {archived.files} files. The database is on a server, copy it there: pg_dump of {masked_url(url)}")
+    else:
+        say(f"{path}: a database of {archived.database_bytes:,} bytes and {archived.files} files")
+
+
+def demo(
+    headless: Annotated[
+        bool, typer.Option("--headless", help="Play scripted conversations, print them, check every reply.")
+    ] = False,
+) -> None:
+    """Try everything on emulated platforms: no account, no key, no network."""
+    become("gateway.ops.demo", *(("--headless",) if headless else ()))
+
+
+async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
+    async with checked_store(loaded.settings) as store:
+        return await store.people.export(owner, clean=Scrubber(loaded.secrets).scrub)
+
+
+async def _tell_bus(settings: Settings) -> None:
+    """Tell the bus whose it is, before any role that has no database of its own begins. Raises `ConfigError` when it is
+    another's. One that does not answer is told by the first agent."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
+
+    async with checked_store(settings) as store:
+        own = await store.installation()
+    with contextlib.suppress(BusUnavailable):
+        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=own)
+        await bus.close()
+
+
+async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) -> tuple[str, str]:
+    """The names that database and bus have in the end; empty for a bus that has none."""
+    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
+    from gateway.bus.inspection import inspect_bus  # noqa: PLC0415 - start-up
+
+    async with checked_store(settings) as store, _served_bus(settings) as url:
+        own = await (store.renew_installation() if is_new else store.installation())
+        named = (await inspect_bus(url)).installation
+        if takes_bus:
+            bus = await open_bus(url, installation=named or own)
+            await bus.give_to(own)
+            await bus.close()
+        return own, own if takes_bus else named
+
+
+@contextlib.asynccontextmanager
+async def _served_bus(settings: Settings) -> AsyncIterator[str]:
+    """Where the bus is; Trivet's own server is started for as long as it is needed, unless it runs."""
+    from gateway.bus.embedded import EmbeddedValkey  # noqa: PLC0415 - start-up
+
+    if settings.redis.url:
+        yield settings.redis.url
+        return
+    server = EmbeddedValkey(settings.data_dir)
+    with contextlib.suppress(AlreadyRunning):
+        await server.start()
+    try:
+        yield server.url
+    finally:
+        await server.stop()
+
+
+# `trivet config schema|show|env`.
+
+
+app = typer.Typer(no_args_is_help=True, help="Look at the configuration.")
+
+
+@app.command()
+def schema() -> None:
+    """Print every key with its type, default and meaning, as a JSON Schema."""
+    typer.echo(json_schema())
+
+
+@app.command()
+def show(config: ConfigOption = None) -> None:
+    """Print every key with the value in force and where it comes from. Secrets are masked, and of tool servers neither
+    arguments nor paths are shown: keys may stand there."""
+    say(as_table(loaded_and_warned(config)))
+
+
+@app.command()
+def env() -> None:
+    """Print every key as an environment variable, with meaning and default."""
+    typer.echo(env_example(), nl=False)
+
+
+# `trivet init`: the first command on a new machine.
+
+
+def init(config: ConfigOption = None) -> None:
+    """Ask for tokens and a model, try each of them, and write the configuration file."""
+    from gateway.ops.init.interview import (  # noqa: PLC0415 - start-up: only this needs the doctor's clients
+        AnswerChecks,
+        Interview,
+    )
+
+    environ = process_environment()
+    path = (config or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)).expanduser()
+    if path.exists():
+        raise ConfigError(f"{path} is there already: `trivet doctor` looks at it, --config names another")
+    with TemporaryDirectory() as folder:
+        blank = Path(folder, DEFAULT_FILE)
+        blank.touch()
+        interview = Interview(_Typed(), AnswerChecks(blank, environ))
+        answers = interview.held(str(path))
+    with private_file(path, "--config") as file:
+        file.write(configuration_text(answers).encode())
+    interview.show_what_next(str(path))
+
+
+class _Typed:
+    """`interview.Terminal` on this process's own. What is piped in cannot be hidden and needs not be."""
+
+    def show(self, text: str) -> None:
+        say(text)
+
+    def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
+        typed: str = typer.prompt(
+            asks, default=default, show_default=bool(default), hide_input=is_secret and sys.stdin.isatty()
+        )
+        return typed.strip()
+
+
+# `trivet scrub`: a filter for files of any size.
+
+
+_PIECE_BYTES: Final = 256 * 1024
+"""Read at once: enough for the costs of a piece not to count, far below what its time budget allows."""
+
+
+class ScrubFailed(TrivetError):
+    """The scrubber gave up, so the rest of the input is withheld."""
+
+
+def scrub(
+    report: Annotated[bool, typer.Option("--report", help="Print how many secrets of each kind were found.")] = False,
+) -> None:
+    """Copy standard input to standard output without the secrets in it, however long it is."""
+    from gateway.scrub import StreamScrubber  # noqa: PLC0415 - start-up: compiles every rule
+
+    _end_quietly_with_the_reader()
+    scrubber = StreamScrubber()
+    out = sys.stdout.buffer
+    for piece in _decoded(sys.stdin.buffer):
+        clean = scrubber.feed(piece)
+        if clean and not report:
+            out.write(clean.encode())
+            out.flush()
+        if scrubber.has_failed:
+            raise ScrubFailed("the scrubber gave up, so what follows is withheld")
+    rest = scrubber.flush()
+    if not report:
+        out.write(rest.encode())
+        return
+    counts = scrubber.removed.most_common()
+    for kind, count in counts:
+        typer.echo(f"{count:>6}  {kind}")
+    typer.echo(f"{sum(count for _, count in counts):>6}  in all")
+
+
+def _decoded(source: BinaryIO) -> Iterator[str]:
+    """The text of a stream of bytes as it arrives; a byte that is no UTF-8 becomes a mark."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while piece := source.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+        yield decoder.decode(piece)
+    yield decoder.decode(b"", final=True)
+
+
+def _end_quietly_with_the_reader() -> None:
+    """`trivet scrub < log | head` is no error."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)

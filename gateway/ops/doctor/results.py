@@ -1,0 +1,51 @@
+"""What a check says, and the table of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class CheckState(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One row: what was looked at, how it is, what was seen, and what to do about it."""
+
+    name: str
+    state: CheckState
+    seen: str
+    remedy: str = ""
+
+
+def ok(name: str, seen: str) -> CheckResult:
+    return CheckResult(name, CheckState.OK, seen)
+
+
+def warning(name: str, seen: str, remedy: str) -> CheckResult:
+    return CheckResult(name, CheckState.WARNING, seen, remedy)
+
+
+def wrong(name: str, seen: str, remedy: str) -> CheckResult:
+    return CheckResult(name, CheckState.WRONG, seen, remedy)
+
+
+def as_table(findings: Sequence[CheckResult]) -> str:
+    """One line for each finding, its remedy beneath it."""
+    width = max((len(finding.name) for finding in findings), default=0)
+    lines = []
+    for finding in findings:
+        lines.append(f"{finding.state.value:<7}  {finding.name:<{width}}  {finding.seen}")
+        if finding.remedy:
+            lines.append(f"{'':<7}  {'':<{width}}  -> {finding.remedy}")
+    return "\n".join(lines)
+
+
+def is_healthy(findings: Sequence[CheckResult]) -> bool:
+    """True when nothing is wrong; warnings are allowed."""
+    return all(finding.state is not CheckState.WRONG for finding in findings)

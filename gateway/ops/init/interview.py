@@ -1,0 +1,224 @@
+"""The talk of `trivet init`: asks, has every answer tried where it is used, and asks again."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+
+from gateway.config import SCRIPTED_MODEL, Settings, load_settings
+from gateway.config.catalog import catalog
+from gateway.config.loader import CONFIG_VARIABLE
+from gateway.contracts.errors import ConfigError
+from gateway.ops.doctor.platforms import check_platforms
+from gateway.ops.doctor.results import CheckResult, CheckState, as_table, is_healthy, ok, wrong
+from gateway.ops.init.questions import (
+    ADMINS,
+    ADMINS_STEPS,
+    ADMINS_TITLE,
+    CHAT,
+    CHECK,
+    LET_IN,
+    MODEL,
+    MODEL_BASE,
+    MODEL_KEY,
+    MODEL_STEPS,
+    MODEL_TITLE,
+    OPENING,
+    PLATFORMS,
+    START,
+    Platform,
+    SetupQuestion,
+)
+
+Answers: TypeAlias = Mapping[str, str]
+"""Texts by the keys of settings, as they would stand in the environment."""
+
+_KEEP: Final = "keep"
+_KEPT: Final = f"Enter to answer again, or `{_KEEP}` to go on with it as it is"
+
+
+class Terminal(Protocol):
+    """Where somebody reads and types."""
+
+    def show(self, text: str) -> None:
+        """One line or more."""
+        ...
+
+    def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
+        """What was typed, without spaces around it; `default` for nothing. Ends the program when nobody is there."""
+        ...
+
+
+class Checks(Protocol):
+    """Tries answers where they will be used."""
+
+    def value(self, question: SetupQuestion, text: str) -> str:
+        """What is wrong with this answer by itself, in a sentence; "" if nothing is."""
+        ...
+
+    def platform(self, name: str, answers: Answers) -> Sequence[CheckResult]:
+        """What the platform says to its tokens."""
+        ...
+
+    def model(self, answers: Answers) -> Sequence[CheckResult]:
+        """What the model says to a real question."""
+        ...
+
+    @property
+    def usual_model(self) -> str:
+        """The model that would be taken if nobody named one."""
+        ...
+
+
+class Interview:
+    """One talk. Nothing is written before it has come to its end."""
+
+    def __init__(self, terminal: Terminal, checks: Checks) -> None:
+        self._terminal = terminal
+        self._checks = checks
+        self._answers: dict[str, str] = {}
+        self._afterwards: list[str] = []
+
+    def held(self, path: str) -> Answers:
+        """What was answered, tried or kept all the same. `path` is the file that it is for."""
+        self._terminal.show(OPENING.format(path=path))
+        for platform in PLATFORMS:
+            self._ask_of_platform(platform)
+        self._ask_of_model()
+        self._ask_of_admins()
+        return self._answers
+
+    def show_what_next(self, path: str) -> None:
+        """The next steps, once the file is written."""
+        steps = [f"\n{path} is written. What is next:", CHECK]
+        steps += (START, *self._afterwards) if self._afterwards else (CHAT,)
+        if self._afterwards and ADMINS.key not in self._answers:
+            steps.append(LET_IN)
+        self._terminal.show("\n".join(steps))
+
+    def _ask_of_platform(self, platform: Platform) -> None:
+        self._title(platform.title, platform.steps)
+        given, findings = self._tried(
+            lambda: self._tokens(platform), lambda given: self._checks.platform(platform.name, given)
+        )
+        if given:
+            bot = next((found.seen for found in findings if found.state is CheckState.OK), "the bot")
+            self._afterwards.append(f"{platform.title}: {platform.afterwards.format(bot=bot)}")
+
+    def _tokens(self, platform: Platform) -> Answers:
+        """None of them, where one is left out."""
+        given: dict[str, str] = {}
+        for question in platform.questions:
+            text = self._answer(question)
+            if not text:
+                return {}
+            given[question.key] = text
+        return given
+
+    def _ask_of_model(self) -> None:
+        self._title(MODEL_TITLE, MODEL_STEPS)
+        self._tried(self._model, self._checks.model)
+
+    def _model(self) -> Answers:
+        model = self._answer(MODEL, default=self._checks.usual_model)
+        if model.startswith(SCRIPTED_MODEL):
+            return {MODEL.key: model}
+        given = {MODEL.key: model} | {each.key: self._answer(each) for each in (MODEL_KEY, MODEL_BASE)}
+        return {key: text for key, text in given.items() if text}
+
+    def _ask_of_admins(self) -> None:
+        self._title(ADMINS_TITLE, ADMINS_STEPS)
+        if admins := self._answer(ADMINS):
+            self._answers[ADMINS.key] = admins
+
+    # --- asking
+
+    def _title(self, title: str, steps: str) -> None:
+        self._terminal.show(f"\n{title}\n{steps}")
+
+    def _tried(
+        self, ask: Callable[[], Answers], check: Callable[[Answers], Sequence[CheckResult]]
+    ) -> tuple[Answers, Sequence[CheckResult]]:
+        """Ask until what was said works, or is to be kept, or nothing was said; it is among the answers then."""
+        while given := ask():
+            findings = check(given)
+            self._terminal.show(as_table(findings))
+            if is_healthy(findings) or self._terminal.ask(_KEPT).lower() == _KEEP:
+                self._answers |= given
+                return given, findings
+        return {}, ()
+
+    def _answer(self, question: SetupQuestion, *, default: str = "") -> str:
+        """The first answer that the setting can hold."""
+        return next(self._good_ones(question, default))
+
+    def _good_ones(self, question: SetupQuestion, default: str) -> Iterator[str]:
+        while True:
+            text = self._terminal.ask(question.asks, default=default, is_secret=question.is_secret)
+            problem = self._checks.value(question, text) if text else ""
+            if problem:
+                self._terminal.show(problem)
+            else:
+                yield text
+
+
+# Tries answers where they will be used: at the platforms, as the doctor does, and by one real completion.
+
+
+_TRIAL: Final = (sys.executable, "-m", "agent.trial")
+_TRIAL_S: Final = 90.0  # the start of the process, and the patience of the trial itself
+_FOREWORD: Final = "trivet: "
+_MENDING: Final = "correct the name, the key or the address, or look at the network"
+
+
+class AnswerChecks:
+    """`Checks` on the real thing. `blank` is an empty configuration file: only the answers, and
+    what else stands in `environ`, are in force."""
+
+    def __init__(self, blank: Path, environ: Mapping[str, str]) -> None:
+        self._blank = blank
+        self._environ = {**environ, CONFIG_VARIABLE: str(blank)}
+
+    @property
+    def usual_model(self) -> str:
+        return self._settings({}).agent.model
+
+    def value(self, question: SetupQuestion, text: str) -> str:
+        try:
+            self._settings({question.key: text})
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    def platform(self, name: str, answers: Answers) -> Sequence[CheckResult]:
+        findings = asyncio.run(check_platforms(self._settings(answers)))
+        return [finding for finding in findings if finding.name == name]
+
+    def model(self, answers: Answers) -> Sequence[CheckResult]:
+        model = answers[MODEL.key]
+        try:
+            tried = subprocess.run(  # noqa: S603 - a module of ours
+                _TRIAL,
+                env=self._with(answers),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_TRIAL_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return [wrong(MODEL.key, f"{model} did not answer within {_TRIAL_S:g} s", "try again, or take another")]
+        if tried.returncode:
+            said = tried.stderr.strip().rpartition("\n")[2].removeprefix(_FOREWORD)
+            return [wrong(MODEL.key, f"{model}: {said}", _MENDING)]
+        return [ok(MODEL.key, f"{model} answered: {tried.stdout.strip()}")]
+
+    def _settings(self, answers: Answers) -> Settings:
+        return load_settings(self._blank, self._with(answers)).settings
+
+    def _with(self, answers: Answers) -> dict[str, str]:
+        return self._environ | {catalog()[key].variable: text for key, text in answers.items()}

@@ -1,0 +1,120 @@
+"""What `trivet init` asks, in order, and what it tells on the way. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from gateway.config.catalog import catalog
+
+
+@dataclass(frozen=True, slots=True)
+class SetupQuestion:
+    """One setting that somebody has to type. A secret one is not shown while it is typed."""
+
+    key: str
+    asks: str
+    is_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """How one gets a bot on a platform, what Trivet has to know of it, and what is left to be done there. `{bot}` in
+    `afterwards` is how the platform names the bot."""
+
+    name: str
+    title: str
+    steps: str
+    questions: tuple[SetupQuestion, ...]
+    afterwards: str
+
+
+OPENING: Final = (
+    "This writes {path}, readable by you alone. Leave an answer empty to pass it over; everything can be changed in "
+    "the file."
+)
+
+PLATFORMS: Final = (
+    Platform(
+        "telegram",
+        "Telegram",
+        "Write /newbot to @BotFather. It asks for a name and gives you a token. For groups, /setprivacy says what the "
+        "bot reads there; mentions and replies it always does.",
+        (SetupQuestion("channels.telegram.token", "Bot token (empty: no Telegram)", is_secret=True),),
+        "Write to {bot} in Telegram.",
+    ),
+    Platform(
+        "discord",
+        "Discord",
+        "On discord.com/developers/applications: New Application; on its page Bot switch on the Message Content "
+        "Intent; Reset Token shows you the token.",
+        (SetupQuestion("channels.discord.token", "Bot token (empty: no Discord)", is_secret=True),),
+        "Invite {bot} to a server: page OAuth2, URL Generator, scopes bot and applications.commands, permissions View "
+        "Channels, Send Messages, Send Messages in Threads, Create Public Threads, Attach Files and Read Message "
+        "History.",
+    ),
+    Platform(
+        "slack",
+        "Slack",
+        "On api.slack.com/apps: Create New App, From a manifest, and paste deploy/slack-manifest.yaml. Install App "
+        "gives you the bot token; Basic Information, App-Level Tokens makes the other one, with connections:write.",
+        (
+            SetupQuestion("channels.slack.bot_token", "Bot token, xoxb-… (empty: no Slack)", is_secret=True),
+            SetupQuestion("channels.slack.app_token", "App-level token, xapp-… (empty: no Slack)", is_secret=True),
+        ),
+        "Write to {bot} in Slack, or /invite it to a channel.",
+    ),
+)
+
+MODEL_TITLE: Final = "The model"
+MODEL_STEPS: Final = (
+    "Any name that litellm knows: anthropic/claude-sonnet-4-6, openai/gpt-5.4-mini, ollama_chat/llama3.2. With "
+    "demo/scripted nobody thinks, for a first look."
+)
+MODEL: Final = SetupQuestion("agent.model", "Model")
+MODEL_KEY: Final = SetupQuestion(
+    "agent.api_key", "API key (empty: from the environment, or none is needed)", is_secret=True
+)
+MODEL_BASE: Final = SetupQuestion("agent.api_base", "Address of its API (empty: the provider's own)")
+
+ADMINS_TITLE: Final = "You"
+ADMINS_STEPS: Final = (
+    "Who may let strangers in and change limits from the chat, as session keys: telegram:123456789, "
+    "discord:987654321, slack:U123ABC. Leave it empty if you do not know yours: `trivet pair list` will show it."
+)
+ADMINS: Final = SetupQuestion("access.admins", "Admins, with commas between them (empty: nobody yet)")
+
+CHECK: Final = "trivet doctor    looks at everything once more"
+START: Final = "trivet up        starts everything on this machine"
+CHAT: Final = "trivet chat      talks to the agent in this terminal"
+LET_IN: Final = "Who writes first gets a code: `trivet pair CODE admin` lets you in."
+
+
+# The text of a configuration file from answers. Pure.
+
+
+_HEAD = "# Written by `trivet init`. `trivet config schema` says what else there is."
+
+
+def configuration_text(answers: Mapping[str, str]) -> str:
+    """TOML for settings by their keys, each a text or, where the setting is a list, texts with commas between them."""
+    rows = sorted((*key.rpartition(".")[::2], text) for key, text in answers.items())
+    tables = [
+        "\n".join((f"[{table}]", *(f"{name} = {_value(f'{table}.{name}', text)}" for _, name, text in of_table)))
+        for table, of_table in groupby(rows, key=lambda row: row[0])
+    ]
+    return "\n\n".join((_HEAD, *tables)) + "\n"
+
+
+def _value(key: str, text: str) -> str:
+    if catalog()[key].is_list:
+        return f"[{', '.join(_quoted(each.strip()) for each in text.split(',') if each.strip())}]"
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """A basic string of TOML, which JSON writes alike but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

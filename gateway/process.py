@@ -1,0 +1,188 @@
+"""How a process of ours ends: its exit code, one sentence on stderr, and no secret in its last words."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import logging
+import resource
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, NoReturn, TextIO
+
+from gateway.contracts.errors import ConfigError, TrivetError
+from gateway.contracts.messages import CleanText
+from gateway.contracts.ports import Scrubber
+from gateway.dumpable import close_to_others
+from gateway.scrub import Scrubber as SecretScrubber
+
+# The last words of a process: whatever ends it, and whoever prints past the logs, no secret is in what is said.
+#
+# A traceback quotes the text of its exceptions, and exceptions quote what they were given: a prompt, an address with
+# a token in it, the value that was no number. Python writes it to standard error by itself, for the process, for each
+# thread and for destructors; and libraries print. All of that goes through the scrubber here. Until the configuration
+# is read it knows the looks of secrets only; `speak_with` teaches it our own.
+
+
+LINE_CHARS_MAX: Final = 64 * 1024  # of what is printed without ever ending a line; then it is taken for one
+
+
+class _Mouth:
+    """What this process speaks with. One for each process, as the hooks of the interpreter are."""
+
+    def __init__(self) -> None:
+        self.scrubber: Scrubber = SecretScrubber()
+
+
+_MOUTH: Final = _Mouth()
+
+
+def use_scrubber(scrubber: Scrubber) -> None:
+    """From now on last words are scrubbed with this one, which knows our own secrets."""
+    _MOUTH.scrubber = scrubber
+
+
+def scrubbed(text: str) -> CleanText:
+    """`text` as this process may say it to a terminal."""
+    return _MOUTH.scrubber.scrub(text)
+
+
+def guard_output() -> None:
+    """From now on no uncaught exception is printed raw, in whichever thread, no warning that is logged before the logs
+    are configured, and no core is dumped."""
+    sys.excepthook = _uncaught
+    threading.excepthook = _uncaught_in_thread
+    sys.unraisablehook = _unraisable
+    logging.lastResort = _LastResort(logging.WARNING)
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+
+
+def guard_streams() -> None:
+    """For a role, which talks to nobody: what anything prints is scrubbed, line by line. Log handlers that were
+    made before keep the stream they have."""
+    sys.stdout, sys.stderr = (ScrubbedStream(stream) for stream in (sys.stdout, sys.stderr))
+
+
+class ScrubbedStream(io.TextIOBase):
+    """A text stream that passes on whole lines, scrubbed. What is left without an end follows when the process
+    ends."""
+
+    def __init__(self, inner: TextIO) -> None:
+        super().__init__()
+        self._inner = inner
+        self._waiting = ""
+        self._lock = threading.RLock()
+        atexit.register(self.end)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._inner.fileno()
+
+    def isatty(self) -> bool:
+        return self._inner.isatty()
+
+    def write(self, text: str, /) -> int:
+        with self._lock:
+            self._waiting += text
+            lines, end, self._waiting = self._waiting.rpartition("\n")
+            if len(self._waiting) > LINE_CHARS_MAX:
+                lines, end, self._waiting = lines + end + self._waiting, "", ""
+            self._say(lines + end)
+        return len(text)
+
+    def flush(self) -> None:
+        """What has been passed on goes out; half a line waits for its other half."""
+        self._inner.flush()
+
+    def end(self) -> None:
+        """Nothing follows: pass on what waits."""
+        with self._lock:
+            rest, self._waiting = self._waiting, ""
+            self._say(rest)
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._inner.write(scrubbed(text))
+            self._inner.flush()
+
+
+class _LastResort(logging.Handler):
+    """Where records go while nobody has said where they shall."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(scrubbed(self.format(record) + "\n"))
+        except Exception:  # noqa: BLE001 - logging must not fail, nor show what could not be formatted
+            self.setLevel(logging.CRITICAL)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    _say(traceback.format_exception(kind, error, trace))
+
+
+def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
+    if found.exc_type is not SystemExit:
+        name = found.thread.name if found.thread else "?"
+        _say([f"Exception in thread {name}:\n", *_lines(found.exc_type, found.exc_value, found.exc_traceback)])
+
+
+def _unraisable(found: sys.UnraisableHookArgs) -> None:
+    """Python would show the object, too, whose text may hold anything."""
+    where = f"{type(found.object).__module__}.{type(found.object).__qualname__}"
+    what = found.err_msg or "Exception ignored in"
+    _say([f"{what}: {where}\n", *_lines(found.exc_type, found.exc_value, found.exc_traceback)])
+
+
+def _lines(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> list[str]:
+    return traceback.format_exception(kind, error, trace)
+
+
+def _say(lines: list[str]) -> None:
+    """One text, so that a secret of several lines is seen whole."""
+    if sys.__stderr__ is not None:
+        sys.__stderr__.write(scrubbed("".join(lines)))
+        sys.__stderr__.flush()
+
+
+EXIT_OK: Final = 0
+EXIT_FAILED: Final = 1  # may go better next time: the supervisor starts the role again
+EXIT_CONFIG: Final = 2  # an operator has to change something first: starting again is pointless
+
+
+def exit_code(error: TrivetError) -> int:
+    """The code a process ends with after this error."""
+    return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
+
+
+def run_to_exit(program: Callable[[], None]) -> NoReturn:
+    """Run a whole program. A `TrivetError` becomes its sentence and code, without a traceback; whatever is said at
+    the end has been scrubbed, and no other process of this user looks into it."""
+    close_to_others()
+    guard_output()
+    try:
+        _run(program)
+    except TrivetError as error:
+        sys.stderr.write(scrubbed(f"trivet: {error}\n"))
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        sys.exit(EXIT_FAILED)
+    sys.exit(EXIT_OK)
+
+
+def _run(program: Callable[[], None]) -> None:
+    """Tasks of a group may have failed for one reason, which is what it is then."""
+    try:
+        program()
+    except ExceptionGroup as group:
+        reason: Exception = group
+        while isinstance(reason, ExceptionGroup) and len(reason.exceptions) == 1:
+            reason = reason.exceptions[0]
+        if isinstance(reason, TrivetError):
+            raise reason from None
+        raise

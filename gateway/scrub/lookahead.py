@@ -1,0 +1,420 @@
+"""Scan closed text ahead of the machine for rules' anchors, keywords and key blocks.
+
+One search finds the landmarks (lookahead.py); only around them is looked at more closely.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from gateway.scrub.announced import REACH_CHARS
+from gateway.scrub.known import KnownValues
+from gateway.scrub.literals import finder
+from gateway.scrub.openings import BETWEEN_WORDS, SECOND_WORD
+from gateway.scrub.rules import RuleBook, SecretRule, SecretSpan, Site, rule_book
+from gateway.scrub.states import BEGIN, Candidate, candidates
+from gateway.scrub.view import ENCODED_CHARS_MIN, encoded_runs, encoded_texts
+from gateway.scrub.words import ENDING_CHARS_MAX, Announcement, KeywordFamily, announcements, vocabulary
+
+# Everything in a text that a secret may begin with or be announced by, found in one pass.
+#
+# The anchors of the rules, the announcing words and the line that begins a key block are all literals, so one search
+# for the lower-case forms of all of them finds every place that may matter. In nearly all texts of nearly all people
+# it finds nothing, and then there is nothing more to do.
+
+
+class Anchors(NamedTuple):
+    """Positions in one stretch of text, each list from left to right."""
+
+    anchors: list[Site]
+    words: list[tuple[int, int]]
+    """Where announcing words may stand, the longest of those that overlap."""
+    blocks: list[int]
+    """Where a key block may begin."""
+
+
+class _Meaning(NamedTuple):
+    """What a literal stands for where it is found in lower case."""
+
+    spellings: tuple[str, ...]
+    """The anchors that look like this in lower case, as their rules spell them."""
+    is_loose: bool
+    """Is it an anchor in any case?"""
+    is_begin: bool
+    is_word: bool
+
+
+class AnchorFinder:
+    """Finds landmarks."""
+
+    __slots__ = ("_finder", "_meanings")
+
+    def __init__(self) -> None:
+        rules, words, begin = rule_book(), vocabulary().announcing, BEGIN.lower()
+        self._finder = finder({*rules.spellings, *words, begin})
+        self._meanings = tuple(
+            _Meaning(rules.spellings.get(literal, ()), literal in rules.in_any_case, literal == begin, literal in words)
+            for literal in self._finder.literals
+        )
+
+    def anchors_in(self, text: str, lowered: str, start: int, end: int) -> Anchors:
+        """Those of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
+        anchors: list[Site] = []
+        words: list[tuple[int, int]] = []
+        blocks: list[int] = []
+        meanings = self._meanings
+        for which, at, stop in self._finder.find(lowered, start, end):
+            spellings, is_loose, is_begin, is_word = meanings[which]
+            if is_begin and text.startswith(BEGIN, at):
+                blocks.append(at)
+            anchor = text[at:stop] if is_loose else ""
+            for spelling in spellings:
+                if text.startswith(spelling, at):
+                    anchor = spelling
+                    break
+            if anchor:
+                if anchors and anchors[-1][0] == at:
+                    anchors[-1] = (at, anchor)
+                else:
+                    anchors.append((at, anchor))
+            if is_word:
+                if words and words[-1][0] == at:
+                    words[-1] = (at, stop)
+                elif not words or words[-1][1] <= at:
+                    words.append((at, stop))
+        return Anchors(anchors, words, blocks)
+
+
+@cache
+def anchor_finder() -> AnchorFinder:
+    """The one for what is shipped, on the engine that is at work here."""
+    return AnchorFinder()
+
+
+# Most announcing words are only talked about: `the token limit is the problem.`
+#
+# Such a place is told by one bounded pattern, so that neither the word nor what follows it is looked at more closely.
+# This decides nothing: the walk of announced.py would come to the same end, a few dozen steps later.
+
+
+KeywordPlace = tuple[int, int]
+"""Where an announcing word may stand."""
+
+_VALUED: Final = frozenset({KeywordFamily.PERSONAL, KeywordFamily.KEY, KeywordFamily.VAGUE, KeywordFamily.SCHEME})
+"""These announce one value, by announced.py; the others open something of their own (openings.py)."""
+
+_PLAIN_WORD: Final = r"(?:[A-ZÀ-ÞА-ЯЁ]?[a-zß-ÿа-яё]{1,12}(?:'[a-z]{1,2})?|[A-ZА-ЯЁ]{1,8})(?=[,.;?!]?(?:\s|\Z))"
+_WORD: Final = re.compile(_PLAIN_WORD)
+_TALK: Final = re.compile(rf"(?P<ending>[a-zß-ÿа-яё]{{0,12}}+)(?:,? {_PLAIN_WORD}){{0,24}}+")
+"""Words as in any sentence, in the case that sentences have: none of them is a value, whatever announces it."""
+
+_CJK: Final = "[\u3040-\ud7ff]"
+_STOP: Final = re.compile(rf"[.;?!](?=\s|\Z)|{_CJK}{{0,12}}[。，；！？、]|{_CJK}{{13}}")
+"""Behind these no value is looked for: the end of a sentence, a clause in a script without spaces, a long one."""
+
+
+def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, *, is_last: bool) -> list[KeywordPlace]:
+    """Those places of announcing words in `text[:end]` whose word may be followed by a value.
+
+    A word that is only talked about is dropped if no word that stays begins within its talk: the walk from the
+    first would have passed over that one.
+    """
+    valued, phrases = _valued(), _phrases()
+    decided = end if is_last else end - 1
+    limit = decided
+    halt = end
+    kept: list[KeywordPlace] = []
+    for at, stop in reversed(places):
+        word = lowered[at:stop]
+        is_valued = word in valued
+        if is_valued:
+            over = _end_of_talk(text, stop, end, halt)
+            is_talk = over is not None and over <= limit
+        else:
+            is_talk = word in phrases and _is_no_phrase(text, stop, decided, phrases[word])
+        if not is_talk:
+            kept.append((at, stop))
+            limit = min(limit, at)
+        if is_valued and _stands_alone(text, at, stop, end):
+            halt = at
+    kept.reverse()
+    return kept
+
+
+def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
+    """Is this a whole word, at which every walk ends?"""
+    word = _WORD.match(text, at, end)
+    endings = 0 if text[at].isascii() else ENDING_CHARS_MAX
+    return word is not None and 0 <= word.end() - stop <= endings and text[at - 1 : at] == " "
+
+
+def _is_no_phrase(text: str, at: int, decided: int, seconds: Mapping[str, KeywordFamily]) -> bool:
+    """Does another word follow than those that make a phrase of this one?"""
+    between = BETWEEN_WORDS.match(text, at)
+    second_at = between.end() if between else at
+    second = SECOND_WORD.match(text, second_at)
+    return (second.end() if second else second_at) <= decided and not (second and second.group().lower() in seconds)
+
+
+def _end_of_talk(text: str, at: int, end: int, halt: int) -> int | None:
+    """Up to where the sentence goes on as sentences do, until it is over, no value is in reach or another announcing
+    word stands at `halt`; None if it does not."""
+    talk = _TALK.match(text, at, end)
+    assert talk is not None, "it may be empty"
+    over = talk.end()
+    if over > halt:
+        return halt
+    if over - talk.end("ending") > REACH_CHARS:
+        return over
+    stop = _STOP.match(text, over, end)
+    return stop.end() if stop else None
+
+
+@cache
+def _phrases() -> Mapping[str, Mapping[str, KeywordFamily]]:
+    """The words that announce nothing by themselves, and which must follow them."""
+    words = vocabulary()
+    return {
+        word: seconds for word, seconds in words.together.items() if words.announcing[word][0] is KeywordFamily.PHRASE
+    }
+
+
+@cache
+def _valued() -> frozenset[str]:
+    """The announcing words from which announced.py walks, and nothing else does."""
+    words = vocabulary()
+    return frozenset(word for word, (family, _) in words.announcing.items() if family in _VALUED) - set(words.together)
+
+
+_TOKEN_CHARS_MIN: Final = 12
+"""No token of any rule is shorter, so shorter runs (nearly all words) are not even looked at."""
+
+_BEFORE_RUN: Final = re.compile(r"(?s:.*)(?<![!-~])")
+_RUN: Final = re.compile(r"[!-~]+")
+_NEXT_CHARS_MAX: Final = 1024
+"""So much of a token shows that it is one."""
+
+_NEXT_TRIES_MAX: Final = 8
+"""An anchor that begins nothing may stand in a long token thousands of times."""
+
+_LEFTOVERS_MAX: Final = 4
+"""Tokens may stand wall to wall; deeper than this only somebody who builds it on purpose gets."""
+
+
+def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
+    """Those of the `others` that lie over none of the known, both in order."""
+    nearest = 0
+    for span in sorted(others):
+        while nearest < len(known) and known[nearest].end <= span.start:
+            nearest += 1
+        if nearest == len(known) or known[nearest].start >= span.end:
+            yield span
+
+
+class Lookahead(NamedTuple):
+    """What the closed text holds from here on, the next of each last."""
+
+    spans: list[SecretSpan]
+    words: list[Announcement]
+    blocks: list[int]
+    candidates: list[Candidate]
+
+    def pass_by(self, at: int) -> None:
+        """Drop what begins before `at`."""
+        while self.spans and self.spans[-1].start < at:
+            self.spans.pop()
+        while self.words and self.words[-1].start < at:
+            self.words.pop()
+        while self.blocks and self.blocks[-1] < at:
+            self.blocks.pop()
+        while self.candidates and self.candidates[-1].start < at:
+            self.candidates.pop()
+
+
+class _Run(NamedTuple):
+    """Printable characters without a space, and where in them a token may begin: by place, the longest anchor."""
+
+    start: int
+    end: int
+    sites: dict[int, str]
+
+
+class LookaheadScanner:
+    """Looks over closed text for a machine, or for whoever wants to know whether it needs one."""
+
+    __slots__ = ("_chart", "_known", "_rules", "_secret_in", "attempts")
+
+    def __init__(
+        self,
+        rules: RuleBook,
+        known: KnownValues,
+        chart: AnchorFinder,
+        secret_in: Callable[[str], str | None] | None = None,
+    ) -> None:
+        """`secret_in` names the rule that finds a secret in a text, for what is encoded; None: encodings stay."""
+        self.attempts = 0
+        """How often a rule was tried: the measure of the work."""
+        self._rules = rules
+        self._known = known
+        self._chart = chart
+        self._secret_in = secret_in
+
+    def over(
+        self, text: str, lowered: str, start: int, end: int, certain: Sequence[SecretSpan] = (), *, is_last: bool
+    ) -> Lookahead:
+        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
+        secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
+        anchors, places, blocks = self._chart.anchors_in(text, lowered, start, end)
+        spans = self._spans(text, start, end, anchors, certain)
+        words: list[Announcement] = []
+        if places and (telling := without_talk(text, lowered, places, end, is_last=is_last)):
+            borders = frozenset(span.end for span in spans)
+            words = list(announcements(text, lowered, telling, end, borders))
+        spans.reverse()
+        words.reverse()
+        blocks.reverse()
+        values_before = (
+            list(candidates(text, lowered, start, end, places, is_last=is_last)) if places or not is_last else []
+        )
+        values_before.reverse()
+        return Lookahead(spans, words, blocks, values_before)
+
+    def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
+        """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
+        anchors, places, _ = self._chart.anchors_in(text, lowered, start, end)
+        suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
+        return min(suspects, default=end)
+
+    def _spans(
+        self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Sequence[SecretSpan]
+    ) -> list[SecretSpan]:
+        """The secrets of the closed text that can be told by their looks, in order, none over another."""
+        known = list(self._known.spans(text, start, end))
+        if certain:
+            inside = (span for span in certain if start <= span.start and span.end <= end)
+            known = sorted((*known, *_apart(known, inside)))
+        found = list(known)
+        nearest = 0
+        for run in self._runs(text, start, end, anchors):
+            at, stop = run.start, run.end
+            while nearest < len(known) and known[nearest].end <= at:
+                nearest += 1
+            edges = [at]
+            place = nearest
+            while place < len(known) and known[place].start < stop:
+                edges += known[place].start, known[place].end
+                place += 1
+            if len(edges) == 1:
+                found += self._tokens(text[at:stop], at, run.sites.items())
+            else:
+                found += self._between(text, [*edges, max(stop, edges[-1])], 0)
+        found.sort()
+        if self._secret_in is not None and (encoded := list(self._encoded(text, start, end, found, self._secret_in))):
+            found = sorted((*found, *encoded))
+            found = sorted((*found, *self._beside(text, start, end, found, frozenset(encoded))))
+        return found
+
+    def _beside(
+        self, text: str, start: int, end: int, found: Sequence[SecretSpan], encoded: frozenset[SecretSpan]
+    ) -> Iterable[SecretSpan]:
+        """The tokens beside encoded text, in runs of their own now that it is gone."""
+        beside: set[SecretSpan] = set()
+        for place, span in enumerate(found):
+            if span in encoded:
+                before, after = _BEFORE_RUN.match(text, start, span.start), _RUN.match(text, span.end, end)
+                left = max(before.end() if before else start, found[place - 1].end if place else start)
+                right = min(
+                    after.end() if after else span.end, *(next.start for next in found[place + 1 : place + 2]), end
+                )
+                beside.update(self._between(text, [left, span.start, span.end, right], 1))
+        return beside
+
+    def _encoded(
+        self, text: str, start: int, end: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
+    ) -> Iterator[SecretSpan]:
+        """The encoded texts with a secret in them, beside what was `found`."""
+        nearest = 0
+        for run_at, stop in encoded_runs(text, start, end):
+            while nearest < len(found) and found[nearest].end <= run_at:
+                nearest += 1
+            edges = [run_at]
+            while nearest < len(found) and found[nearest].start < stop:
+                edges += found[nearest].start, found[nearest].end
+                nearest += 1
+            for left, right in zip(edges[::2], (*edges[1::2], stop), strict=True):
+                for encoded in encoded_texts(text[left:right]) if right - left >= ENCODED_CHARS_MIN else ():
+                    self.attempts += 1
+                    if (rule := secret_in(encoded.text)) is not None:
+                        yield SecretSpan(left + encoded.start, left + encoded.end, rule)
+
+    def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
+        """The runs of printable characters in which an anchor stands and that are long enough for a token."""
+        runs: list[_Run] = []
+        run = _Run(start, start, {})
+        for place, literal in anchors:
+            if not self._rules.may_begin(text, place, literal, end):
+                continue
+            if place >= run.end:
+                before, after = _BEFORE_RUN.match(text, start, place), _RUN.match(text, place, end)
+                at, stop = before.end() if before else start, after.end() if after else place + 1
+                run = _Run(at, stop, {})
+                if stop - at >= _TOKEN_CHARS_MIN:
+                    runs.append(run)
+            run.sites[place - run.start] = literal
+        return runs
+
+    def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[SecretSpan]:
+        """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
+        that is what it will be when the token is gone: so a second scrub finds nothing new."""
+        found: list[SecretSpan] = []
+        at = 0
+        sites = list(sites)
+        for place, (site, literal) in enumerate(sites):
+            if site < at:
+                continue
+            # Right behind a token, nothing stands before: so many of them may stand wall to wall.
+            behind, gone = (run[at:], at) if found and site == at else (run, 0)
+            for rule in self._rules.beginning_with(behind, site - gone, literal):
+                self.attempts += 1
+                span = rule.match(behind, site - gone, at - gone)
+                if span is not None:
+                    armour = behind.find(BEGIN, span.start + 1, span.end)  # a key file is no part of a token
+                    end = (armour if armour >= 0 else span.end) + gone
+                    at = self._next_token(run, rule, SecretSpan(span.start + gone, end, span.rule), sites, place + 1)
+                    found.append(SecretSpan(span.start + gone, at, span.rule))
+                    break
+        if not found:
+            return found
+        edges = [0, *(edge for span in found for edge in (span.start, span.end)), len(run)]
+        beside = self._between(run, edges, depth + 1) if depth < _LEFTOVERS_MAX else []
+        return [SecretSpan(span.start + offset, span.end + offset, span.rule) for span in (*beside, *found)]
+
+    def _next_token(self, run: str, rule: SecretRule, span: SecretSpan, sites: Sequence[Site], place: int) -> int:
+        """Where another token begins in what a whole one has swallowed at its end, or the end of that: of two that
+        stand wall to wall, the second begins with letters that the first could go on with. Of a kind that may have any
+        length, the middle looks like another by chance: but that ends where the letters go on."""
+        tries = _NEXT_TRIES_MAX
+        while tries and place < len(sites) and sites[place][0] < span.end:
+            site, literal = sites[place]
+            place += 1
+            if rule.is_whole(run[span.start : site]):
+                tries -= 1
+                self.attempts += 1
+                behind = run[site : site + _NEXT_CHARS_MAX]
+                least = 0 if rule.nominal else min(span.end - site, len(behind))
+                others = (other.match(behind, 0, 0) for other in self._rules.beginning_with(behind, 0, literal))
+                if any(other is not None and other.end >= least for other in others):
+                    return site
+        return span.end
+
+    def _between(self, text: str, edges: Sequence[int], depth: int) -> list[SecretSpan]:
+        """The tokens of the pieces of `text` between each second pair of edges, each a run of its own."""
+        found: list[SecretSpan] = []
+        for left, right in zip(edges[::2], edges[1::2], strict=True):
+            if right - left >= _TOKEN_CHARS_MIN:
+                piece = text[left:right]
+                found += self._tokens(piece, left, self._rules.sites(piece), depth)
+        return found
