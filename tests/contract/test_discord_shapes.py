@@ -151,7 +151,9 @@ async def test_a_command_is_taken_whatever_its_interaction_leaves_out(
     """It belongs where it was chosen."""
     shape = stage.interactions._shape
     monkeypatch.setattr(
-        stage.interactions, "_shape", lambda asked: {k: v for k, v in shape(asked).items() if k not in ABSENT}
+        type(stage.interactions),
+        "_shape",
+        lambda _self, asked: {name: value for name, value in shape(asked).items() if name not in ABSENT},
     )
     async with town.line(bus):
         await until(lambda: stage.menu(town.ann.id, town.group.id))
