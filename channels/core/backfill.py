@@ -536,6 +536,7 @@ def _done(waiting: _Waiting[RawT]) -> None:
 
 
 def _look_at(taken: asyncio.Future[None]) -> None:
-    """Retrieve the future's exception: Discord acknowledges nothing, so perhaps nobody waits for the future."""
+    """Read the future's exception, so that asyncio does not complain: Discord acknowledges nothing, so perhaps nobody
+    waits for the future."""
     if not taken.cancelled():
         taken.exception()

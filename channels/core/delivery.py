@@ -328,8 +328,8 @@ class DeliveryDispatcher:
         lane_locks: LaneLocks | None = None,
         coming: Callable[[Reply], None] = lambda reply: None,
     ) -> None:
-        """Share `lane_locks` with all that call the platform for a lane; `coming` is called with each reply as soon as
-        it is taken."""
+        """Use `lane_locks` together with all that call the platform for a lane; call `coming` with each reply as soon
+        as it is taken."""
         self._adapter = adapter
         self._bus = bus
         self._delivery = delivery

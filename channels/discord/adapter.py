@@ -482,7 +482,7 @@ class DiscordAdapter:
 
 
 def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> DiscordAdapter:
-    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.discords()[name]
     if chosen.token is None:
         raise ConfigError(f"{table_of(name)}.token is empty: set the bot token of the application")

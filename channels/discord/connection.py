@@ -89,7 +89,7 @@ class DiscordSource:
         return await self._briefed(understood)
 
     async def taken(self, incoming: Incoming) -> None:
-        """From here on the thread in which we answer is one we take part in."""
+        """Note that the bus has the message: from here on we take part in the thread in which we answer."""
         await self._context_loader.taken(incoming)
         if len(incoming.place) > 1:
             await self._threads.join(*incoming.place[-2:])
@@ -199,7 +199,7 @@ class DiscordConnection:
         return self._interactions is not None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         return unavailable_answer() if self._interactions is None else await self._interactions.called(call)
 
     def _wait_for_lease(self, obstacle: str) -> None:

@@ -56,7 +56,8 @@ _SIGNATURE: Final = re.compile(r"[0-9a-fA-F]{128}")
 
 
 def is_worth_reading(*, timestamp: str, signature: str, now_s: int) -> bool:
-    """True when a request is less than five minutes old and signed, whoever did it: its body tells. Never raises."""
+    """Tell whether a request is less than five minutes old and carries any signature; whether that is genuine shows
+    once the body is read. Never raises."""
     is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
     return is_fresh and bool(_SIGNATURE.fullmatch(signature))
 

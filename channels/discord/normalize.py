@@ -59,7 +59,7 @@ def make_target(target: DiscordTarget) -> str:
 
 
 def parse_target(target: str) -> DiscordTarget:
-    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
     channel_id = text(fields.get("channel_id"))
     if not channel_id.isdecimal():

@@ -76,18 +76,18 @@ DiscordPart: TypeAlias = DiscordChunk | DiscordFile
 
 
 def file_part(name: str, data: bytes, caption: str) -> DiscordFile:
-    """The message that shows a file with its caption."""
+    """Build the message that shows a file with its caption."""
     return DiscordFile(name, data, _literal(caption, is_line_start=True))
 
 
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
-    """The messages that show `text`, in order; none for a text in which there is nothing to see."""
+    """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
 
 
 def under(line: str, chunk: DiscordPart) -> DiscordPart:
-    """The chunk below a line of its own."""
+    """Put the chunk below a line of its own."""
     if isinstance(chunk, DiscordFile):
         return replace(chunk, content=f"{line}\n{chunk.content}".strip())
     return replace(chunk, content=f"{line}\n{chunk.content}", plain=f"{line}\n{chunk.plain}")

@@ -331,7 +331,7 @@ class TelegramAdapter:
 
 
 def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> TelegramAdapter:
-    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.telegrams()[name]
     if chosen.token is None:
         raise ConfigError(f"{table_of(name)}.token is empty: set the token that @BotFather gave")

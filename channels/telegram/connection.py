@@ -337,7 +337,7 @@ class TelegramWebhook:
             self._inside = None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         given = call.headers.get(SECRET_HEADER, "").encode(errors="replace")
         if not hmac.compare_digest(given, self._secret.encode()):
             self._doubted.set()
@@ -476,7 +476,7 @@ class TelegramConnection:
         return self._webhook is not None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         return unavailable_answer() if self._webhook is None else await self._webhook.called(call)
 
     def _tell(self, state: str) -> None:

@@ -65,7 +65,7 @@ def make_target(target: TelegramTarget) -> str:
 
 
 def parse_target(target: str) -> TelegramTarget:
-    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
     chat_id = integer(fields.get("chat_id"))
     if chat_id is None:

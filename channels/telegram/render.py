@@ -74,13 +74,13 @@ TelegramPart: TypeAlias = TelegramChunk | TelegramFile
 
 
 def render(text: CleanText) -> tuple[TelegramChunk, ...]:
-    """The messages that show `text`, in order; none for a text in which there is nothing to see."""
+    """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_UNITS_MAX))
 
 
 def under(line: str, chunk: TelegramPart) -> TelegramPart:
-    """The chunk below a line of its own."""
+    """Put the chunk below a line of its own."""
     if isinstance(chunk, TelegramFile):
         return replace(chunk, caption=f"{line}\n{chunk.caption}".strip())
     units = utf16_units(line) + 1
