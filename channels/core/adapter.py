@@ -201,7 +201,8 @@ class ChannelAdapter(Protocol):
         ...
 
     def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
-        """Put above the chunk a first line that says that it may be a repetition; the result is still under the limit."""
+        """Put above the chunk a first line that says that it may be a repetition; the result is still under
+        the limit."""
         ...
 
     def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
@@ -417,9 +418,9 @@ class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
-        """Fetch a file, never more than `bytes_max` of it, whatever size the platform named. Raises `FileRefused` with
-        a reason that fits into a sentence of ours (gone, too large, not for us), `SendFailed` when it may work later.
-        """
+        """Fetch a file, never more than `bytes_max` of it, whatever size the platform named. Raises
+        `FileRefused` with a reason that fits into a sentence of ours (gone, too large, not for us),
+        `SendFailed` when it may work later."""
         ...
 
 

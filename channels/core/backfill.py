@@ -173,7 +173,8 @@ class ReadCursors:
             self._ahead = message_id
 
     def fall_back(self, place: str, message_id: str) -> None:
-        """Move the cursor back: the message was heard but is not on the bus, so the place is read again from before it."""
+        """Move the cursor back: the message was heard but is not on the bus, so the place is read again from
+        before it."""
         known = self._places.get(place)
         if known is None:
             self.meet(place, message_id)

@@ -38,7 +38,8 @@ _renderers: Final = ThreadPoolExecutor(1, thread_name_prefix="rendering")
 async def rendered(
     adapter: ChannelAdapter, text: CleanText, shape: Callable[[CleanText], CleanText] = _as_it_is
 ) -> Sequence[AnyChunk]:
-    """Return `adapter.chunks` of the text after `shape` has changed it; a long text is rendered outside the event loop."""
+    """Return `adapter.chunks` of the text after `shape` has changed it; a long text is rendered outside the
+    event loop."""
 
     def render() -> Sequence[AnyChunk]:
         return adapter.chunks(shape(text))
@@ -176,6 +177,7 @@ class ReplyContents:
 
 
 def _may_be_filed(reply: Reply) -> bool:
-    """Tell whether the reply is a plain answer or a question, and not a text that is changed later or read at a glance."""
+    """Tell whether the reply is a plain answer or a question, and not a text that is changed later or read at
+    a glance."""
     is_plain = reply.kind is ReplyKind.ANSWER and not reply.choices
     return (is_plain or reply.kind is ReplyKind.QUESTION) and not reply.amends

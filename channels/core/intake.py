@@ -366,7 +366,8 @@ class MessageIntake:
             return said() if outcome in _NOT_TAKEN else None
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
-        """Return the suggestions of an agent process for a person who may talk to us; nothing while none can be asked."""
+        """Return the suggestions of an agent process for a person who may talk to us; nothing while none can
+        be asked."""
         kind = kind_of_suggestion(typing)
         if typing.command is None or kind is Suggests.NOTHING:
             return ()

@@ -19,7 +19,8 @@ _FOR_ALL: Final = frozenset({GrantRole.GUEST, GrantRole.MEMBER})  # no menu can 
 
 
 def offered(*, is_admin: bool = False, is_private: bool = True) -> tuple[CommandSpec, ...]:
-    """List, in order, the commands offered to everybody, or to an admin, in a direct chat, or where others read along."""
+    """List, in order, the commands offered to everybody, or to an admin, in a direct chat, or where others
+    read along."""
     return tuple(
         spec
         for spec in COMMANDS

@@ -136,7 +136,8 @@ async def fetch(
 
 
 async def _told(client: AsyncWebClient, file_id: str) -> Raw:
-    """Ask Slack for the fields of a file as they are now; a message may have named nothing but its id (Slack Connect)."""
+    """Ask Slack for the fields of a file as they are now; a message may have named nothing but its id (Slack
+    Connect)."""
     try:
         answer = await client.files_info(file=file_id)
     except SlackApiError as error:

@@ -109,7 +109,8 @@ async def acknowledge_unreadable(client: AsyncBaseSocketModeClient, envelope: Ra
 
 
 def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[AuthorizeResult]]:
-    """Authorize without a call: Bolt would ask auth.test at the first event, and lose that event should the call fail."""
+    """Authorize without a call: Bolt would ask auth.test at the first event, and lose that event should the
+    call fail."""
     result = AuthorizeResult(
         enterprise_id=None, team_id=me.team_id, bot_user_id=me.user_id, bot_id=me.bot_id, bot_token=token
     )
@@ -432,7 +433,8 @@ class SlackSockets:
         return str(answer["url"])
 
     def _handler(self, url: str) -> Handler:
-        """Build a handler that will connect to `url` (good for one connection). Must be called inside the running loop."""
+        """Build a handler that will connect to `url` (good for one connection). Must be called inside the
+        running loop."""
         handler = Handler(
             self._app,
             self._app_token,

@@ -75,7 +75,8 @@ class SlackHistory:
         return tuple(self._rooms)
 
     async def missed(self, room: str) -> Sequence[RawMessage[Raw]]:
-        """Read the messages of a channel and its threads after the cursors, oldest first. Raises `HistoryUnavailable`."""
+        """Read the messages of a channel and its threads after the cursors, oldest first. Raises
+        `HistoryUnavailable`."""
         events = sorted(await self._since(room), key=lambda event: ts_order(event["ts"]))
         named: Json = {"type": "message", "channel": room}
         channel = self._rooms.get(room)

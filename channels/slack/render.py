@@ -254,7 +254,8 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _list(command: str) -> Block:
-    """Build a list whose content Slack asks for whenever somebody opens it or types. Its language is that of commands."""
+    """Build a list whose content Slack asks for whenever somebody opens it or types. Its language is that of
+    commands."""
     return {
         "type": "external_select",
         "action_id": f"{PICK}{command}",
