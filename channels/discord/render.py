@@ -63,12 +63,12 @@ class DiscordFile:
 
     @property
     def plain(self) -> str:
-        """There is no formatting to leave out."""
+        """Return the plain form; a file has no formatting to leave out."""
         return self.content
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Buttons stand under the text, which is another message."""
+        """Return no buttons: they go under the text, which is another message."""
         return ()
 
 
@@ -152,7 +152,8 @@ def _pieces(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -
 
 
 def _address(url: str) -> str:
-    """A link may hold what reads as a mention; written so it leads to the same place and calls nobody."""
+    """Write a link, which may hold a text that reads as a mention, so that it leads to the same place and
+    calls nobody."""
     return _MENTION.sub("%40", url)
 
 
@@ -167,7 +168,7 @@ def _label(span: Sequence[TextRun], outer: frozenset[Mark]) -> str:
 
 
 def _literal(text: str, *, is_line_start: bool = False) -> str:
-    """Text that Discord shows as it is."""
+    """Write text that Discord shows as it is."""
     escaped = _SPECIAL.sub(r"\\\1", _without_mentions(text))
     if not is_line_start:
         return escaped
@@ -186,7 +187,7 @@ def _without_mentions(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Inline code, in as many backticks as its own content calls for."""
+    """Write inline code, in as many backticks as its own content calls for."""
     longest = max(map(len, _BACKTICKS.findall(text)), default=0)
     if not longest:
         return f"`{text}`"
