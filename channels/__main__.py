@@ -100,7 +100,7 @@ class ChannelSupervisor:
         self._rejections: list[str] = []
 
     async def run(self) -> None:
-        """Until told to stop. Raises `ConfigError` when no platform accepts us."""
+        """Run the channels until told to stop. Raises `ConfigError` when no platform accepts us."""
         runtimes: list[ChannelRuntime] = []
         tasks: list[asyncio.Task[None]] = []
         hooks: dict[str, SupportsWebhooks] = {}
@@ -123,7 +123,7 @@ class ChannelSupervisor:
 
     @contextlib.asynccontextmanager
     async def _called(self, hooks: Mapping[str, SupportsWebhooks]) -> AsyncIterator[None]:
-        """Platforms may call us inside the context; where none does, nothing listens."""
+        """Let platforms call us inside the context; if none does, nothing listens."""
         if not hooks:
             yield
             return

@@ -20,7 +20,7 @@ class AdapterModule(Protocol):
     """What a module of the table offers."""
 
     def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
-        """The adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
+        """Build the adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
         ...
 
 
@@ -40,7 +40,7 @@ async def open_channel(name: str, settings: Settings, parts: AdapterDeps) -> Cha
 
 
 def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """The channels to start: those asked for, else all that are enabled. Raises `ConfigError`."""
+    """Choose the channels to start: those asked for, otherwise all that are enabled. Raises `ConfigError`."""
     known = settings.channels.each()
     for name in asked:
         if name not in known:

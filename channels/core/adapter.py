@@ -52,7 +52,7 @@ class WebhookAnswer:
 
 
 def unavailable_answer() -> WebhookAnswer:
-    """Not now. Every platform brings it again, the interactions of Discord excepted."""
+    """Answer that we cannot take the call now. Every platform brings it again, except for Discord's interactions."""
     return WebhookAnswer(503, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
@@ -62,17 +62,17 @@ class SupportsWebhooks(Protocol):
 
     @property
     def is_called(self) -> bool:
-        """Whether it does, as it is configured."""
+        """Tell whether the platform calls us, as the channel is configured."""
         ...
 
     @property
     def call_timeout_s(self) -> float:
-        """How long it waits for an answer, from the end of its body on; a little less than that."""
+        """Return a little less than the time the platform waits for an answer, counted from the end of its body."""
         ...
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """Returns after the bus has what the call brought, if it is genuine. Raises `BusUnavailable`: the platform is
-        asked to bring it again."""
+        """Handle a call; return after the bus has what the call brought, if it is genuine. Raises `BusUnavailable`: the
+        platform is asked to bring it again."""
         ...
 
 
@@ -112,7 +112,8 @@ class MessageHandler(Protocol):
         ...
 
     async def retract(self, retraction: Retraction) -> IntakeOutcome:
-        """A message was deleted: it is not answered, unless it is too late for that. Raises `BusUnavailable`."""
+        """Withdraw a message that was deleted: it is not answered, unless it is too late for that. Raises
+        `BusUnavailable`."""
         ...
 
 
@@ -120,24 +121,24 @@ class InboundHandler(MessageHandler, Protocol):
     """Where an adapter hands in all that it hears."""
 
     async def press(self, press: Incoming) -> CleanText | None:
-        """A button under a message of ours was pressed; its words are those of the command that it says. Returns
-        after the bus has it: what the one who pressed is told, in private (empty: nothing), or None if that is yet
-        to be heard. Raises `BusUnavailable`."""
+        """Take in that somebody pressed a button under a message of ours; the words of the press are those of the
+        command that the button stands for. Returns after the bus has it: the text to show in private to the person who
+        pressed (empty: nothing), or None if that text is not known yet. Raises `BusUnavailable`."""
         ...
 
     async def told(self, press: Incoming) -> CleanText:
-        """What the one who pressed is told, empty for nothing. Within PRESS_ANSWER_S."""
+        """Wait for the text to show to the person who pressed; empty for nothing. Returns within PRESS_ANSWER_S."""
         ...
 
     async def invoke(self, chosen: Incoming) -> CleanText | None:
-        """A command was chosen from the platform's menu, and will not come again. Returns after the bus has it: None,
-        its answer comes by the address; else what the one who chose it is told at once, in private (empty: nothing).
-        Raises `BusUnavailable`."""
+        """Take in a command chosen from the platform's menu, which will not come again. Returns after the bus has it:
+        None if the answer comes by the address; otherwise the text to show at once, in private, to the person who chose
+        it (empty: nothing). Raises `BusUnavailable`."""
         ...
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
-        """What could stand behind the command that somebody types, who is shown it while he does; `typing.command` is
-        as far as he has come. Within SUGGESTIONS_WAIT_S; nothing when nobody knows, or he is not to be told."""
+        """Suggest what could follow the command that somebody is typing; `typing.command` holds the part typed so far.
+        Returns within SUGGESTIONS_WAIT_S; nothing when nobody knows, or when that person must not be told."""
         ...
 
 
@@ -170,17 +171,18 @@ class ChannelAdapter(Protocol):
 
     @property
     def name(self) -> str:
-        """The channel part of addresses and keys: `telegram`, `discord`, `slack`, `cli`."""
+        """Return the channel part of addresses and keys: `telegram`, `discord`, `slack`, `cli`."""
         ...
 
     @property
     def account(self) -> str:
-        """`<channel>:<account id>`; its buckets and places are named after it. Known when the adapter is ready."""
+        """Return `<channel>:<account id>`; the account's buckets and places are named after it. Known once the adapter
+        is ready."""
         ...
 
     @property
     def state(self) -> str:
-        """`connected`, or a plain reason why not, fit for the operator."""
+        """Return `connected`, or a plain reason why not, fit for the operator."""
         ...
 
     async def run(self, handler: InboundHandler) -> None:
@@ -195,15 +197,16 @@ class ChannelAdapter(Protocol):
         ...
 
     def chunks(self, text: CleanText) -> Sequence[AnyChunk]:
-        """CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
+        """Render CommonMark as this platform's messages, each under the platform's limit. Deterministic."""
         ...
 
     def marked(self, chunk: AnyChunk, mark: CleanText) -> AnyChunk:
-        """The chunk under a first line that says that it may be a repetition; still under the limit."""
+        """Put above the chunk a first line that says that it may be a repetition; the result is still under
+        the limit."""
         ...
 
     def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
-        """The buckets that one message to `address` spends from, the narrowest first, the account's last."""
+        """List the buckets that one message to `address` spends from, the narrowest first, the account's last."""
         ...
 
     async def send(self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
@@ -221,9 +224,9 @@ class SupportsLookup(Protocol):
     async def find_sent(
         self, address: ReplyAddress, chunk: AnyChunk, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        """The ids of an earlier attempt that did arrive; None if sending once more cannot show it twice.
+        """Find the ids of an earlier attempt that did arrive; None if sending once more cannot show the chunk twice.
 
-        Raises `Untraceable` when nobody can say, the rest of the `DeliveryError` tree when the platform cannot be
+        Raises `Untraceable` when nobody can say, and the rest of the `DeliveryError` tree when the platform cannot be
         asked now.
         """
         ...
@@ -234,7 +237,7 @@ class SupportsPlaceholders(Protocol):
     """A platform that cannot be asked what arrived, but lets us edit: an edit may be repeated, a send may not."""
 
     def place(self, address: ReplyAddress) -> str:
-        """The name of the place within which message ids are unique."""
+        """Name the place within which message ids are unique."""
         ...
 
     async def put_placeholder(self, address: ReplyAddress) -> str:
@@ -248,9 +251,9 @@ class SupportsPlaceholders(Protocol):
     async def find_lost(
         self, address: ReplyAddress, chunk: AnyChunk, *, after: str, known: frozenset[str]
     ) -> str | None:
-        """The one message of ours behind the message answered (and behind `after`, if given) that is not among
-        `known`, and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody
-        can say. Changes nothing that `complete` would not change."""
+        """Find the one message of ours after the message answered (and after `after`, if given) that is not among
+        `known`, and that may be `chunk` or a placeholder for it. None: there is none, there are several, or nobody can
+        say. Changes nothing that `complete` would not change."""
         ...
 
 
@@ -259,7 +262,7 @@ class SupportsChoices(Protocol):
     """A platform with buttons under messages, which can be changed afterwards."""
 
     def offering(self, chunk: AnyChunk, choices: Sequence[Choice]) -> AnyChunk:
-        """The chunk with a button for each choice."""
+        """Return the chunk with a button for each choice."""
         ...
 
     async def amend(self, address: ReplyAddress, chunk: AnyChunk, *, message_id: str, plain: bool) -> bool:
@@ -272,7 +275,7 @@ class SupportsSilence(Protocol):
     """A platform that lets us choose whether a message makes itself heard."""
 
     def silent(self, chunk: AnyChunk) -> AnyChunk:
-        """The chunk as a message that makes no sound."""
+        """Return the chunk as a message that makes no sound."""
         ...
 
 
@@ -292,12 +295,12 @@ class SupportsNames(Protocol):
     """A platform on which threads or topics have names, some of which are ours to give."""
 
     def nameable(self, address: ReplyAddress) -> Nameable | None:
-        """The place of this address; None where places have no names."""
+        """Return the place of this address that can be named; None where places have no names."""
         ...
 
     async def lacks_name(self, address: ReplyAddress, title: CleanText) -> bool:
-        """Whether the place is ours to name and may have another name. Raises the `DeliveryError` tree: `SendFailed`
-        where it is not there yet."""
+        """Tell whether the place is ours to name and may have another name. Raises the `DeliveryError` tree:
+        `SendFailed` where it does not exist yet."""
         ...
 
     async def name_place(self, address: ReplyAddress, title: CleanText) -> None:
@@ -330,8 +333,8 @@ class SupportsFiles(Protocol):
     """A platform that takes files: one becomes a chunk, and is sent, marked and looked up as any other."""
 
     def file_chunk(self, file: OutgoingFile) -> AnyChunk:
-        """The file as one message of this platform. Whatever refuses it is `FormatRefused` or `AddressDead`, whoever
-        has to be told that it is missing."""
+        """Return the file as one message of this platform. A refusal raises `FormatRefused` or `AddressDead`, whether
+        or not somebody has to be told that the file is missing."""
         ...
 
 
@@ -344,7 +347,7 @@ class SupportsUploads(Protocol):
         ...
 
     def uploaded(self, chunk: AnyChunk, upload_id: str) -> AnyChunk:
-        """The chunk that shows what was put up under this name."""
+        """Return the chunk that shows the file uploaded under this name."""
         ...
 
 
@@ -370,7 +373,7 @@ class SupportsStreaming(Protocol):
     """
 
     def cadence(self, address: ReplyAddress) -> StreamCadence | None:
-        """None: nothing is shown there before it is whole."""
+        """Return how often a message may change at this address. None: nothing is shown there before it is whole."""
         ...
 
     def is_draft(self, address: ReplyAddress) -> bool: ...
@@ -385,8 +388,8 @@ class SupportsStreaming(Protocol):
         ...
 
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
-        """From now on the message is one like any other and may be amended; may be asked again, also by a process
-        that did not begin it. Raises the `DeliveryError` tree."""
+        """End the stream: from now on the message is one like any other and may be amended. This may be asked again,
+        also by a process that did not begin the stream. Raises the `DeliveryError` tree."""
         ...
 
 
@@ -405,7 +408,7 @@ class SupportsDeferredReplies(Protocol):
     """A platform that shows, once a command was taken, that its answer comes."""
 
     async def release(self, address: ReplyAddress) -> None:
-        """There will be no answer at this address: show nothing any more, unless there is one. Raises the
+        """Stop showing anything at this address, since there will be no answer, unless there is one already. Raises the
         `DeliveryError` tree."""
         ...
 
@@ -415,8 +418,9 @@ class SupportsDownloads(ChannelAdapter, Protocol):
     """A platform whose files can be fetched later by the reference that `normalize` wrote."""
 
     async def fetch(self, reference: str, *, bytes_max: int) -> FetchedFile:
-        """Never more than `bytes_max`, whatever the platform said of the size. Raises `FileRefused` with a reason that
-        fits into a sentence of ours (gone, too large, not for us), `SendFailed` when it may work later."""
+        """Fetch a file, never more than `bytes_max` of it, whatever size the platform named. Raises
+        `FileRefused` with a reason that fits into a sentence of ours (gone, too large, not for us),
+        `SendFailed` when it may work later."""
         ...
 
 
@@ -435,11 +439,11 @@ class SupportsMoves(Protocol):
     """A platform whose chats may get another id."""
 
     def chat_of(self, address: ReplyAddress) -> str:
-        """The chat's id, as it stands in a place."""
+        """Return the chat's id, in the form that a place has."""
         ...
 
     def relocated(self, address: ReplyAddress, chat: str) -> ReplyAddress:
-        """The same place under the chat's other id."""
+        """Return the same place under the chat's other id."""
         ...
 
 
@@ -449,7 +453,7 @@ class SupportsTyping(ChannelAdapter, Protocol):
 
     @property
     def typing_period_s(self) -> float:
-        """How often the indicator has to be shown again to stay."""
+        """Return how often the indicator has to be shown again to stay."""
         ...
 
     async def show_typing(self, address: ReplyAddress, status: str) -> None:

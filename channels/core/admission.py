@@ -42,7 +42,8 @@ class BotLoopGuard:
         self._places = places
 
     async def hears(self, incoming: Incoming) -> bool:
-        """Whether what was said is to be taken in. A message that comes again counts once; a person always is."""
+        """Tell whether a message is to be taken in. A message that comes again counts once; a person's message always
+        is taken in."""
         room = _room(incoming)
         if not incoming.is_bot:
             await self._places.person_spoke(room)
@@ -54,7 +55,7 @@ class BotLoopGuard:
 
 
 def platform_of(channel: str) -> str:
-    """The vendor behind a channel: `telegram` for `telegram.support`. Rooms are the same for all accounts there."""
+    """Return a channel's platform: `telegram` for `telegram.support`. Rooms are the same for all accounts there."""
     return channel.partition(".")[0]
 
 
@@ -68,7 +69,7 @@ RateOf = Callable[[GrantRole], Rate]
 
 
 def unlimited(_role: GrantRole) -> Rate:
-    """As fast as anybody likes."""
+    """Allow any rate."""
     return Rate()
 
 
@@ -92,7 +93,7 @@ class AdmissionControl:
         self._albums: OrderedDict[str, None] = OrderedDict()
 
     async def admit(self, incoming: Incoming) -> Admittance:
-        """What happens to the message. Raises `BusUnavailable` where nobody can say who is blocked; an admin by
+        """Decide what happens to the message. Raises `BusUnavailable` where nobody can say who is blocked; an admin by
         configuration is let in even then."""
         owner = SessionKey(incoming.channel, incoming.user_id)
         levels = levels_of(incoming.channel, incoming.realm, incoming.place)
@@ -106,13 +107,15 @@ class AdmissionControl:
         return admittance
 
     def rate_of(self, incoming: Incoming) -> Rate:
-        """How fast the author of an admitted message may write. An album is one message, however many parts it has."""
+        """Return how fast the author of an admitted message may write. An album is one message, however many parts it
+        has."""
         if incoming.album_id and _album(incoming) in self._albums:
             return Rate()
         return self._pace_of(incoming).messages
 
     def command_rate_of(self, incoming: Incoming) -> Rate:
-        """How fast somebody may give commands and press buttons; whoever is not admitted is no faster than a guest."""
+        """Return how fast somebody may give commands and press buttons; a person who is not admitted has a guest's
+        rate."""
         return self._pace_of(incoming).commands
 
     def _pace_of(self, incoming: Incoming) -> AuthorRates:
@@ -126,7 +129,7 @@ class AdmissionControl:
         return AuthorRates(messages, self._command_rate_of(role))
 
     def taken(self, incoming: Incoming) -> None:
-        """The message is on the bus."""
+        """Note that the message is on the bus."""
         if incoming.album_id:
             _remember(self._albums, _album(incoming), None)
 
@@ -155,7 +158,7 @@ class RejectionNotifier:
     def __init__(
         self, access: Access, outbound: Deliveries, scrubber: Scrubber, clock: Clock, *, language: str = ""
     ) -> None:
-        """With a `language` everybody is spoken to in that one."""
+        """Speak `language` to everybody, if it is given."""
         self._access = access
         self._outbound = outbound
         self._scrubber = scrubber
@@ -188,7 +191,8 @@ class RejectionNotifier:
 
     @contextlib.contextmanager
     def at_once(self, chosen: Incoming) -> Iterator[Callable[[], CleanText]]:
-        """As long as this lasts, what is told to whoever chose this command is kept for the one who asks for it."""
+        """Keep, as long as the block lasts, the text for the person who chose this command, and yield a function that
+        returns it."""
         nothing = self._at_once[chosen.id] = literal_text("")
         try:
             yield lambda: self._at_once.get(chosen.id, nothing)  # it may have come twice
@@ -196,8 +200,8 @@ class RejectionNotifier:
             self._at_once.pop(chosen.id, None)
 
     async def turn_away(self, incoming: Incoming, admittance: Admittance) -> None:
-        """Silence for the blocked and where nobody is heard; a sentence for others, unless one only spoke in a thread
-        we are in."""
+        """Turn a message away: in silence for the blocked and where nobody is heard; with a sentence for others, except
+        in a thread that we are in and where the bot was not called."""
         owner = SessionKey(incoming.channel, incoming.user_id)
         if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
             log.info("%s: a message was ignored (%s)", incoming.channel, admittance.value)

@@ -71,7 +71,7 @@ class ChunkAttempt:
     moves: int = 0
 
     def next_chunk(self) -> ChunkAttempt:
-        """The chunk arrived; the next one starts with the same address and the same caution."""
+        """Go on to the next chunk after this one arrived, with the same address and the same caution."""
         return replace(self, is_plain=False, is_unsure=False, carries_file=False, rate_limits=0)
 
 
@@ -96,9 +96,9 @@ class FailReply:
 
 
 def next_move(error: DeliveryError, chunk_attempt: ChunkAttempt, *, is_young: bool = False) -> RetryChunk | FailReply:
-    """What follows from a platform's refusal. Pure; without jitter.
+    """Decide what follows from a platform's refusal. Pure; without jitter.
 
-    Nobody gives up a reply that `is_young`: processes that die spend its attempts faster than an outage ends.
+    A reply that `is_young` is never given up: processes that die spend its attempts faster than an outage ends.
     """
     match error:
         case RateLimited():
@@ -174,15 +174,15 @@ class DeliveryEntry:
 
     @property
     def send_id(self) -> str:
-        """The same for every attempt at the next chunk; another one once the message that showed its draft is gone, or
-        the platform would take what follows for that one. The whole answer as a file is another message than the chunk
-        in whose place it goes out."""
+        """Return an id that is the same for every attempt at the next chunk. It changes once the message that showed
+        the chunk's draft is gone, because the platform would otherwise take the new message for the old one. The whole
+        answer as a file is another message than the chunk in whose place it goes out."""
         step = "whole" if self.is_whole else self.record.next_chunk
         return f"{self.record.reply_id}:{step}{AGAIN if self._is_shown_gone else ''}"
 
     @property
     def shown(self) -> str:
-        """The platform's id of the message that showed the draft of the next chunk; empty if there is none."""
+        """Return the platform's id of the message that showed the draft of the next chunk; empty if there is none."""
         at, shown = self.record.next_chunk, self.record.shown
         return shown[at] if at < len(shown) else ""
 
@@ -192,29 +192,30 @@ class DeliveryEntry:
 
     @property
     def is_marked(self) -> bool:
-        """True when the next chunk has to say that it may be a repetition."""
+        """Tell whether the next chunk has to say that it may be a repetition."""
         return self.record.next_chunk in self.record.marked
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
     async def amended(self) -> str:
-        """The platform's id of the message that this reply takes the place of; empty if nobody knows any."""
+        """Find the platform's id of the message that this reply replaces; empty if nobody knows any."""
         record = await self._backoff.with_bus(lambda: self._bus.delivered(self.reply.key, self.reply.amends))
         return record.platform_ids[-1] if record.platform_ids else ""
 
     def arrived(self, ids: tuple[str, ...], *, spared: int = 0) -> None:
-        """The next chunk is out, and with it so many behind it; the note that follows, or the end, says so."""
+        """Record that the next chunk is out, and with it the `spared` chunks that follow; the next note, or the end,
+        writes it down."""
         next_chunk = self.record.next_chunk + 1 + spared
         self._change(next_chunk=next_chunk, platform_ids=self.record.platform_ids + ids, placeholder="")
 
     def lose_shown(self) -> None:
-        """The message that showed the draft of the next chunk is gone; the note that follows says so."""
+        """Record that the message that showed the draft of the next chunk is gone; the next note writes it down."""
         at, shown = self.record.next_chunk, self.record.shown
         self._change(shown=(*shown[:at], "", *shown[at + 1 :]))
 
     def mark(self) -> None:
-        """From now on the next chunk says that it may be a repetition; the note that follows keeps that."""
+        """Mark the next chunk as a possible repetition; the next note writes it down."""
         self._change(marked=(*self.record.marked, self.record.next_chunk))
 
     async def note(self, state: DeliveryState, *, reason: str = "", **changes: Any) -> None:
@@ -249,7 +250,8 @@ class PreviewRemover:
         self._amending = adapter if isinstance(adapter, SupportsChoices) else None
 
     async def take_back(self, address: ReplyAddress, message_id: str, language: str = "") -> None:
-        """When this returns, nothing of what the message showed is to be seen; `language` is its reader's, if known."""
+        """Remove a message or empty it: when this returns, nothing of what it showed can be seen; `language` is its
+        reader's, if known."""
         if self._streaming is not None:
             await self._streaming.end_stream(address, message_id=message_id)
         if self._deleting is not None and await self._deleting.withdraw(address, message_id=message_id):
@@ -331,9 +333,9 @@ class ChunkSender:
         since_ms: int,
         leaving: Callable[[], None],
     ) -> tuple[str, ...]:
-        """The platform's ids of the chunk. Raises the `DeliveryError` tree and `LeftUnconfirmed`.
+        """Send the chunk and return the platform's ids of it. Raises the `DeliveryError` tree and `LeftUnconfirmed`.
 
-        `since_ms` is when the first attempt began; `leaving` is told just before something goes out.
+        `since_ms` is when the first attempt began; `leaving` is called just before something goes out.
         """
         await self._adapter.until_ready()
         if entry.reply.amends:
@@ -348,8 +350,8 @@ class ChunkSender:
         return await self._by_editing(self._editing, entry, chunk, chunk_attempt, leaving)
 
     async def attempt_status(self, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...]:
-        """The same for a status line, which spends only what answers leave over. Raises `NoSpareBudget` if that is
-        nothing, and the `DeliveryError` tree."""
+        """Send a status line like `attempt`, but spend only the budget that answers leave over. Raises `NoSpareBudget`
+        if that is nothing, and the `DeliveryError` tree."""
         await self._adapter.until_ready()
         amending, message_id = self._amending, await entry.amended() if entry.reply.amends else ""
         if entry.reply.amends and not message_id:
@@ -366,7 +368,7 @@ class ChunkSender:
         return ()
 
     async def find_status(self, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...] | None:
-        """What an earlier attempt at a status line left. None: sending it again cannot show it twice. Raises
+        """Find the messages of an earlier attempt at a status line. None: sending it again cannot show it twice. Raises
         `Untraceable` where nobody can say, and the rest of the `DeliveryError` tree."""
         await self._adapter.until_ready()
         asking, since_ms = self._asking, entry.record.begun_at_ms
@@ -378,10 +380,10 @@ class ChunkSender:
         return (lost,)
 
     async def remember(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
-        """What arrived is ours, so no look-up for another reply may take it for a lost one.
+        """Remember the message that arrived as ours, so that no look-up for another reply may take it for a lost one.
 
-        The reply's own row says so first: a crash in between must leave neither a message that nobody knows, nor
-        one that is known and yet looked for.
+        The reply's own row says so first: a crash in between must leave neither a message that nobody knows, nor one
+        that is known and yet looked for.
         """
         if self._editing is None or not entry.record.platform_ids:
             return
@@ -392,7 +394,8 @@ class ChunkSender:
     async def _amend(
         self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt, leaving: Callable[[], None]
     ) -> tuple[str, ...]:
-        """What became of such an edit need not be known: it is repeated. What was never sent, or is gone, stays so."""
+        """Change the message that this reply replaces. An edit with an unknown outcome is repeated, which does no harm.
+        Nothing is sent for a message that was never sent or is gone."""
         message_id = await entry.amended()
         amending = self._amending
         if message_id and amending is not None:
@@ -423,7 +426,8 @@ class ChunkSender:
         return (message_id,)
 
     async def _is_made(self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt) -> bool:
-        """False also where changes are refused for good: that says nothing of what is sent."""
+        """Change the message that showed the draft into the chunk and tell whether that worked. False also where
+        changes are refused for good: the platform may still take the chunk as a new message."""
         address, message_id, streaming, amending = chunk_attempt.address, entry.shown, self._streaming, self._amending
         if streaming is None or amending is None:
             return False
@@ -439,7 +443,8 @@ class ChunkSender:
             return False
 
     async def _put_away(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
-        """What shows half of an answer that is going to be sent as a whole, if it is there and we may."""
+        """Take back the message that shows half of an answer that is going to be sent as a whole, if there is one and
+        we may."""
         message_id = entry.shown
         try:
             await self._asked(lambda: self._remover.take_back(address, message_id, entry.reply.language))
@@ -473,8 +478,9 @@ class ChunkSender:
         since_ms: int,
         leaving: Callable[[], None],
     ) -> tuple[str, ...]:
-        """Its name is in the ledger before it is shown, so a look-up asks for this file and for no other. One whose
-        fate nobody knows is put up anew: what is shown twice would be refused."""
+        """Upload the file, then send the message that shows it. Its name is in the ledger before it is shown, so a
+        look-up asks for this file and for no other. A file is uploaded anew when the fate of the first upload is
+        unknown: the platform would refuse to show one upload twice."""
         if chunk_attempt.is_unsure and entry.record.placeholder:
             earlier = uploading.uploaded(chunk, entry.record.placeholder)
             ids = await self._recovered(entry, earlier, chunk_attempt, since_ms)
@@ -521,7 +527,7 @@ class ChunkSender:
     async def _lost(
         self, editing: SupportsPlaceholders, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress
     ) -> str | None:
-        """The one message of ours there that nothing knows of."""
+        """Find the one message of ours there that nothing knows of."""
         place = editing.place(address)
         noted = await self._backoff.with_bus(lambda: self._places.sent_lately(place))
         earlier = entry.record.platform_ids
@@ -575,7 +581,7 @@ class ChunkSender:
         )
 
     async def _decide(self, entry: DeliveryEntry) -> None:
-        """An earlier attempt may have arrived and nobody can say: what the operator chose."""
+        """Do as the operator chose where an earlier attempt may have arrived and nobody can say."""
         if self._rules.unknown_sends is UnknownSends.DROP:
             raise LeftUnconfirmed
         if entry.is_marked:
@@ -600,7 +606,7 @@ class ChunkSender:
         return self._adapter.marked(chunk, words_for(entry.reply.language).say(MARK)) if entry.is_marked else chunk
 
     async def _called(self, entry: DeliveryEntry, call: Callable[[], Awaitable[_T]]) -> _T:
-        """A call that sends something: whatever an SDK throws, it may have gone out."""
+        """Make a call that sends something: whatever an SDK throws, the message may have gone out."""
         try:
             async with self._calls:
                 return await call()
@@ -611,7 +617,7 @@ class ChunkSender:
             raise OutcomeUnknown(f"unforeseen {type(error).__name__}") from error
 
     async def _asked(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """A call that may be repeated: an answer that got lost is asked for again."""
+        """Make a call that may be repeated: an answer that got lost is asked for again."""
         try:
             async with self._calls:
                 return await call()

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def room_of(place: str) -> str:
-    """The room a place lies in."""
+    """Return the room that a place lies in."""
     return place.partition("/")[0]
 
 
@@ -32,7 +32,7 @@ class BackfillQueue:
     """Rooms to read back, in the order in which that will be done."""
 
     def __init__(self, *, first_s: float, cap_s: float) -> None:
-        """After a failure a room waits `first_s`, then twice that, … up to `cap_s`."""
+        """Let a room wait `first_s` after a failure, then twice that, … up to `cap_s`."""
         self._first_s = first_s
         self._cap_s = cap_s
         self._due_s: OrderedDict[str, float] = OrderedDict()
@@ -45,32 +45,32 @@ class BackfillQueue:
         return len(self._due_s)
 
     def add(self, rooms: Iterable[str]) -> None:
-        """These, after all others, as soon as it is their turn."""
+        """Add these rooms after all others."""
         for room in rooms:
             self._due_s[room] = 0.0
 
     def hurry(self, room: str) -> None:
-        """Somebody is talking in this room and waits: it is the next, unless it has just failed."""
+        """Read this room next because somebody in it is talking and waits, unless it has just failed."""
         self._due_s.move_to_end(room, last=False)
 
     def postpone(self, room: str, now_s: float) -> int:
-        """It could not be read to its end: later again. Returns how often that has happened in a row."""
+        """Put off a room that could not be read to its end. Returns how often that has happened in a row."""
         pause = self._pauses.setdefault(room, Backoff(self._first_s, self._cap_s))
         self._due_s[room] = now_s + pause.next_s()
         self._due_s.move_to_end(room)
         return pause.tries
 
     def done(self, room: str) -> None:
-        """There is nothing left to read in it."""
+        """Remove a room that has nothing left to read."""
         self._due_s.pop(room, None)
         self._pauses.pop(room, None)
 
     def next(self, now_s: float) -> str | None:
-        """The room to read now, None while all of them wait."""
+        """Return the room to read now, None while all of them wait."""
         return next((room for room, due_s in self._due_s.items() if due_s <= now_s), None)
 
     def wait_s(self, now_s: float) -> float | None:
-        """How long until a room may be read, None when there is none."""
+        """Return how long until a room may be read, None when there is none."""
         return max(0.0, min(self._due_s.values()) - now_s) if self._due_s else None
 
 
@@ -121,7 +121,7 @@ class ReadCursors:
         return True
 
     def is_later(self, message_id: str, *, than: str) -> bool:
-        """Whether it was said after the other one; one without an id never was."""
+        """Tell whether a message was said after the other one; a message without an id never was."""
         return bool(message_id) and self._order.key(message_id) > self._order.key(than)
 
     async def save(self) -> None:
@@ -140,21 +140,21 @@ class ReadCursors:
 
     @property
     def newest(self) -> str:
-        """The newest message seen anywhere: where a place without a cursor of its own begins."""
+        """Return the newest message seen anywhere: a place without a cursor of its own begins there."""
         return self._newest
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Places with a cursor, the most recent last."""
+        """List the places with a cursor, the most recent last."""
         return tuple(self._places)
 
     def of(self, place: str) -> str:
-        """The last message of a place that is on the bus, or the account's newest."""
+        """Return the last message of a place that is on the bus, or the account's newest."""
         return self._places.get(place, self._newest)
 
     def meet(self, place: str, message_id: str) -> bool:
-        """A message of this place was heard; True when the place is news. It then begins at the account's cursor,
-        in any case before the message."""
+        """Note that a message of this place was heard; True when the place is new. It then begins at the account's
+        cursor, in any case before the message."""
         if place in self._places:
             return False
         just_before = self._order.before(message_id)
@@ -164,7 +164,7 @@ class ReadCursors:
         return True
 
     def reach(self, place: str, message_id: str) -> None:
-        """The message is on the bus, or is none of ours."""
+        """Move the cursor to a message that is on the bus or is not for us."""
         known = self._places.get(place)
         if known and self._order.key(message_id) <= self._order.key(known):
             return
@@ -173,7 +173,8 @@ class ReadCursors:
             self._ahead = message_id
 
     def fall_back(self, place: str, message_id: str) -> None:
-        """The message was heard and is not on the bus: the place is read back from before it."""
+        """Move the cursor back: the message was heard but is not on the bus, so the place is read again from
+        before it."""
         known = self._places.get(place)
         if known is None:
             self.meet(place, message_id)
@@ -181,11 +182,11 @@ class ReadCursors:
             self._put(place, self._order.before(message_id))
 
     def settle(self) -> None:
-        """No place lags behind any more, so the account's cursor may follow the newest message reached."""
+        """Let the account's cursor follow the newest message reached, since no place lags any more."""
         self._newest = self._ahead
 
     async def begin(self, message_id: str) -> None:
-        """Nothing before this message concerns us: the very first start, on record. Raises `BusUnavailable`."""
+        """Record at the very first start that nothing before this message concerns us. Raises `BusUnavailable`."""
         self._newest = self._ahead = message_id
         self._is_dirty = True
         await self.save()
@@ -241,20 +242,20 @@ class MessageSource(Protocol[RawT]):
     """The platform's side of listening."""
 
     async def rooms(self) -> Sequence[str]:
-        """Where something may have been said since the cursors. May raise `HistoryUnavailable`."""
+        """List the rooms where something may have been said since the cursors. May raise `HistoryUnavailable`."""
         ...
 
     def missed(self, room: str) -> AsyncIterator[RawMessage[RawT]]:
-        """What was said in a room since its cursors, oldest first. May raise `HistoryUnavailable`."""
+        """Yield the messages said in a room since its cursors, oldest first. May raise `HistoryUnavailable`."""
         ...
 
     async def understand(self, message: RawMessage[RawT]) -> Incoming | Retraction | None:
-        """The message if it is ours to answer, or that one was deleted. Raises `BusUnavailable`; anything else
-        marks it as poisonous."""
+        """Return the message if it is ours to answer, or the retraction if one was deleted. Raises `BusUnavailable`;
+        anything else marks the message as poisonous."""
         ...
 
     async def taken(self, incoming: Incoming) -> None:
-        """The bus has it and a turn will answer it. Raises `BusUnavailable`."""
+        """Note that the bus has the message and that a turn will answer it. Raises `BusUnavailable`."""
         ...
 
 
@@ -286,11 +287,11 @@ class Listener(Generic[RawT]):
 
     @property
     def is_caught_up(self) -> bool:
-        """True when nothing that we know of is missing."""
+        """Tell whether nothing that we know of is missing."""
         return not self._has_gap and not self._backfill
 
     def hear(self, message: RawMessage[RawT]) -> asyncio.Future[None]:
-        """A live message. The future is done when the bus has it, or raises `NotTaken`."""
+        """Take a live message. The future is done when the bus has it, or raises `NotTaken`."""
         waiting = _waiting(message)
         if message.message_id and self._cursors.meet(message.place, message.message_id):
             self._met.set()  # on record soon: whoever kills us now must not make us forget that the place exists
@@ -304,8 +305,8 @@ class Listener(Generic[RawT]):
         return waiting.taken
 
     def _line_up(self, waiting: _Waiting[RawT]) -> None:
-        """Behind all others, but before what was said after it in its place: what comes over several connections comes
-        in no order."""
+        """Insert the message after all others, but before the messages of its place that were said later: several
+        connections bring messages in no order."""
         message, at = waiting.message, len(self._waiting)
         for index in range(len(self._waiting) - 1, -1, -1):
             other = self._waiting[index].message
@@ -317,7 +318,7 @@ class Listener(Generic[RawT]):
         self._waiting.insert(at, waiting)
 
     def lost_touch(self) -> None:
-        """Something may have been said that was not heard: from here on history comes first."""
+        """Read history first from here on, since messages may have been missed."""
         self._has_gap = True
         self._gaps += 1
         self._leave_all_to_history()
@@ -368,7 +369,8 @@ class Listener(Generic[RawT]):
         self._held.setdefault(room, []).append(waiting)
 
     async def _let_control_through(self, waiting: _Waiting[RawT]) -> None:
-        """It does not wait for the room's history. The cursor stays: others of the room have not been taken yet."""
+        """Let a control command through without waiting for the room's history. The cursor stays, because other
+        messages of the room have not been taken yet."""
         incoming = await self._understood(waiting.message)
         if isinstance(incoming, Incoming) and incoming.is_control:
             await self._accept(waiting.message, incoming)
@@ -384,7 +386,7 @@ class Listener(Generic[RawT]):
     # --- history
 
     def _leave_to_history(self, waiting: _Waiting[RawT]) -> None:
-        """It is not taken now: its room is behind, from before this message on."""
+        """Leave the message to the history of its room, which is read again from before this message."""
         message = waiting.message
         if message.message_id:
             self._cursors.fall_back(message.place, message.message_id)
@@ -459,7 +461,7 @@ class Listener(Generic[RawT]):
             self._let_in(room)
 
     def _let_in(self, room: str) -> None:
-        """What waited for the room's history comes next."""
+        """Take next the messages that waited for the room's history."""
         self._waiting.extendleft(reversed(self._held.pop(room, [])))
         self._all_read_if_so()
         self._live.set()
@@ -505,7 +507,7 @@ class Listener(Generic[RawT]):
     # --- cursors
 
     async def _keep_cursors(self) -> None:
-        """On record at once when a place is new, else every few seconds."""
+        """Write the cursors down, at once when a place is new, otherwise every few seconds."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SAVE_EVERY_S):  # wait_for may swallow a cancellation before Python 3.12
@@ -535,6 +537,7 @@ def _done(waiting: _Waiting[RawT]) -> None:
 
 
 def _look_at(taken: asyncio.Future[None]) -> None:
-    """Discord acknowledges nothing, so nobody may be waiting for this future's exception."""
+    """Read the future's exception, so that asyncio does not complain: Discord acknowledges nothing, so perhaps nobody
+    waits for the future."""
     if not taken.cancelled():
         taken.exception()

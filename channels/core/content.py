@@ -38,7 +38,8 @@ _renderers: Final = ThreadPoolExecutor(1, thread_name_prefix="rendering")
 async def rendered(
     adapter: ChannelAdapter, text: CleanText, shape: Callable[[CleanText], CleanText] = _as_it_is
 ) -> Sequence[AnyChunk]:
-    """`adapter.chunks` of a text that is shaped before, beside the event loop where it is long."""
+    """Return `adapter.chunks` of the text after `shape` has changed it; a long text is rendered outside the
+    event loop."""
 
     def render() -> Sequence[AnyChunk]:
         return adapter.chunks(shape(text))
@@ -49,8 +50,9 @@ async def rendered(
 
 
 async def chunks_of(reply: Reply, adapter: ChannelAdapter) -> Sequence[AnyChunk]:
-    """In order. Where there are no buttons the text names the words that answer; an amendment says nothing new
-    there, and is not sent, nor is a status line, which would stand there unchanged for ever."""
+    """Render the reply as chunks, in order. Where there are no buttons the text names the words that answer. There an
+    amendment says nothing new and is not sent; a status line is not sent either, because it would stay there unchanged
+    for ever."""
     chunks = await rendered(adapter, reply.text)
     if not isinstance(adapter, SupportsChoices):
         return () if reply.amends or reply.kind is ReplyKind.STATUS else chunks
@@ -93,8 +95,8 @@ class FileFetcher:
 
     @contextlib.asynccontextmanager
     async def fetched(self, reply: Reply, position: int) -> AsyncIterator[OutgoingFile]:
-        """A file of the reply with its bytes. Raises `SendFailed` while nobody answers, `FormatRefused` when nobody
-        keeps it any more, `Abandoned`."""
+        """Lend a file of the reply with its bytes. Raises `SendFailed` while nobody answers, `FormatRefused` when
+        nobody keeps it any more, `Abandoned`."""
         file, wanted = reply.files[position], WantedFile(reply.key, reply.id, position)
         async with self._slots:
             content = await self._backoff.with_bus(lambda: self._files.fetch_file(wanted, wait_s=FILE_WAIT_S))
@@ -130,26 +132,26 @@ class ReplyContents:
 
     @property
     def texts(self) -> int:
-        """How many of the steps are text; the files come behind them."""
+        """Count the steps that are text; the files come after them."""
         return len(self._texts)
 
     def carries_file(self, step: int) -> bool:
-        """True if this step is a file that the platform may take."""
+        """Tell whether this step is a file that the platform may take."""
         return self._filing is not None and (step >= len(self._texts) or self._may_be_whole(step))
 
     def is_whole(self, step: int, chunk_attempt: ChunkAttempt) -> bool:
-        """True if this step sends the whole answer as a file."""
+        """Tell whether this step sends the whole answer as a file."""
         return chunk_attempt.carries_file and self._may_be_whole(step)
 
     @property
     def spared(self) -> int:
-        """How many chunks need not be sent once the whole answer is out as a file."""
+        """Count the chunks that need not be sent once the whole answer is out as a file."""
         last = 1 if self._reply.choices else 0
         return len(self._texts) - _BEGINNING - 1 - last
 
     @contextlib.asynccontextmanager
     async def chunk(self, step: int, chunk_attempt: ChunkAttempt) -> AsyncIterator[AnyChunk]:
-        """What this step sends, as long as the block lasts. Raises as `FileFetcher.lent` does."""
+        """Lend the chunk that this step sends, as long as the block lasts. Raises as `FileFetcher.fetched` does."""
         if self._filing is not None and self.is_whole(step, chunk_attempt):
             yield self._filing.file_chunk(self._whole())
         elif step < len(self._texts):
@@ -175,6 +177,7 @@ class ReplyContents:
 
 
 def _may_be_filed(reply: Reply) -> bool:
-    """A plain answer, or a question; nothing that is changed later or read at a glance."""
+    """Tell whether the reply is a plain answer or a question, and not a text that is changed later or read at
+    a glance."""
     is_plain = reply.kind is ReplyKind.ANSWER and not reply.choices
     return (is_plain or reply.kind is ReplyKind.QUESTION) and not reply.amends

@@ -60,7 +60,7 @@ _ANSWERS: Final = (ReplyKind.ANSWER, ReplyKind.ERROR)
 
 
 def lane_for(reply: Reply, lane: str) -> str:
-    """Where it waits: titles have lanes of their own, so that nothing ever waits for them."""
+    """Return the lane in which the reply waits: titles have lanes of their own, so that nothing ever waits for them."""
     return f"{lane} title" if reply.kind is ReplyKind.TITLE else lane
 
 
@@ -84,14 +84,14 @@ class LaneQueue:
         self._changed.set()
 
     def next(self) -> PendingReply | None:
-        """What goes now; None while there is nothing, or only what pauses."""
+        """Return the reply to send now; None while there is none, or only replies that pause."""
         if self._replies:
             return self._replies[0]
         return self._status_replies[0] if self._status_replies and self._pause_left_s() <= 0 else None
 
     def is_overtaken(self, pending: PendingReply) -> bool:
-        """True if a later edit of the same status line waits, or a later title of the same conversation; of a status
-        line that is no edit, if its turn has been answered: it would come behind the answer."""
+        """Tell whether a later edit of the same status line waits, or a later title of the same conversation. A status
+        line that is no edit is also overtaken if its turn has been answered: it would come after the answer."""
         reply, behind = pending.reply, tuple(self._status_replies)[1:]
         if reply.kind is ReplyKind.TITLE:
             return any(other.reply.key == reply.key for other in behind)
@@ -100,11 +100,11 @@ class LaneQueue:
         return bool(reply.turn_id) and reply.turn_id in self._answered
 
     def done(self, pending: PendingReply) -> None:
-        """What `next` gave has come to its end."""
+        """Remove the reply that `next` gave, since it has come to its end."""
         self._row(pending).popleft()
 
     def put_off(self, later: Postponed) -> None:
-        """The status line or title that `next` gave stays in front of the others; all of them pause."""
+        """Keep the status line or title that `next` gave in front of the others; all of them pause."""
         self._status_replies[0] = later.pending
         self._paused_until_s = asyncio.get_running_loop().time() + later.pause_s
 
@@ -118,7 +118,7 @@ class LaneQueue:
             return
 
     def look(self) -> None:
-        """Something else has changed."""
+        """Wake the lane, since something else has changed."""
         self._changed.set()
 
     def _row(self, pending: PendingReply) -> deque[PendingReply]:
@@ -161,7 +161,7 @@ class ReplyDelivery:
         answering: Callable[[Reply], None] = lambda reply: None,
         delay_scale: float = 1.0,
     ) -> None:
-        """`answering` is told just before the first chunk leaves; `delay_scale` shortens the waits of tests."""
+        """Call `answering` just before the first chunk leaves; `delay_scale` shortens the waits of tests."""
         self._adapter = adapter
         self._bus = bus
         self._scrubber = scrubber
@@ -181,7 +181,7 @@ class ReplyDelivery:
         )
 
     def abandon_waits(self) -> None:
-        """From now on a reply that would have to wait raises `Abandoned` instead."""
+        """Raise `Abandoned` from now on for each reply that would have to wait."""
         self._backoff.end()
 
     async def deliver(self, pending: PendingReply) -> None:
@@ -284,7 +284,7 @@ class ReplyDelivery:
                 return ids, chunk_attempt
 
     async def _take_back(self, entry: DeliveryEntry, address: ReplyAddress, *, behind: int) -> None:
-        """Of what showed the draft, whatever has not become a chunk of the reply."""
+        """Take back the messages that showed the draft and have not become a chunk of the reply."""
         for message_id in filter(None, entry.record.shown[behind:]):
             for delay_s in SETTLE_DELAYS_S:
                 try:
@@ -300,7 +300,7 @@ class ReplyDelivery:
         entry.record = replace(entry.record, shown=entry.record.shown[:behind])
 
     def _leaving(self, entry: DeliveryEntry) -> Callable[[], None]:
-        """The indicator goes out with the first chunk."""
+        """Return what to call when a chunk leaves: the first one ends the typing indicator."""
         return (lambda: None) if entry.record.next_chunk else (lambda: self._answering(entry.reply))
 
 
@@ -328,8 +328,8 @@ class DeliveryDispatcher:
         lane_locks: LaneLocks | None = None,
         coming: Callable[[Reply], None] = lambda reply: None,
     ) -> None:
-        """`lane_locks` is shared with all that call the platform for a lane; `coming` is told of each reply as soon as
-        it is taken."""
+        """Use `lane_locks` together with all that call the platform for a lane; call `coming` with each reply as soon
+        as it is taken."""
         self._adapter = adapter
         self._bus = bus
         self._delivery = delivery
@@ -348,12 +348,12 @@ class DeliveryDispatcher:
 
     @property
     def is_draining(self) -> bool:
-        """True when nothing more is taken."""
+        """Tell whether nothing more is taken."""
         return self._draining
 
     @property
     def in_hand(self) -> int:
-        """Replies taken and not finished."""
+        """Count the replies taken and not finished."""
         return len(self._in_hand)
 
     async def run(self) -> None:
@@ -379,7 +379,7 @@ class DeliveryDispatcher:
             await asyncio.wait(workers, timeout=grace_s)
 
     async def _deliver(self) -> None:
-        """While the lease is ours: until told to drain, or the platform is out of reach for too long."""
+        """Deliver while the lease is ours, until told to drain or until the platform is out of reach for too long."""
         self._rejected = asyncio.get_running_loop().create_future()
         self._leaving = False
         try:
@@ -392,7 +392,7 @@ class DeliveryDispatcher:
             self._bus.put_back(self._adapter.name)
 
     def _leave(self) -> None:
-        """What is in flight comes to its end, what waits stays in the stream."""
+        """Finish what is in flight and leave in the stream what waits."""
         self._leaving = True
         for waiting in self._lanes.values():
             waiting.look()

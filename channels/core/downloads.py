@@ -28,13 +28,14 @@ log = logging.getLogger(__name__)
 
 
 def goes_direct(url: str) -> bool:
-    """True for this machine, whatever the environment says, and for what NO_PROXY names."""
+    """Tell whether a URL is called without the proxy: this machine, whatever the environment says, and what NO_PROXY
+    names."""
     host = urlsplit(url).hostname or ""
     return is_loopback(host) or bool(proxy_bypass(host))
 
 
 def is_loopback(host: str) -> bool:
-    """True for every name and address of this machine that stays inside it."""
+    """Tell whether the host is a name or an address of this machine that stays inside it."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -70,14 +71,14 @@ class Downloaded:
 
 
 def too_large(bytes_max: int) -> str:
-    """The reason for a file of more than `bytes_max`."""
+    """Say that a file has more than `bytes_max`."""
     return f"it is larger than {max(1, bytes_max // _MEGABYTE)} MB"
 
 
 async def download(
     url: str, *, bytes_max: int, headers: Mapping[str, str] | None = None, proxy: str = ""
 ) -> Downloaded:
-    """One GET, and what it is redirected to on the same host, by way of `proxy` if there is one. Raises `FileRefused`
+    """Download by one GET, following redirects on the same host, through `proxy` if there is one. Raises `FileRefused`
     for what will not get better, `SendFailed` for what may."""
     timeout = aiohttp.ClientTimeout(total=_DOWNLOAD_TIMEOUT_S, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_SILENCE_S)
     plain = {"Accept-Encoding": "identity", **(headers or {})}  # packed, a few bytes may unpack to any number
@@ -95,8 +96,8 @@ async def download(
 
 
 def belongs_to(url: str, api_base: str) -> bool:
-    """Whether an address is on the machine of the API that we were told to use, by the same scheme; all names of this
-    one are the same."""
+    """Tell whether an address is on the machine of the API that we were told to use, by the same scheme; all names of
+    this machine count as the same."""
     try:
         there, here = urlsplit(url), urlsplit(api_base)
         host, own = there.hostname or "", here.hostname or ""
@@ -107,7 +108,7 @@ def belongs_to(url: str, api_base: str) -> bool:
 
 
 def is_on(url: str, *domains: str) -> bool:
-    """Whether an address is on one of these domains, or below one, by https."""
+    """Tell whether an address is on one of these domains, or below one, by https."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -175,14 +176,14 @@ class AttachmentServer:
     """The files of one channel, ATTACHMENTS_AT_ONCE at a time."""
 
     def __init__(self, adapter: SupportsDownloads, bus: Files, scrubber: Scrubber, *, delay_scale: float = 1.0) -> None:
-        """`delay_scale` shortens the waits of tests."""
+        """Shorten the waits of tests by `delay_scale`."""
         self._adapter = adapter
         self._bus = bus
         self._scrubber = scrubber
         self._delay_scale = delay_scale
 
     async def run(self) -> None:
-        """Until cancelled. Who is not connected leaves the wishes to others."""
+        """Serve files until cancelled. An adapter that is not connected leaves the wishes to others."""
         async with asyncio.TaskGroup() as group:
             for _ in range(ATTACHMENTS_AT_ONCE):
                 group.create_task(self._attend())
@@ -230,7 +231,7 @@ class AttachmentServer:
             await asyncio.sleep(ATTACHMENT_BEAT_S)
 
     async def _fetched(self, wanted: WantedAttachment) -> FetchedFile:
-        """The file as it may leave this process. Raises `FileRefused`."""
+        """Fetch the file in the form in which it may leave this process. Raises `FileRefused`."""
         try:
             async with asyncio.timeout(ATTACHMENT_FETCH_S):
                 file = await self._downloaded(wanted)
@@ -241,7 +242,7 @@ class AttachmentServer:
         return FetchedFile(scrubber.scrub(file.name), scrubber.scrub(file.media_type), content)
 
     async def _downloaded(self, wanted: WantedAttachment) -> FetchedFile:
-        """A download changes nothing, so it is tried again, whatever became of the last one."""
+        """Download the file; a download changes nothing, so it is tried again after any outcome."""
         backoff = Backoff(_RETRY_FIRST_S, _RETRY_CAP_S)
         for _ in range(_TRIES):
             try:
@@ -259,7 +260,7 @@ class AttachmentServer:
 
 
 async def _clean(content: bytes, scrubber: Scrubber) -> bytes:
-    """Without secrets, where it is text: nobody can look into anything else."""
+    """Remove secrets from a file that is text: no other format can be searched."""
     if not is_text(content):
         return content
     if len(content) > SCRUBBED_FILE_BYTES_MAX:

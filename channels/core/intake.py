@@ -63,14 +63,14 @@ class Albums:
         self._known: OrderedDict[tuple[str, ...], None] = OrderedDict()
 
     def note(self, incoming: Incoming) -> None:
-        """A message that is taken in; if it is part of an album, the rest of that is for us, too."""
+        """Note a message that is taken in; if it is part of an album, the rest of the album is for us, too."""
         if incoming.album_id:
             self._known[_name(incoming)] = None
             while len(self._known) > ALBUMS_MAX:
                 self._known.popitem(last=False)
 
     def knows(self, incoming: Incoming) -> bool:
-        """Whether it is another part of such an album."""
+        """Tell whether a message is another part of such an album."""
         return bool(incoming.album_id) and _name(incoming) in self._known
 
 
@@ -99,19 +99,19 @@ class RecentMessages:
         self._accepted: OrderedDict[str, _Accepted] = OrderedDict()
 
     def keep(self, incoming: Incoming, key: SessionKey) -> None:
-        """It is on the bus, with these words."""
+        """Keep the words of a message that is on the bus."""
         self._accepted[incoming.id] = _Accepted(key, _fingerprint(incoming))
         self._accepted.move_to_end(incoming.id)
         while len(self._accepted) > REMEMBERED_MAX:
             self._accepted.popitem(last=False)
 
     def key_of(self, message_id: str) -> SessionKey | None:
-        """Whose lane it went to."""
+        """Return the key of the lane that the message went to."""
         known = self._accepted.get(message_id)
         return known.key if known else None
 
     def says_the_same(self, edit: Incoming) -> bool:
-        """The edit changes nothing that we would answer to."""
+        """Tell whether the edit changes nothing that we would answer to."""
         known = self._accepted.get(edit.id)
         return known is not None and known.fingerprint == _fingerprint(edit)
 
@@ -141,20 +141,20 @@ class DeferredReplies:
         self._broken: asyncio.Queue[ReplyAddress] = asyncio.Queue()
 
     def made(self, lane: SessionKey, address: ReplyAddress) -> None:
-        """A command waits on its lane, and its answer will come to the address."""
+        """Note that a command waits on its lane, and that its answer will come to the address."""
         if self._promising is not None:
             self._made.setdefault(lane, deque(maxlen=PROMISES_MAX)).append(address)
             self._made.move_to_end(lane)
             _bound(self._made)
 
     def stopped(self, stop: InboundMessage) -> None:
-        """The bus has a /stop."""
+        """Note that the bus has a /stop."""
         if promised := self._made.pop(stop.key, None):
             self._stopped[stop.id] = promised
             _bound(self._stopped)
 
     def answering(self, reply: Reply) -> None:
-        """A reply leaves now; perhaps it is what acknowledges a /stop."""
+        """Note that a reply leaves now; perhaps it acknowledges a /stop, which ends the promised answers."""
         stop_id = next((each for each in self._stopped if reply.turn_id.endswith(each)), "")
         for address in self._stopped.pop(stop_id, ()):
             self._broken.put_nowait(address)
@@ -265,8 +265,9 @@ class MessageIntake:
         delete: Callable[[InboundMessage], Awaitable[None]] | None = None,
         deferred_replies: DeferredReplies | None = None,
     ) -> None:
-        """`accepted` is told of each message that waits for a turn now, `retracted` of each that is not on its lane any
-        more, by id. What held a secret is given to `delete` once it is on the bus without it."""
+        """Call `accepted` with each message that waits for a turn now, and `retracted` with the id of each that is not
+        on its lane any more. A message that held a secret is given to `delete` once it is on the bus without the
+        secret."""
         scrubber, clock, language = deps.scrubber, deps.clock, config.language
         self._bus = deps.intake
         self._scrubber = scrubber
@@ -295,7 +296,7 @@ class MessageIntake:
         self._is_closed = False
 
     def close(self) -> None:
-        """The process stops: from now on nothing is taken, so the platform keeps it for the next process."""
+        """Take nothing from now on, because the process stops; the platform keeps new messages for the next process."""
         self._is_closed = True
 
     async def accept(self, incoming: Incoming) -> IntakeOutcome:
@@ -346,7 +347,8 @@ class MessageIntake:
         return None if admission.verdict is Verdict.ACCEPTED else literal_text("")
 
     async def told(self, press: Incoming) -> CleanText:
-        """What the agent says to the one who pressed; empty for nothing, and when nobody says it in time."""
+        """Return the agent's text for the person who pressed; empty for nothing, and when the agent says nothing in
+        time."""
         try:
             async with self._listening:
                 reply = await self._presses.told(self._sanitizer.clean(press), wait_s=PRESS_ANSWER_S)
@@ -364,7 +366,8 @@ class MessageIntake:
             return said() if outcome in _NOT_TAKEN else None
 
     async def suggest(self, typing: Incoming) -> Sequence[Suggestion]:
-        """What an agent process suggests to one who may talk to us; nothing while none can be asked."""
+        """Return the suggestions of an agent process for a person who may talk to us; nothing while none can
+        be asked."""
         kind = kind_of_suggestion(typing)
         if typing.command is None or kind is Suggests.NOTHING:
             return ()
@@ -386,7 +389,7 @@ class MessageIntake:
             raise QueueFull("Trivet is stopping")
 
     def _is_on_a_lane(self, incoming: Incoming) -> bool:
-        """An edit that takes the bot's name away is still one of a message that we have."""
+        """Tell whether an edit concerns a message that we have, even if the edit takes the bot's name away."""
         return incoming.is_edit and self._recent.key_of(incoming.id) is not None
 
     async def _amend(self, incoming: Incoming) -> IntakeOutcome:
@@ -461,7 +464,8 @@ class MessageIntake:
         await self._notifier.tell(incoming, key, "queue-full", self._notifier.words(incoming).say(notices.QUEUE_FULL))
 
     async def _keep(self, message: InboundMessage, incoming: Incoming) -> None:
-        """Before the message is on its way: whoever reads it may be asked to use what it brought."""
+        """Put a secret into the vault before its message is on its way: the message's reader may be asked to use the
+        secret."""
         if self._secret_capture is not None:
             await self._secret_capture.keep(message, incoming.text)
 
@@ -479,13 +483,13 @@ class MessageIntake:
 
 
 def kind_of_suggestion(typing: Incoming) -> Suggests:
-    """What may stand behind the command that is being typed."""
+    """Return the kind of text that may follow the command being typed."""
     name = typing.command.name if typing.command else ""
     return next((spec.suggests for spec in COMMANDS if spec.name == name), Suggests.NOTHING)
 
 
 def settle_ms(incoming: Incoming) -> int:
-    """How long a lane waits for the rest of one thought, where a platform splits it. Else not at all."""
+    """Return how long a lane waits for the rest of one thought: zero unless the platform splits thoughts."""
     if incoming.album_id:
         return ALBUM_SETTLE_MS
     return SPLIT_SETTLE_MS if incoming.may_continue else 0

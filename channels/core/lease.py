@@ -26,7 +26,7 @@ class LeaseValidity:
 
     @property
     def is_sure(self) -> bool:
-        """True while nobody else can have the lease."""
+        """Tell whether nobody else can have the lease."""
         return _now_s() < self.until_s
 
 
@@ -95,7 +95,7 @@ class _Lease:
 
     @property
     def is_safe(self) -> bool:
-        """It is surely ours, and there is time to stop before it ends."""
+        """Tell whether the lease is surely ours and leaves time to stop before it ends."""
         return self._left_s > 0
 
     @property

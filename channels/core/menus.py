@@ -19,7 +19,8 @@ _FOR_ALL: Final = frozenset({GrantRole.GUEST, GrantRole.MEMBER})  # no menu can 
 
 
 def offered(*, is_admin: bool = False, is_private: bool = True) -> tuple[CommandSpec, ...]:
-    """In order: what everybody, or an admin, is offered in a direct chat, or where others read along."""
+    """List, in order, the commands offered to everybody, or to an admin, in a direct chat, or where others
+    read along."""
     return tuple(
         spec
         for spec in COMMANDS
@@ -42,7 +43,7 @@ class MenuPublisher:
         self._publishing = publishing
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Keep the menu published until cancelled."""
         backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
         while True:
             pause_s = await self._publish(backoff)
@@ -52,7 +53,7 @@ class MenuPublisher:
         await asyncio.Event().wait()  # nothing more to do until the end of the line
 
     async def _publish(self, backoff: Backoff) -> float | None:
-        """None once it is done, else the pause before the next attempt."""
+        """Publish the menu; return None once it is done, otherwise the pause before the next attempt."""
         await self._adapter.until_ready()
         try:
             await self._publishing.publish_menu()
@@ -68,5 +69,5 @@ class MenuPublisher:
 
 
 def menu_of(adapter: ChannelAdapter) -> Sequence[MenuPublisher]:
-    """What keeps the menu of this platform, if it has one."""
+    """Return the publisher of this platform's menu, if it has one."""
     return (MenuPublisher(adapter, adapter),) if isinstance(adapter, SupportsMenus) else ()

@@ -21,35 +21,35 @@ _ID_MAX: Final = 2**63
 
 
 def mapping(value: object) -> Raw:
-    """The object, or an empty one."""
+    """Return the object, or an empty one."""
     return value if isinstance(value, Mapping) else _NOTHING
 
 
 def mappings(value: object) -> Sequence[Raw]:
-    """The objects in an array; everything else in it is left out."""
+    """Return the objects in an array; everything else in it is left out."""
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
 
 
 def text(value: object) -> str:
-    """The string, or an empty one."""
+    """Return the string, or an empty one."""
     return value if isinstance(value, str) else ""
 
 
 def integer(value: object) -> int | None:
-    """A whole number that fits 64 bits; JSON's true and false are none."""
+    """Return a whole number that fits 64 bits; JSON's true and false are none."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _ID_MAX:
         return value
     return None
 
 
 def canonical(fields: Raw) -> str:
-    """One JSON text per meaning: sorted keys, no spaces, nothing that is None."""
+    """Write one JSON text per meaning: sorted keys, no spaces, nothing that is None."""
     kept = {name: value for name, value in fields.items() if value is not None}
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 
 def target_fields(target: str) -> Raw:
-    """The inverse of `canonical`. Raises `BadEnvelope`."""
+    """Read the fields that `canonical` wrote. Raises `BadEnvelope`."""
     try:
         fields = json.loads(target)
     except ValueError:
@@ -180,11 +180,11 @@ class Incoming:
 
     @property
     def is_control(self) -> bool:
-        """A command that never waits behind work."""
+        """Tell whether this is a command that never waits for work."""
         return self.command is not None and self.command.control is not None and not self.is_edit
 
     def key(self, scope: SessionScope) -> SessionKey:
-        """The lane of this message under the configured scope."""
+        """Return the lane of this message under the configured scope."""
         return SessionKey.scoped(self.channel, self.user_id, self.place, scope)
 
 
@@ -198,19 +198,19 @@ class Retraction:
     user_id: str = ""
 
     def key(self, scope: SessionScope) -> SessionKey | None:
-        """The lane it was said in, None if nobody knows the author."""
+        """Return the lane in which the deleted message was said, None if nobody knows the author."""
         return SessionKey.scoped(self.channel, self.user_id, self.place, scope) if self.user_id else None
 
 
 def apart(name: str, mention: re.Match[str]) -> str:
-    """The name that a mention becomes, which does not run into a word behind it: that may be a key, and a key is not
-    told from the middle of a longer word."""
+    """Return the name that a mention becomes, kept apart from the word that follows: that word may be a key, and a key
+    is not recognized in the middle of a longer word."""
     behind = mention.string[mention.end() : mention.end() + 1]
     return f"{name} " if behind.isascii() and behind.isalnum() else name
 
 
 def without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """`text` without the given ranges (the bot's mentions), and without the gap each of them leaves.
+    """Return `text` without the given ranges (the bot's mentions), and without the gap each of them leaves.
 
     "@bot: hello" becomes "hello", "hey @bot, hello" becomes "hey, hello".
     """

@@ -36,7 +36,7 @@ WELCOME: Final = sentence(
 
 
 def lane_full(messages_max: int, words: Words) -> CleanText:
-    """For whoever writes faster than he is answered."""
+    """Say that the lane is full, to a person who writes faster than the answers come."""
     return words.say(
         "You have {count} messages waiting for an answer, so I did not take this one. "
         "Please send it again when I have caught up, or say /stop to drop what waits.",
@@ -45,7 +45,7 @@ def lane_full(messages_max: int, words: Words) -> CleanText:
 
 
 def too_fast(wait_s: float, words: Words) -> CleanText:
-    """For whoever writes faster than he may."""
+    """Say how long to wait, to a person who writes faster than the limit allows."""
     return words.say(
         "You write faster than I may listen, so I did not take your last message. Please send it again in {time}.",
         time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
@@ -53,7 +53,7 @@ def too_fast(wait_s: float, words: Words) -> CleanText:
 
 
 def too_fast_commands(wait_s: float, words: Words) -> CleanText:
-    """For whoever gives commands, or presses buttons, faster than he may."""
+    """Say how long to wait, to a person who gives commands, or presses buttons, faster than the limit allows."""
     return words.say(
         "You give commands faster than I may take them, so I did not take this one. Please try again in {time}.",
         time=words.count("{count} second", "{count} seconds", max(1, math.ceil(wait_s))),
@@ -61,22 +61,22 @@ def too_fast_commands(wait_s: float, words: Words) -> CleanText:
 
 
 def file_not_sent(name: CleanText, words: Words) -> CleanText:
-    """What stands in for a file that the platform does not take."""
+    """Return the sentence that takes the place of a file that the platform does not take."""
     return words.say("This file belongs to my answer, but it could not be sent here: `{name}`", name=name)
 
 
 def whole_answer(words: Words) -> CleanText:
-    """Below the file that holds a long answer."""
+    """Return the line below the file that holds a long answer."""
     return words.say("My answer is long. This file holds all of it.")
 
 
 def whole_question(words: Words) -> CleanText:
-    """Below the file that holds all that somebody is asked about."""
+    """Return the line below the file that holds all that somebody is asked about."""
     return words.say("My question is long. This file holds all that I would do.")
 
 
 def pairing(code: str, words: Words) -> str:
-    """What a stranger is told in a direct message."""
+    """Tell a stranger in a direct message how to pair."""
     return words.say(
         "I do not know you yet. Give this code to an admin, who can let you in with it: **{code}** (valid for {time}).",
         code=code,

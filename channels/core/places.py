@@ -36,7 +36,7 @@ class AddressResolver:
         self._places = places
 
     async def lanes(self, addresses: Sequence[ReplyAddress]) -> Sequence[str]:
-        """The lane of each address. It is that of the first id, so that a move does not tear the order apart."""
+        """Return the lane of each address: that of the first id, so that a move does not break the order."""
         if self._moving is None:
             return [address.lane for address in addresses]
         chats = [self._moving.chat_of(address) for address in addresses]
@@ -48,7 +48,7 @@ class AddressResolver:
         ]
 
     async def newest(self, address: ReplyAddress) -> ReplyAddress:
-        """The same place where it is now."""
+        """Return the same place with its present id."""
         if self._moving is None or not (chat := self._moving.chat_of(address)):
             return address
         (newest,) = await self._places.newest_ids(self._channel, [chat])
@@ -62,7 +62,7 @@ class PlaceTrackingHandler:
     def __init__(
         self, handler: InboundHandler, adapter: ChannelAdapter, places: Places, loop_guard: BotLoopGuard | None = None
     ) -> None:
-        """`loop_guard` where other bots may be heard."""
+        """Use `loop_guard` where other bots may be heard."""
         self._loop_guard = loop_guard
         self._handler = handler
         self._adapter = adapter
@@ -120,14 +120,14 @@ class JoinedThreads:
         self._joined: OrderedDict[str, None] = OrderedDict()
 
     async def has_joined(self, channel_id: str, thread_id: str) -> bool:
-        """True when the bot was called into this thread before."""
+        """Tell whether the bot was called into this thread before."""
         name = self._name(channel_id, thread_id)
         if name not in self._joined and await self._positions.position(name) is not None:
             self._remember(name)
         return name in self._joined
 
     async def join(self, channel_id: str, thread_id: str) -> None:
-        """From now on what is said in this thread is said to the bot."""
+        """Treat what is said in this thread from now on as said to the bot."""
         name = self._name(channel_id, thread_id)
         if name not in self._joined:
             await self._positions.set_position(name, thread_id)
@@ -137,7 +137,8 @@ class JoinedThreads:
         return f"{self._prefix}:thread:{channel_id}:{thread_id}"
 
     def _remember(self, name: str) -> None:
-        """What is not so yet may become so by another process."""
+        """Remember that the thread was joined. The opposite is not remembered, since another process may join the
+        thread."""
         self._joined[name] = None
         while len(self._joined) > THREADS_KNOWN_MAX:
             self._joined.popitem(last=False)
@@ -163,7 +164,8 @@ class ThreadContextLoader:
     async def of(
         self, incoming: Incoming, read_back: Callable[[], Awaitable[tuple[RawQuote, ...]]]
     ) -> tuple[RawQuote, ...]:
-        """What goes along with a message, `read_back` from the platform; an edit has what the message had."""
+        """Return the quotes that go along with a message, which `read_back` fetches from the platform; an edit has the
+        quotes of its message."""
         if incoming.id in self._found or incoming.is_edit:
             return self._found.get(incoming.id, ())
         if len(incoming.place) < 2 or await self._read.has_joined(*_reader(incoming)):
@@ -178,13 +180,13 @@ class ThreadContextLoader:
         return quotes
 
     def told(self, incoming: Incoming, quotes: tuple[RawQuote, ...] = ()) -> None:
-        """This is what goes along with a message; nothing with the one that a thread begins with."""
+        """Set the quotes that go along with a message; there are none for the message that begins a thread."""
         self._found[incoming.id] = quotes
         while len(self._found) > _REMEMBERED:
             self._found.popitem(last=False)
 
     async def taken(self, incoming: Incoming) -> None:
-        """The lane has it: it is told of this thread no more. Raises `BusUnavailable`."""
+        """Note that the lane has the message: the lane is told of this thread no more. Raises `BusUnavailable`."""
         if incoming.id in self._found:
             await self._read.join(*_reader(incoming))
 

@@ -71,8 +71,8 @@ Step: TypeAlias = Begin | Change | TakeBack
 
 
 def next_step(shown: Sequence[AnyChunk | None], chunks: Sequence[AnyChunk]) -> Step | None:
-    """What brings messages that show `shown` (None: who knows what) closer to `chunks`. None: they are the same, or
-    there is nothing to show."""
+    """Return the step that brings messages that show `shown` (None: unknown) closer to `chunks`. None: they are the
+    same, or there is nothing to show."""
     for at, (old, new) in enumerate(zip(shown, chunks, strict=False)):
         if old != new:
             return Change(at, new)
@@ -82,7 +82,7 @@ def next_step(shown: Sequence[AnyChunk | None], chunks: Sequence[AnyChunk]) -> S
 
 
 def has_grown(before: str, now: str, *, chars_min: int) -> bool:
-    """Whether it is worth a call: it is longer by `chars_min`, or it is another text."""
+    """Tell whether a change is worth a call: the text is longer by `chars_min`, or it is another text."""
     if not before:
         return bool(now)
     return len(now) - len(before) >= chars_min or not now.startswith(before)
@@ -127,7 +127,8 @@ class PreviewAdopter:
         await self._backoff.with_bus(lambda: self._bus.drop_preview(channel, preview))
 
     async def settled(self, preview: Preview, address: ReplyAddress) -> str | None:
-        """The id of the message that was being begun; None if it is not there, or nobody can say, which is counted."""
+        """Find the id of the message that was being begun; None if it is not there, or if nobody can say, which is
+        counted."""
         found = await self._found(preview, address)
         if found is None:
             log.warning("%s: the draft of %s may be seen beside it", self._adapter.name, preview.reply_id)
@@ -223,21 +224,21 @@ class AnswerStream:
 
     @property
     def turn_id(self) -> str:
-        """Whose answer it is."""
+        """Return the id of the turn whose answer this is."""
         return self._draft.turn_id
 
     def renew(self, draft: Draft) -> None:
-        """The latest text wins over all that has not been shown yet."""
+        """Replace all that has not been shown yet by the latest text."""
         self._draft = draft
         self._changed.set()
 
     def end(self) -> None:
-        """No call begins any more; one that is under way comes to its end."""
+        """End the stream: no call begins any more; one that is under way comes to its end."""
         self._over.set()
         self._changed.set()
 
     async def run(self) -> None:
-        """Until it ends. Raises `BusUnavailable`, `Abandoned`."""
+        """Show the answer as it grows, until it ends. Raises `BusUnavailable`, `Abandoned`."""
         (lane,) = await self._parts.addresses.lanes([self._draft.address])
         lane_lock = self._parts.lane_locks.of(lane)
         cadence = self._adapter.cadence(self._draft.address)
@@ -258,7 +259,7 @@ class AnswerStream:
         return has_news or self._fades_in_s(cadence) <= 0
 
     def _fades_in_s(self, cadence: StreamCadence) -> float:
-        """How long what is shown stays: for ever, if it was not shown or does not fade."""
+        """Return how long the text shown stays: for ever, if it was not shown or does not fade."""
         if cadence.fades_after_s is None or not self._told:
             return float("inf")
         return self._shown_at_s + cadence.fades_after_s - _now_s()
@@ -328,7 +329,7 @@ class AnswerStream:
         self._shown_at_s = _now_s()
 
     async def _show_draft(self, address: ReplyAddress, chunk: AnyChunk, *, at: int) -> None:
-        """Of what goes beyond one message the end, where it grows."""
+        """Show the draft; of a text longer than one message, the end is shown, where it grows."""
         send_id = f"{self._draft.reply_id}:{at}"
         if at == len(self._shown) - 1:
             await self._adapter.go_on(address, chunk, message_id="", send_id=send_id)
@@ -354,7 +355,7 @@ class AnswerStream:
         self._is_behind = next_step(self._shown, chunks) is not None
 
     async def _known(self) -> Preview:
-        """What another process, or an earlier stream, has begun for this reply."""
+        """Return what another process, or an earlier stream, has begun for this reply."""
         draft = self._draft
         row = await self._parts.bus.preview(self._adapter.name, draft.key, draft.reply_id)
         row = row or Preview(draft.address, draft.key, draft.turn_id, draft.reply_id)
@@ -362,7 +363,8 @@ class AnswerStream:
         return row
 
     async def _begin(self, address: ReplyAddress, row: Preview, chunk: AnyChunk, text: CleanText) -> None:
-        """Not before the ledger knows; a refusal takes that back, an unknown outcome stays with the ledger."""
+        """Begin a message, but not before the ledger knows of it; a refusal takes the ledger's entry back, an unknown
+        outcome leaves it."""
         now_ms = self._parts.clock.now_ms()
         if not await self._note(replace(row, address=address, opening=text, begun_at_ms=now_ms)):
             return

@@ -48,7 +48,7 @@ class Pacer:
         return await self._take(budgets, spare_share=0)
 
     async def pause(self, budgets: Sequence[SendBudget], *, for_s: float) -> None:
-        """The platform said how long everybody who writes to this place has to wait."""
+        """Pause all messages to this place for the time that the platform named."""
         if budgets:
             await self._bus.pause_bucket(self._adapter.account, budgets[0].bucket, for_s=for_s)
 
@@ -73,15 +73,15 @@ class StreamPace:
     calm: int = 0
 
     def interval_s(self, cadence: StreamCadence) -> float:
-        """The least time between two calls."""
+        """Return the least time between two calls."""
         return cadence.every_s * self.slowness
 
     def refused(self) -> StreamPace:
-        """The platform said that it was too much."""
+        """Return the pace after the platform said that it was too much."""
         return StreamPace(min(self.slowness * 2, SLOWNESS_MAX))
 
     def taken(self) -> StreamPace:
-        """A call went well."""
+        """Return the pace after a call went well."""
         if self.calm + 1 < CALM_CALLS or self.slowness <= 1.0:
             return StreamPace(self.slowness, self.calm + 1)
         return StreamPace(max(1.0, self.slowness / 2))
@@ -108,7 +108,7 @@ class LaneLocks:
         self._locks: WeakValueDictionary[str, LaneLock] = WeakValueDictionary()
 
     def of(self, lane: str) -> LaneLock:
-        """The same for all who ask while anybody holds it."""
+        """Return the lane's lock, the same for all who ask while anybody holds it."""
         return self._locks.setdefault(lane, LaneLock())
 
 
@@ -131,12 +131,12 @@ class DeliveryHealth:
         self._scrubber = scrubber
 
     async def outlook(self, address: ReplyAddress) -> Outlook:
-        """What was learned about a place, and about the account."""
+        """Return what was learned about a place, and about the account."""
         destination_key = self._destination_key(address)
         return await self._backoff.with_bus(lambda: self._places.outlook(self._adapter.account, destination_key))
 
     async def learn(self, error: DeliveryError, address: ReplyAddress) -> None:
-        """A send to `address` was refused, or got lost."""
+        """Learn from a send to `address` that was refused, or got lost."""
         adapter, places, with_bus = self._adapter, self._places, self._backoff.with_bus
         match error:
             case RateLimited():

@@ -140,7 +140,7 @@ class ChannelRuntime:
 
     @property
     def state(self) -> str:
-        """`connected`, or a plain reason."""
+        """Return `connected`, or a plain reason."""
         return self._rejection or self._adapter.state
 
     async def run(self) -> None:
@@ -193,7 +193,8 @@ class ChannelRuntime:
             self._streams.heard(activity)
 
     def _retracted(self, message_id: str) -> None:
-        """There is no turn of that name any more, whether or not somebody works at it."""
+        """End the indicator and the streams of the turn of that message: there is no such turn any more, whether or not
+        somebody works at it."""
         turn_id = turn_id_of(message_id)
         self._typing.ended(turn_id)
         if self._streams is not None:

@@ -25,7 +25,7 @@ invisible ones."""
 
 
 def clean_name(name: str, scrubber: Scrubber) -> CleanText:
-    """A name without secrets, at most AUTHOR_NAME_CHARS_MAX characters long."""
+    """Remove secrets from a name and cut it to at most AUTHOR_NAME_CHARS_MAX characters."""
     whole = scrubber.scrub(name)  # before a secret is parted where something unfit stood in it
     return clipped(scrubber.scrub(_UNFIT.sub(" ", whole).strip()), AUTHOR_NAME_CHARS_MAX)
 
@@ -44,7 +44,7 @@ _NOTE_CHARS: Final = 160
 
 
 def fit(text: str, *, chars_max: int = INBOUND_CHARS_MAX, bytes_max: int = TEXT_BYTES_MAX) -> str:
-    """The text itself if it fits, else its beginning and a note that says how much is missing."""
+    """Return the text itself if it fits, otherwise its beginning and a note that says how much is missing."""
     if len(text) <= chars_max and _wire_bytes(text) <= bytes_max:
         return text
     kept = _longest_prefix(text[: chars_max - _NOTE_CHARS], bytes_max - _NOTE_CHARS)
@@ -52,7 +52,7 @@ def fit(text: str, *, chars_max: int = INBOUND_CHARS_MAX, bytes_max: int = TEXT_
 
 
 def fitting(quotes: Sequence[Quote], *, bytes_max: int = QUOTES_BYTES_MAX) -> tuple[Quote, ...]:
-    """The last of them, as many as there is room for."""
+    """Return the last of the quotes, as many as there is room for."""
     kept: list[Quote] = []
     for quote in reversed(quotes):
         bytes_max -= _quote_bytes(quote)
@@ -80,7 +80,7 @@ def _longest_prefix(text: str, bytes_max: int) -> str:
 
 
 def _wire_bytes(text: str) -> int:
-    """Its size as a JSON string, where a control character takes six bytes."""
+    """Return the size of a text as a JSON string, where a control character takes six bytes."""
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
@@ -166,7 +166,7 @@ class Sanitizer:
     """Sanitize the messages of one channel."""
 
     def __init__(self, scrubber: Scrubber, clock: Clock, scope: SessionScope, *, language: str = "") -> None:
-        """With a `language`, everybody is said to speak it."""
+        """Treat everybody as a speaker of `language`, if it is given."""
         self._scrubber = scrubber
         self._clock = clock
         self._scope = scope
@@ -208,7 +208,7 @@ def _removed(
 
 
 def _attachments(files: Sequence[FileReference], scrubber: Scrubber) -> tuple[Attachment, ...]:
-    """A reference that is longer than any platform's leads nowhere."""
+    """Convert the files to attachments; a reference longer than any platform's is dropped, since it leads nowhere."""
     fit_ones = (found for found in files if len(found.reference) <= REFERENCE_CHARS_MAX)
     return tuple(_attachment(found, scrubber) for found in islice(fit_ones, FILES_MAX))
 
@@ -224,7 +224,7 @@ def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
 
 
 def _with_files(quotes: Sequence[Quote], incoming: Incoming, scrubber: Scrubber) -> list[Quote]:
-    """The newest of its quotes with the files that stand in them."""
+    """Give each of the last quotes of the message the files that were found in it."""
     raw = incoming.quotes[len(incoming.quotes) - len(quotes) :]
     return [
         replace(quote, attachments=_attachments(found.attachments, scrubber))

@@ -53,7 +53,7 @@ class SecretCapture:
 
 
 def open_secret_capture(settings: Settings, vault: Vault, scrubber: Scrubber, clock: Clock) -> SecretCapture | None:
-    """The vault as the settings say; None where there is none. Raises `ConfigError` when its key cannot be had."""
+    """Open the vault as the settings say; None where there is none. Raises `ConfigError` when its key cannot be had."""
     seal, rules = seal_of(settings), settings.scrub.vault
     return SecretCapture(vault, seal, scrubber, clock, ttl_s=rules.ttl_s, uses=rules.uses_max) if seal else None
 
@@ -103,7 +103,7 @@ class Deletions:
         self._saving = asyncio.Lock()
 
     async def add(self, message: InboundMessage) -> None:
-        """The message is on its lane, and shall not stay where it was written. Raises `BusUnavailable`."""
+        """Add a message that is on its lane and has to vanish from the chat. Raises `BusUnavailable`."""
         await self._load()
         address = message.address
         language = language_of(message) or Language.EN
@@ -138,7 +138,7 @@ class Deletions:
         await self._save()
 
     async def _delete(self, deletion: PendingDeletion) -> bool:
-        """False: it stays, whatever is tried."""
+        """Delete the message. False: it stays, whatever is tried."""
         if self._deleting is None or self._clock.monotonic_s() < self._unwilling.get(deletion.lane, 0.0):
             return False
         for pause_s in PAUSES_S:
@@ -164,7 +164,7 @@ class Deletions:
         return False
 
     async def _tell(self, deletion: PendingDeletion) -> None:
-        """Once, however often: the id says so."""
+        """Tell the author once; the id prevents a second telling."""
         notice = Reply(
             id=f"notice:undeleted:{deletion.id}",
             turn_id="",

@@ -95,7 +95,7 @@ class StatusDelivery:
         return Postponed(replace(pending, record=entry.record), outcome)
 
     def _foregone(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _Ending | None:
-        """What needs no attempt."""
+        """Return the ending of an entry that needs no attempt."""
         if entry.record.state in _ENDED:
             return _Ending(entry.record.state, entry.record.reason)
         if is_overtaken and not _may_be_out(entry):
@@ -103,7 +103,7 @@ class StatusDelivery:
         return _Ending(DeliveryState.FAILED, "too late") if _left_s(entry) <= 0 else None
 
     async def _tried(self, entry: DeliveryEntry) -> _Ending | float:
-        """How it ended, or the pause before the next attempt."""
+        """Try once; return how it ended, or the pause before the next attempt."""
         try:
             async with asyncio.timeout(ATTEMPT_MAX_S):
                 return await self._send(entry)
@@ -165,12 +165,12 @@ class StatusDelivery:
 
 
 def _may_be_out(entry: DeliveryEntry) -> bool:
-    """True of a line whose sending was cut: it may stand there."""
+    """Tell whether sending the line was cut off, so that it may be there."""
     return entry.record.state in _INTERRUPTED and not entry.reply.amends
 
 
 def _left_s(entry: DeliveryEntry) -> float:
-    """How long it is worth trying."""
+    """Return how long it is worth trying."""
     if entry.reply.amends:
         late_after_s = EDIT_LATE_AFTER_S
     else:
@@ -230,7 +230,7 @@ class TitleDelivery:
         return None
 
     def _foregone(self, entry: DeliveryEntry, *, is_overtaken: bool) -> _TitleEnding | None:
-        """What needs no attempt."""
+        """Return the ending of an entry that needs no attempt."""
         if entry.record.state in _ENDED:
             return entry.record.state, entry.record.reason
         if is_overtaken:
@@ -238,7 +238,7 @@ class TitleDelivery:
         return (DeliveryState.FAILED, "too late") if _title_left_s(entry) <= 0 else None
 
     async def _tried(self, entry: DeliveryEntry) -> _TitleEnding | float:
-        """How it ended, or the pause before the next attempt."""
+        """Try once; return how it ended, or the pause before the next attempt."""
         try:
             async with asyncio.timeout(TITLE_ATTEMPT_MAX_S):
                 return await self._name(entry)
@@ -294,5 +294,5 @@ class TitleDelivery:
 
 
 def _title_left_s(entry: DeliveryEntry) -> float:
-    """How long it is worth trying."""
+    """Return how long it is worth trying."""
     return TITLE_LATE_AFTER_S - (entry.now_ms() - entry.reply.created_at_ms) / 1000

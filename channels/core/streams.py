@@ -46,7 +46,7 @@ class PreviewCleanup:
     def __init__(
         self, parts: StreamDeps, is_coming: Callable[[str], bool], *, silent_for_s: float = SILENT_FOR_S
     ) -> None:
-        """`is_coming` knows of replies that are there and wait to be delivered."""
+        """Ask `is_coming` about replies that are there and wait to be delivered."""
         self._parts = parts
         self._name = parts.adapter.name
         self._adopter = PreviewAdopter(parts.adapter, parts.bus, parts.places, parts.backoff)
@@ -56,16 +56,16 @@ class PreviewCleanup:
         """When each turn was heard of, -inf if that was its end."""
 
     def lives(self, turn_id: str) -> None:
-        """It was heard of. What is late does not bring back one that has ended."""
+        """Note that the turn was heard of. Late news does not bring back a turn that has ended."""
         if not self.is_ended(turn_id):
             self._note(turn_id, _now_s())
 
     def ended(self, turn_id: str) -> None:
-        """No answer of it will come."""
+        """Note that no answer of the turn will come."""
         self._note(turn_id, _ENDED)
 
     def is_ended(self, turn_id: str) -> bool:
-        """Whether that was said of it."""
+        """Tell whether the turn was noted as ended."""
         return self._heard_s.get(turn_id) == _ENDED
 
     async def run(self) -> None:
@@ -82,7 +82,8 @@ class PreviewCleanup:
             await self._clear(row, is_ended=_now_s() - self._heard_s[row.turn_id] > self._silent_for_s)
 
     async def take_away(self, turn_id: str) -> None:
-        """What is left of a turn that has ended. What cannot be taken away now is tried with the next look."""
+        """Take away the drafts of a turn that has ended. A draft that cannot be taken away now is tried at the next
+        look."""
         for row in await self._rows():
             if row.turn_id == turn_id:
                 await self._clear(row, is_ended=True)
@@ -197,14 +198,14 @@ class AnswerStreams:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def heard(self, activity: Activity) -> None:
-        """A turn runs; or it ended, and there is no answer to come."""
+        """Note that a turn runs; or that it ended, and that there is no answer to come."""
         if activity.ended:
             self.ended(activity.turn_id)
         else:
             self._cleanup.lives(activity.turn_id)
 
     def ended(self, turn_id: str) -> None:
-        """There is no answer to come, and no draft of it begins any more."""
+        """Note that there is no answer to come, and begin no draft of it any more."""
         for stream in self._streams.values():
             if stream.turn_id == turn_id:
                 stream.end()
@@ -212,7 +213,7 @@ class AnswerStreams:
         self._start(self._cleanup.take_away(turn_id))
 
     def coming(self, reply: Reply) -> None:
-        """The answer is here: its draft grows no more."""
+        """Note that the answer is here: its draft grows no more."""
         self._is_over(reply.id, is_there=True)
         if stream := self._streams.get(reply.id):
             stream.end()

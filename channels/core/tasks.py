@@ -24,22 +24,22 @@ class Backoff:
 
     @property
     def tries(self) -> int:
-        """Delays handed out since the last reset."""
+        """Count the delays handed out since the last reset."""
         return self._tries
 
     def reset(self) -> None:
-        """The last try went well."""
+        """Begin anew after a try that went well."""
         self._tries = 0
 
     def next_s(self) -> float:
-        """Seconds to wait before the next try."""
+        """Return the seconds to wait before the next try."""
         whole_s = min(self._cap_s, self._first_s * 2.0 ** min(self._tries, 32))
         self._tries += 1
         return jittered(whole_s, self._chance)
 
 
 def jittered(delay_s: float, chance: Callable[[], float] = random.random) -> float:
-    """Between half and all of `delay_s`."""
+    """Return a time between half and all of `delay_s`."""
     return delay_s * (0.5 + 0.5 * chance())
 
 
@@ -136,11 +136,11 @@ class BackoffTimer:
         self._stopping = asyncio.Event()
 
     def end(self) -> None:
-        """From now on whoever would have to wait gets `Abandoned` instead."""
+        """Raise `Abandoned` from now on instead of any wait."""
         self._stopping.set()
 
     def chosen_s(self, delay_s: float) -> float:
-        """How long a wait by our own choice is."""
+        """Scale a wait by our own choice: tests shorten it."""
         return delay_s * self._scale
 
     async def back_off(self, delay_s: float) -> None:
@@ -161,5 +161,6 @@ class BackoffTimer:
         raise Abandoned
 
     async def with_bus(self, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Nothing may be sent that the ledger does not know, so wait for the bus as long as it takes."""
+        """Make a call to the bus and wait for the bus as long as it takes: nothing may be sent that the ledger does not
+        know."""
         return await retry_until_available(call, _POLICY, wait=self.wait)

@@ -54,7 +54,7 @@ class TypingIndicators:
         show_after_s: float = SHOWN_AFTER_S,
         also: Callable[[Activity], None] = lambda activity: None,
     ) -> None:
-        """`also` is told of every announcement."""
+        """Call `also` with every announcement."""
         self._name = adapter.name
         self._typing = adapter if isinstance(adapter, SupportsTyping) else None
         self._bus = bus
@@ -83,25 +83,25 @@ class TypingIndicators:
             await self._all_out()
 
     def accepted(self, address: ReplyAddress) -> None:
-        """A message is on the bus: the person waits, whether or not a worker has claimed it."""
+        """Note that a message is on the bus: the person waits, whether or not a worker has claimed it."""
         self._show(address, "", ACCEPTED_FOR_S)
 
     def follow(self, activity: Activity) -> None:
-        """A turn runs, or ended."""
+        """Note that a turn runs, or ended."""
         if activity.ended:
             self._end(activity.address, activity.turn_id)
         elif activity.turn_id not in self._ended:
             self._show(activity.address, activity.turn_id, activity.for_s)
 
     def ended(self, turn_id: str) -> None:
-        """A turn ended, in whichever place."""
+        """Note that a turn ended, in any place."""
         self._remember(turn_id)
         for shown in [shown for shown in self._shown.values() if turn_id in shown.until_s]:
             self._end(shown.address, turn_id)
 
     def answering(self, reply: Reply) -> None:
-        """The answer leaves now: whatever is shown for its turn would only outlive it. After a question the turn
-        waits for a person, until the question is amended."""
+        """Hide the indicator of the reply's turn, because the answer leaves now and the indicator would only outlive
+        it. After a question the turn waits for a person, until the question is amended."""
         if reply.amends:
             self._ended.pop(reply.turn_id, None)
         else:

@@ -49,7 +49,7 @@ class Webhooks:
                 yield chosen
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. Raises `HTTPException` for what is not here, and for a body that is refused."""
+        """Answer an ASGI request. Raises `HTTPException` for an unknown path, and for a body that is refused."""
         request = Request(scope, receive)
         path = request.url.path
         if path != _HEALTH and path not in self._hooks:

@@ -72,18 +72,18 @@ _MANAGE_GUILD: Final = str(1 << 5)  # Discord cannot know our admins: the comman
 
 
 def commands() -> list[Json]:
-    """All that is to be registered, in the order of the table. In direct chats everybody is offered the same: what
-    admins say there they type."""
+    """List the commands to be registered, in the order of the table. In direct chats everybody is offered the same:
+    admins type their further commands there."""
     return [_command(spec) for spec in offered(is_admin=True) if not (_is_admins(spec) and spec.only_private)]
 
 
 def say_the_same(known: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the registered commands are the wanted ones, in whatever order."""
+    """Tell whether the registered commands are the wanted ones, in any order."""
     return _essences(known) == _essences(wanted)
 
 
 def option_name(argument: str) -> str:
-    """The name of what may follow, as Discord takes it: lower case, without spaces."""
+    """Name an argument as Discord takes it: lower case, without spaces."""
     return argument.lower().replace(" ", "_")
 
 
@@ -131,7 +131,7 @@ def _essences(commands: Iterable[Mapping[str, Any]]) -> Sequence[Json]:
 
 
 def _essence(command: Mapping[str, Any]) -> Json:
-    """What we chose of it. What is absent means what it would mean if it were written out."""
+    """Keep the fields of a command that we chose. An absent field gets the value that its absence means."""
     options = command.get("options") or []
     return {
         "type": command.get("type") or CHAT_INPUT,
@@ -176,7 +176,7 @@ class DiscordFiles:
         self._read: OrderedDict[int, tuple[float, discord.Message]] = OrderedDict()
 
     async def fetch(self, client: discord.Client, reference: str, *, bytes_max: int) -> FetchedFile:
-        """Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
+        """Fetch the file. Raises `FileRefused`, `SendFailed`, and what the SDK raises."""
         wanted = _parsed(reference)
         known = self._read_lately(wanted.message_id)
         if known is not None:
@@ -361,7 +361,8 @@ class DiscordAdapter:
             await self._ephemeral_replies.release(self._client(), parse_target(address.target))
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
-        """In a guild that takes the permission "Manage Messages"; in a direct chat nobody has it."""
+        """Delete a message of somebody else. In a guild that takes the permission "Manage Messages"; in a direct chat
+        nobody has it."""
         return await self._delete(in_place(parse_target(address.target)), message_id)
 
     async def _delete(self, target: DiscordTarget, message_id: str) -> bool:
@@ -377,7 +378,7 @@ class DiscordAdapter:
         return True
 
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
-        """Our own messages take no permission."""
+        """Delete a message of our own, which takes no permission."""
         async with self._calling():
             target = await self._thread_opener.where(self._client(), parse_target(address.target))
         return await self._delete(target, message_id)
@@ -396,7 +397,8 @@ class DiscordAdapter:
         return await self.amend(address, chunk, message_id=message_id, plain=False)
 
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
-        """A message that is edited is one like any other all the time."""
+        """End the stream, for which nothing is to be done: a message that is edited is one like any other all
+        the time."""
 
     async def find_sent(
         self, address: ReplyAddress, chunk: DiscordPart, *, send_id: str, since_ms: int
@@ -449,7 +451,7 @@ class DiscordAdapter:
 
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[None]:
-        """Bounds a call and gives its failure its place in our tree."""
+        """Bound the time of a call and turn its failure into an error of our tree."""
         limit = asyncio.timeout(limits.CALL_TIMEOUT_S)
         try:
             async with limit:
@@ -476,13 +478,14 @@ class DiscordAdapter:
         return user.id
 
     def _cut_calls(self) -> None:
-        """A call over a client that is being closed hears no answer any more: its outcome is unknown now."""
+        """Cut off the calls over a client that is being closed: they hear no answer any more, so their outcome is
+        unknown now."""
         for limit in self._in_flight:
             limit.reschedule(asyncio.get_running_loop().time())
 
 
 def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> DiscordAdapter:
-    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.discords()[name]
     if chosen.token is None:
         raise ConfigError(f"{table_of(name)}.token is empty: set the bot token of the application")

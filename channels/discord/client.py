@@ -59,7 +59,7 @@ class PreviousSession:
 
 
 def left_session(record: str | None) -> PreviousSession | None:
-    """The inverse of `PreviousSession.as_text`; None for a record that is none."""
+    """Read what `PreviousSession.as_text` wrote; None for a record that is none."""
     try:
         fields = mapping(json.loads(record or "null"))
     except ValueError:
@@ -77,7 +77,8 @@ class DirectMessage:
 
 
 async def missed_direct_messages(left: PreviousSession, token: str, *, proxy: str = "") -> Sequence[DirectMessage]:
-    """The direct messages that this session has not heard. None if the gateway has forgotten it. Never raises."""
+    """Collect the direct messages that this session has not heard; none if the gateway has forgotten it.
+    Never raises."""
     words: list[DirectMessage] = []
     try:
         async with asyncio.timeout(limits.LEFT_SESSION_TIMEOUT_S), aiohttp.ClientSession() as http:
@@ -93,7 +94,7 @@ async def missed_direct_messages(left: PreviousSession, token: str, *, proxy: st
 async def _missed_events(
     http: aiohttp.ClientSession, left: PreviousSession, token: str, proxy: str
 ) -> AsyncIterator[Raw]:
-    """The dispatches that RESUME repeats. The session is ended afterwards."""
+    """Yield the dispatches that RESUME repeats. The session is ended afterwards."""
     url = yarl.URL(left.url).update_query(v=str(_API_VERSION), encoding="json")
     async with http.ws_connect(url, max_msg_size=0, proxy=proxy or None) as socket:
         async for message in socket:
@@ -116,7 +117,8 @@ async def _missed_events(
 
 
 def _direct_word(event: Raw) -> DirectMessage | None:
-    """A guild's messages name it; the history finds them by itself."""
+    """Return the direct message of an event. None for a guild's message, which names its guild: the history finds it by
+    itself."""
     data = mapping(event.get("d"))
     if event.get("t") != "MESSAGE_CREATE" or data.get("guild_id") is not None:
         return None
@@ -151,7 +153,7 @@ class GatewayClient(discord.Client):
         proxy: str = "",
         **sharding: Any,
     ) -> None:
-        """After `silence_s` without a frame the SDK takes the link for dead and resumes on a new one."""
+        """Take the link for dead after `silence_s` without a frame; the SDK then resumes on a new one."""
         super().__init__(
             intents=discord.Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=True),
             max_messages=None,
@@ -184,7 +186,7 @@ class GatewayClient(discord.Client):
 
     @property
     def session(self) -> PreviousSession | None:
-        """What another client would need to take this session up, None before it has begun."""
+        """Return what another client would need to take this session up, None before it has begun."""
         return self._left(self._socket)
 
     @staticmethod
@@ -195,7 +197,7 @@ class GatewayClient(discord.Client):
 
     @property
     def _socket(self) -> DiscordWebSocket | None:
-        """The SDK types its socket as if it were always there."""
+        """Return the socket, which may be missing, though the SDK types it as if it were always there."""
         return self.ws
 
     async def close(self) -> None:
@@ -204,7 +206,7 @@ class GatewayClient(discord.Client):
         await super().close()
 
     async def probe(self) -> None:
-        """As `Heartbeating` has it. A socket that is closing needs no probe."""
+        """Probe the connection, as `Heartbeating` says. A socket that is closing needs no probe."""
         for ws in self._open_sockets:
             with contextlib.suppress(OSError, aiohttp.ClientError, discord.ConnectionClosed):
                 await ws.send_heartbeat({"op": ws.HEARTBEAT, "d": ws.sequence})
@@ -219,19 +221,19 @@ class GatewayClient(discord.Client):
 
     @property
     def losses(self) -> int:
-        """As `Heartbeating` has it: of the connection that was lost most often."""
+        """Count the losses, as `Heartbeating` says, of the connection that was lost most often."""
         return max(self._losses.values(), default=0)
 
     @property
     def lost_for_s(self) -> float:
-        """Seconds since the gateway was lost, 0 while it is there."""
+        """Return the seconds since the gateway was lost, 0 while it is there."""
         now_s = asyncio.get_running_loop().time()
         return max((now_s - at_s for at_s in self._lost_at_s.values()), default=0.0)
 
     async def read_back(
         self, channel: discord.abc.Messageable, *, after: int | None = None, before: int | None = None, limit: int
     ) -> HistoryPage:
-        """What was said in a place. Raises what the SDK raises."""
+        """Read back the messages of a place. Raises what the SDK raises."""
         place = await channel._get_channel()
         told = await self.http.logs_from(place.id, limit, after=after, before=before)
         messages = [message for each in told if (message := self._understood(place, each)) is not None]
@@ -245,7 +247,8 @@ class GatewayClient(discord.Client):
             return None
 
     async def on_message(self, message: discord.Message) -> None:
-        """Nothing is awaited here: the SDK makes a task of each event, and their order is the order of messages."""
+        """Hand the message on without an await: the SDK makes a task of each event, and their order is the order of
+        messages."""
         self._heard(raw_message_of(message))
 
     async def on_raw_message_edit(self, payload: discord.RawMessageUpdateEvent) -> None:
@@ -264,7 +267,8 @@ class GatewayClient(discord.Client):
         self._interacted(interaction)
 
     async def on_connect(self) -> None:
-        """READY. The SDK calls itself ready only a second later, and has handed out messages by then."""
+        """Note the READY of the gateway. The SDK calls itself ready only a second later, and has handed out messages by
+        then."""
         self._has_begun(0)
 
     async def on_ready(self) -> None:
@@ -293,7 +297,8 @@ class GatewayClient(discord.Client):
 
 
 def _completing(request: Callable[..., Awaitable[Any]]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    """The SDK's way to ask the REST API. What it cannot read it takes for a message that was not sent."""
+    """Wrap the SDK's call of the REST API and complete the answers: the SDK takes an answer that it cannot read for a
+    message that was not sent."""
 
     async def asked(*what: Any, **how: Any) -> Any:
         return whole_answer(await request(*what, **how))
@@ -302,7 +307,7 @@ def _completing(request: Callable[..., Awaitable[Any]]) -> Callable[..., Corouti
 
 
 def _cancelling_reliably(event: str, parse: Callable[[Any], object]) -> Callable[[Any], None]:
-    """The SDK's way to read an event. One that it cannot read we do not hear; that is not the end of the session."""
+    """Wrap the SDK's reading of an event. An event that it cannot read is lost, but that does not end the session."""
 
     def understand(told: object) -> None:
         try:
@@ -344,7 +349,7 @@ class DiscordEndpoint:
 
     @property
     def lease(self) -> str:
-        """The name of the right to listen: one per token, which it does not give away."""
+        """Name the right to listen: one per token, which the name does not give away."""
         return f"gateway:discord:{hashlib.blake2s(self.token.encode(), digest_size=8).hexdigest()}"
 
 
@@ -368,7 +373,7 @@ class NoSessionLeft(Exception):
 
 
 def point_rest_at(api_base: str) -> None:
-    """From now on requests go to the REST API at `api_base`."""
+    """Point all requests from now on at the REST API at `api_base`."""
     Route.BASE = api_base
 
 
@@ -387,7 +392,7 @@ async def prepare(endpoint: DiscordEndpoint) -> Start:
 
 
 async def _asked(session: aiohttp.ClientSession, endpoint: DiscordEndpoint, path: str) -> Raw:
-    """The answer; nothing of one that is no answer, since the login will say why."""
+    """Ask Discord and return the answer; an empty one when Discord refuses, since the login will say why."""
     headers = {"Authorization": f"Bot {endpoint.token}"}
     async with session.get(f"{endpoint.api_base}{path}", headers=headers, proxy=endpoint.proxy or None) as answer:
         if not answer.ok:
@@ -424,7 +429,7 @@ class Heartbeating(Protocol):
 
     @property
     def losses(self) -> int:
-        """How often it lost the gateway so far."""
+        """Count how often the gateway was lost so far."""
         ...
 
     async def probe(self) -> None:
@@ -467,7 +472,8 @@ class ShardedClient(GatewayClient, discord.AutoShardedClient):
         self._identified_at_s: dict[int, float] = {}
 
     async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
-        """Discord lets so many connections identify at a time, and the next ones five seconds later."""
+        """Wait before identifying: Discord lets so many connections identify at a time, and the next ones five seconds
+        later."""
         row = (shard_id or 0) % self._concurrency
         now_s = asyncio.get_running_loop().time()
         at_s = max(now_s, self._identified_at_s.get(row, now_s - IDENTIFY_EVERY_S) + IDENTIFY_EVERY_S)
@@ -476,7 +482,7 @@ class ShardedClient(GatewayClient, discord.AutoShardedClient):
 
     @property
     def session(self) -> PreviousSession | None:
-        """Of the first connection: only there are direct chats, which no history finds."""
+        """Return the session of the first connection: only there are direct chats, which no history finds."""
         first = self.shards.get(0)
         return None if first is None else self._left(first._parent.ws)
 
@@ -489,7 +495,8 @@ class ShardedClient(GatewayClient, discord.AutoShardedClient):
         self._has_begun(shard_id)
 
     async def on_shard_ready(self, shard_id: int) -> None:
-        """The SDK says that all are ready only once, whatever becomes of single ones later."""
+        """Note that one shard is ready. The SDK says only once that all are ready, even if single ones drop out and
+        return."""
         self._known.add(shard_id)
         self._is_well(shard_id)
         if len(self._known) == self._count:
@@ -502,13 +509,13 @@ class ShardedClient(GatewayClient, discord.AutoShardedClient):
         self._is_lost(shard_id)
 
     async def on_connect(self) -> None:
-        """Told shard by shard."""
+        """Do nothing: shards are noted one by one."""
 
     async def on_ready(self) -> None:
-        """Told shard by shard."""
+        """Do nothing: shards are noted one by one."""
 
     async def on_resumed(self) -> None:
-        """Told shard by shard."""
+        """Do nothing: shards are noted one by one."""
 
     async def on_disconnect(self) -> None:
-        """Told shard by shard."""
+        """Do nothing: shards are noted one by one."""

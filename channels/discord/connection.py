@@ -89,13 +89,13 @@ class DiscordSource:
         return await self._briefed(understood)
 
     async def taken(self, incoming: Incoming) -> None:
-        """From here on the thread in which we answer is one we take part in."""
+        """Note that the bus has the message: from here on we take part in the thread in which we answer."""
         await self._context_loader.taken(incoming)
         if len(incoming.place) > 1:
             await self._threads.join(*incoming.place[-2:])
 
     async def _briefed(self, incoming: Incoming) -> Incoming:
-        """With what was said before it in its thread, if it is for us."""
+        """Add the earlier messages of its thread to a message that is for us."""
         if not (incoming.is_addressed or incoming.is_edit):
             return incoming
         if incoming.place[-1:] == (incoming.id.rpartition(":")[2],):  # a thread begins with it
@@ -104,7 +104,7 @@ class DiscordSource:
         return replace(incoming, quotes=(*before, *incoming.quotes))
 
     async def _begins_thread(self, message: DiscordMessage, understood: Incoming) -> bool:
-        """A mention in a channel may; of an edit, that depends on what the message did."""
+        """Tell whether a message begins a thread: a mention in a channel may; an edit does if its message did."""
         if not (self._thread_opener.is_wanted and message.takes_threads):
             return False
         if understood.is_edit:
@@ -113,7 +113,7 @@ class DiscordSource:
         return is_mention and self._thread_opener.may_begin(message.channel_id)
 
     async def _with_ownership(self, message: DiscordMessage) -> DiscordMessage:
-        """A thread that we were called into is as good as one that we opened."""
+        """Treat a thread that we were called into as one that we opened."""
         if message.guild_id and not message.is_place_known:
             parent_id, owner_id = await self._context.origin_of(message.channel_id)
             message = replace(message, parent_id=parent_id, thread_owner_id=owner_id)
@@ -199,7 +199,7 @@ class DiscordConnection:
         return self._interactions is not None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         return unavailable_answer() if self._interactions is None else await self._interactions.called(call)
 
     def _wait_for_lease(self, obstacle: str) -> None:
@@ -253,13 +253,13 @@ class DiscordConnection:
             await asyncio.sleep(backoff.next_s())
 
     def _reason_to_give_up(self, error: Exception) -> str:
-        """Empty for what another try may mend. How many connections there are to be Discord is asked each time, unless
-        the operator said it."""
+        """Return the reason to give up, empty for an error that another try may mend. A wrong number of shards is such
+        an error, because Discord is asked for the number each time, unless the operator set it."""
         reason = CLOSED_FOR_GOOD.get(error.code, "") if isinstance(error, discord.ConnectionClosed) else ""
         return "" if reason == SHARDS_WRONG and not self._endpoint.shards else reason
 
     async def _one_session(self, handler: InboundHandler, start: Start) -> None:
-        """One client, from its login to its end."""
+        """Run one client, from its login to its end."""
         events = _Events()
         client = self._client(events, start)
         async with client:
@@ -309,7 +309,7 @@ class DiscordConnection:
     def _interacted(
         self, me: DiscordIdentity, handler: InboundHandler, background: BackgroundTasks
     ) -> Callable[[discord.Interaction], None]:
-        """Those who hear of interactions, however they come; each takes what is his."""
+        """Give each interaction, however it comes, to presses and to commands; each takes its own."""
         presses, invocations = (
             DiscordPresses(me, handler, self._interaction_tokens, background),
             DiscordCommands(me, handler, self._interaction_tokens, background),
@@ -322,7 +322,7 @@ class DiscordConnection:
         return heard
 
     async def _cursors(self, me: DiscordIdentity) -> ReadCursors:
-        """How far we came, with the direct chats that an earlier session heard of after we were gone."""
+        """Load the cursors, and the direct chats that an earlier session heard of after we were gone."""
         cursors = ReadCursors(self._positions, f"discord:{me.user_id}:marks", ORDER)
         if not await cursors.load():
             await cursors.begin(str(snowflake_at(self._clock.now_ms())))
@@ -334,7 +334,7 @@ class DiscordConnection:
         return cursors
 
     async def _keep_session_on_record(self, client: GatewayClient, me: DiscordIdentity) -> None:
-        """Whoever comes after us may take it up. It moves with each event."""
+        """Keep the session on record, so that the next process may take it up. It moves with each event."""
         known = ""
         try:
             while True:
@@ -384,7 +384,7 @@ class _Events:
         self.interacted(interaction)
 
     def began(self, shard_id: int) -> None:
-        """A further session that is no resume: what was said in between is in the history only."""
+        """Note a further session that is no resume: messages in between are in the history only."""
         if self.listener is not None and shard_id in self._begun:
             self.listener.lost_touch()
         self._begun.add(shard_id)

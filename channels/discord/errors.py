@@ -56,7 +56,7 @@ CLOSED_FOR_GOOD: Final[Mapping[int, str]] = {
 
 
 def delivery_error(error: Exception) -> DeliveryError:
-    """The branch of our tree for whatever a call of discord.py raised."""
+    """Choose the branch of our error tree for any error of a call of discord.py."""
     match error:
         case DeliveryError():
             return error
@@ -89,7 +89,8 @@ def _http_error(error: discord.HTTPException) -> DeliveryError:
 
 
 def _is_discords(error: discord.HTTPException) -> bool:
-    """Whoever stands in front of the API refuses with a page, and says nothing of the place that was written to."""
+    """Tell whether Discord itself refused. A proxy in front of the API refuses with a page, and says nothing of the
+    place that was written to."""
     return error.code != 0 or error.response.headers.get("Content-Type", "").startswith("application/json")
 
 

@@ -34,20 +34,20 @@ _METADATA: Final[Json] = {"archived": False, "auto_archive_duration": 1440, "arc
 
 
 def whole(event: str, told: object) -> Raw | None:
-    """An event of the gateway as the SDK can read it; None for one that says nothing to us."""
+    """Complete an event of the gateway so that the SDK can read it; None for one that says nothing to us."""
     completed = _COMPLETED.get(event)
     return completed(mapping(told)) if completed else mapping(told)
 
 
 def whole_answer(told: Any) -> Any:
-    """What the REST API answers, with the messages in it as the SDK can read them."""
+    """Complete the messages in an answer of the REST API so that the SDK can read them."""
     if isinstance(told, list):
         return [whole_answer(each) for each in told]
     return whole_message(told) if isinstance(told, dict) and {"id", "channel_id"} <= told.keys() else told
 
 
 def whole_message(told: Raw) -> Json:
-    """A message, live or of the history; without an author or an id it is none, which the SDK finds out."""
+    """Complete a message, live or of the history; without an author or an id it is none, which the SDK finds out."""
     message = _filled(told, _MESSAGE, "id", "channel_id", "guild_id", "webhook_id", "nonce")
     message["content"] = "\n".join(_words(told))
     message["mentions"] = [_user(user) for user in mappings(told.get("mentions"))]
@@ -68,7 +68,8 @@ def whole_message(told: Raw) -> Json:
 
 
 def _edit(told: Raw) -> Json | None:
-    """An update that nobody wrote (a link that is shown with its title, a pin) is no edit, whatever it holds."""
+    """Complete an edit; None for an update that nobody wrote (a link that is shown with its title, a pin), whatever it
+    holds."""
     return whole_message(told) if told.get("edited_timestamp") else None
 
 
@@ -113,7 +114,7 @@ def _member(told: Raw) -> Json:
 
 
 def _interaction(told: Raw) -> Json:
-    """In a guild a member asks, elsewhere a user."""
+    """Complete an interaction: in a guild a member asks, elsewhere a user."""
     interaction = _filled(told, _INTERACTION, "id", "type", "application_id", "guild_id", "data", "context")
     place = {"id": told.get("channel_id"), "type": 0 if told.get("guild_id") else _DIRECT}
     interaction["channel"] = _channel({**place, **_there(mapping(told.get("channel")))})
@@ -144,7 +145,8 @@ def _channel(told: Raw) -> Json:
 
 
 def _filled(told: Raw, needed: Raw, *also: str) -> Json:
-    """What is needed, in its absence what stands for it, and what else is there. Null is absent, too."""
+    """Return the fields needed, with a default for each that is absent, and those of `also` that are there. Null is
+    absent, too."""
     return {**needed, **{name: told[name] for name in (*needed, *also) if told.get(name) is not None}}
 
 
@@ -184,7 +186,8 @@ class HasFiles(Protocol):
 
 
 def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
-    """What `normalize` reads. Live messages and those of the history come out the same."""
+    """Convert a message to the form that `normalize` reads. Live messages and those of the history come out
+    the same."""
     thread = message.channel if isinstance(message.channel, discord.Thread) else None
     return DiscordMessage(
         id=str(message.id),
@@ -216,14 +219,15 @@ def lift(message: discord.Message, own_role_id: str | None) -> DiscordMessage:
 
 
 def roles_of(author: discord.abc.User) -> tuple[str, ...]:
-    """Those of a member of a server, but for the one that everybody has."""
+    """Return the roles of a member of a server, but for the one that everybody has."""
     if not isinstance(author, discord.Member):
         return ()
     return tuple(str(role.id) for role in author.roles if not role.is_default())
 
 
 def _guild_id(message: discord.Message) -> str | None:
-    """None in a direct chat only. A channel that the SDK does not know yet still names its guild."""
+    """Return the guild's id, None in a direct chat only. A channel that the SDK does not know yet still names its
+    guild."""
     if message.guild is not None:
         return str(message.guild.id)
     known = message.channel.guild_id if isinstance(message.channel, discord.PartialMessageable) else None
@@ -231,7 +235,7 @@ def _guild_id(message: discord.Message) -> str | None:
 
 
 def _answered(message: discord.Message) -> DiscordQuoted | None:
-    """The message replied to, unless it is gone; a forwarded message answers nobody."""
+    """Return the message replied to, unless it is gone; a forwarded message answers nobody."""
     reference = message.reference
     if reference is None or reference.type is FORWARDED or not isinstance(reference.resolved, discord.Message):
         return None
@@ -254,7 +258,7 @@ def _passed_on(message: discord.Message) -> Iterator[DiscordQuoted]:
 
 
 def _sticker_names(holder: HasFiles) -> str:
-    """What stands for the words of a message that is only a sticker."""
+    """Name the stickers, in place of the words of a message that is only a sticker."""
     return " ".join(f":{sticker.name}:" for sticker in holder.stickers)
 
 
@@ -284,19 +288,19 @@ DIRECT: Final = "@"
 
 
 def direct_place(channel_id: int) -> str:
-    """The place of a direct chat, as marks name it: a channel id alone does not tell."""
+    """Return the place of a direct chat, as cursors name it: a channel id alone does not tell that it is one."""
     return f"{DIRECT}{channel_id}"
 
 
 def raw_message_of(message: discord.Message) -> RawMessage[DiscordEvent]:
-    """A live message, or one of the history."""
+    """Convert a live message, or one of the history."""
     lifted = _lifted(message)
     return RawMessage(_place(lifted), lifted.id, lifted)
 
 
 def raw_edit_of(message: discord.Message) -> RawMessage[DiscordEvent] | None:
-    """None for an update that is no edit: a link that is shown with its title, a pin, a flag. Edits and
-    deletions stand in no history; what they leave behind does."""
+    """Convert an edit; None for an update that is none: a link that is shown with its title, a pin, a flag. No history
+    records edits and deletions; it shows only their results."""
     if message.edited_at is None:
         return None
     edited = replace(_lifted(message), edited_at_ms=int(message.edited_at.timestamp() * 1000))
@@ -304,7 +308,7 @@ def raw_edit_of(message: discord.Message) -> RawMessage[DiscordEvent] | None:
 
 
 def raw_deletion_of(channel_id: int, message_id: int, *, is_direct: bool) -> RawMessage[DiscordEvent]:
-    """A message is gone."""
+    """Convert the event that a message is gone."""
     place = direct_place(channel_id) if is_direct else str(channel_id)
     return RawMessage(place, "", DiscordDeletion(str(channel_id), str(message_id)))
 

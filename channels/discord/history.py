@@ -33,7 +33,7 @@ _TIME_SHIFT: Final = 22
 
 
 def snowflake_at(moment_ms: int) -> int:
-    """The smallest id of that millisecond: everything later is greater."""
+    """Return the smallest id of that millisecond: everything later is greater."""
     return max(0, moment_ms - EPOCH_MS) << _TIME_SHIFT
 
 
@@ -53,7 +53,7 @@ class DiscordHistory:
         self._clock = clock
 
     async def rooms(self) -> Sequence[str]:
-        """Where something may have been said since the cursors. Raises `HistoryUnavailable`."""
+        """List the rooms where something may have been said since the cursors. Raises `HistoryUnavailable`."""
         try:
             await self._client.until_guilds_known()
         except TimeoutError as error:
@@ -64,7 +64,8 @@ class DiscordHistory:
         return rooms[: limits.HISTORY_PLACES_MAX]
 
     async def missed(self, room: str) -> Sequence[discord.Message]:
-        """Messages of a place after its cursor, oldest first: the newest HISTORY_MESSAGES_MAX if there are more.
+        """Read the messages of a place after its cursor, oldest first: the newest HISTORY_MESSAGES_MAX if there are
+        more.
 
         None for a place that is closed to us. Raises `HistoryUnavailable`.
         """
@@ -105,7 +106,7 @@ class DiscordHistory:
         return found[::-1]
 
     def _moved(self) -> list[str]:
-        """Guild channels and threads whose last message is newer than their cursor."""
+        """List guild channels and threads whose last message is newer than their cursor."""
         moved: list[str] = []
         for guild in self._client.guilds:
             for channel in (*guild.channels, *guild.threads):
@@ -115,7 +116,7 @@ class DiscordHistory:
         return moved
 
     def _unlisted(self) -> list[str]:
-        """Places of our cursors that no guild lists, the most recent first: direct chats, archived threads."""
+        """List the places of our cursors that no guild lists, the most recent first: direct chats, archived threads."""
         places = reversed(self._cursors.places)
         return [place for place in places if place.startswith(DIRECT) or self._client.get_channel(int(place)) is None]
 
@@ -138,8 +139,8 @@ class DiscordThreadContext:
         self._origins: OrderedDict[str, Origin] = OrderedDict()
 
     async def origin_of(self, channel_id: str) -> Origin:
-        """The parent and the creator of a thread that the gateway has not told of (somebody woke it, or called us into
-        it); nothing of a channel, nor where Discord does not say. Asked once."""
+        """Return the parent and the creator of a thread that the gateway has not told of (somebody woke it, or called
+        us into it); empty for a channel, and where Discord does not say. Asked once."""
         if channel_id not in self._origins:
             try:
                 async with asyncio.timeout(limits.THREAD_WAIT_S):
@@ -153,7 +154,8 @@ class DiscordThreadContext:
         return self._origins[channel_id]
 
     async def before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
-        """How the thread of a message began, and what was said last in it, oldest first. Raises what the SDK raises."""
+        """Read how the thread of a message began, and what was said last in it, oldest first. Raises what the SDK
+        raises."""
         thread = self._client.get_partial_messageable(int(incoming.place[-1]))
         message_id = int(incoming.id.rpartition(":")[2])
         page = await self._client.read_back(thread, before=message_id, limit=limits.THREAD_QUOTES_MAX)

@@ -56,13 +56,14 @@ _SIGNATURE: Final = re.compile(r"[0-9a-fA-F]{128}")
 
 
 def is_worth_reading(*, timestamp: str, signature: str, now_s: int) -> bool:
-    """True when a request is less than five minutes old and signed, whoever did it: its body tells. Never raises."""
+    """Tell whether a request is less than five minutes old and carries any signature; whether that is genuine shows
+    once the body is read. Never raises."""
     is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
     return is_fresh and bool(_SIGNATURE.fullmatch(signature))
 
 
 def is_genuine(public_key: str, *, timestamp: str, signature: str, body: bytes, now_s: int) -> bool:
-    """True for a body that Discord signed less than five minutes ago, by its clock or ours. Never raises for anything
+    """Tell whether Discord signed a body less than five minutes ago, by its clock or ours. Never raises for anything
     that a request may hold; `public_key` is the application's, in hexadecimal."""
     if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
         return False
@@ -90,13 +91,15 @@ class _FirstAnswer(AsyncWebhookAdapter):
     def create_interaction_response(
         self, interaction_id: int, token: str, *, params: MultipartParameters, **how: Any
     ) -> Any:
-        """Files cannot be in an answer to a request: then it is posted as ever."""
+        """Catch the first answer to an interaction. Files cannot be in an answer to a request: then it is posted as
+        ever."""
         if params.files or self.caught.done():
             return super().create_interaction_response(interaction_id, token, params=params, **how)
         return self._catch(interaction_id, dict(params.payload or {}))
 
     async def _catch(self, interaction_id: int, payload: Payload) -> Payload:
-        """What follows is refused until Discord has the first answer."""
+        """Catch the first answer and hold its caller until Discord has the answer: Discord would refuse anything
+        earlier."""
         self.caught.set_result(payload)
         await self.is_sent.wait()
         await asyncio.sleep(limits.FIRST_ANSWER_SETTLES_S)
@@ -113,7 +116,7 @@ class InteractionWebhook:
 
     @contextlib.contextmanager
     def open(self, client: discord.Client, heard: Callable[[discord.Interaction], object]) -> Iterator[None]:
-        """Inside the context interactions are heard, by a client that is logged in."""
+        """Hear interactions inside the context, by a client that is logged in."""
         self._inside = client, heard
         try:
             yield
@@ -141,7 +144,7 @@ class InteractionWebhook:
     async def _hear(
         self, payload: Raw, client: discord.Client, heard: Callable[[discord.Interaction], object]
     ) -> WebhookAnswer:
-        """What a hearer answers to it. Raises `TimeoutError` when nobody does."""
+        """Return a hearer's answer to the interaction. Raises `TimeoutError` when nobody answers."""
         try:
             told = whole("INTERACTION_CREATE", payload)
             interaction = discord.Interaction(data=cast(Any, told), state=client._connection)
@@ -185,7 +188,7 @@ class _Impatient:
 
 
 def hook_of(client: discord.Client, token: str) -> discord.Webhook:
-    """What the SDK makes of an interaction; its own maker of webhooks makes none that may whisper."""
+    """Build the webhook of an interaction; the SDK's own maker of webhooks makes none that may whisper."""
     payload: Any = {"id": client.application_id, "type": discord.WebhookType.application.value, "token": token}
     made = discord.Webhook.from_state(payload, client._connection)
     made.session = cast(aiohttp.ClientSession, _Impatient(made.session))
@@ -225,7 +228,7 @@ async def change(
 
 
 def _asked_to_wait_s(response: aiohttp.ClientResponse) -> float:
-    """0 where it does not say: the SDK reads the body."""
+    """Return the seconds that Discord asks to wait, 0 where the header does not say: the SDK reads the body."""
     try:
         return float(response.headers.get("Retry-After", "0"))
     except ValueError:
@@ -252,17 +255,17 @@ class InteractionTokens:
         self._account = account
 
     async def keep(self, link: str, token: str, *, is_open: bool) -> None:
-        """Raises `BusUnavailable`."""
+        """Keep the token of a link. Raises `BusUnavailable`."""
         state = _OPEN if is_open else _DUE
         await self._places.keep_link(self._name(link), f"{state} {token}", ttl_s=limits.LINK_TTL_S)
 
     async def token(self, link: str) -> str:
-        """Empty once it is good no more. Raises `SendFailed` without the bus."""
+        """Find the token, empty once it is good no more. Raises `SendFailed` without the bus."""
         return (await self._found(link))[1]
 
     async def token_for(self, reply_id: str, link: str) -> str:
-        """The token, if the link is this reply's; waits until it is open. One that never opens may be good all the
-        same: whoever opens links may have died in between. Raises `SendFailed` without the bus."""
+        """Find the token, if the link is this reply's; waits until it is open. A link that never opens may be good all
+        the same: the process that opens links may have died in between. Raises `SendFailed` without the bus."""
         state, token = await self._found(link)
         if not token or not await self._is_of(reply_id, link):
             return ""
@@ -315,7 +318,7 @@ class DiscordCommands:
         self._background = background
 
     def heard(self, interaction: discord.Interaction) -> None:
-        """Any interaction; those that are no commands are not for us."""
+        """Handle any interaction; those that are no commands are ignored."""
         match interaction.type:
             case discord.InteractionType.application_command:
                 self._background.start(self._take(interaction))
@@ -351,7 +354,7 @@ class DiscordCommands:
 
 
 async def _promise(interaction: discord.Interaction, *, is_aside: bool) -> None:
-    """An answer comes. Discord hands out a command again after a lost connection: then it knows by now."""
+    """Promise that an answer comes. Discord hands out a command again after a lost connection: then it knows by now."""
     try:
         await interaction.response.defer(ephemeral=is_aside, thinking=True)
     except discord.HTTPException as error:
@@ -394,7 +397,7 @@ def _lifted_invocation(interaction: discord.Interaction) -> DiscordInvocation:
 
 
 def view_of(choices: Sequence[Choice]) -> View | None:
-    """Rows of five buttons. The SDK keeps nothing of it: whoever hears of a press may be another process."""
+    """Build rows of five buttons. The SDK keeps nothing of them: another process may hear of a press."""
     if not choices:
         return None
     view = View(timeout=None)
@@ -420,7 +423,7 @@ class DiscordPresses:
         self._background = background
 
     def heard(self, interaction: discord.Interaction) -> None:
-        """Any interaction; those that are no presses are of no use to us."""
+        """Handle any interaction; those that are no presses are ignored."""
         if interaction.type is discord.InteractionType.component:
             self._background.start(self._take(interaction))
 
@@ -446,7 +449,8 @@ class DiscordPresses:
         await _whisper(interaction, await self._handler.told(press) if word is None else word)
 
     async def _await_answer(self, interaction: discord.Interaction, press: Incoming) -> None:
-        """What comes of it fills a message that only he sees: the answer, by the link, or why there will be none."""
+        """Fill a message that only the person who pressed sees: with the answer, by the link, or with the reason why
+        there will be none."""
         await interaction.response.defer(ephemeral=True, thinking=True)
         await self._interaction_tokens.keep(str(interaction.id), interaction.token, is_open=True)
         if word := await self._handler.told(press):

@@ -54,12 +54,12 @@ class DiscordTarget:
 
 
 def make_target(target: DiscordTarget) -> str:
-    """Canonical JSON."""
+    """Write canonical JSON."""
     return canonical(asdict(target) | {"is_aside": target.is_aside or None})
 
 
 def parse_target(target: str) -> DiscordTarget:
-    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
     channel_id = text(fields.get("channel_id"))
     if not channel_id.isdecimal():
@@ -171,7 +171,7 @@ class DiscordDeletion:
 
 
 def retraction_of(deletion: DiscordDeletion, me: DiscordIdentity) -> Retraction:
-    """Whose message it was is for intake to remember."""
+    """Return the retraction of a deleted message; intake remembers its author."""
     return Retraction(f"{me.channel}:{me.user_id}:{deletion.channel_id}:{deletion.message_id}", me.channel, ())
 
 
@@ -242,8 +242,8 @@ def _place(message: DiscordMessage) -> tuple[str, ...]:
 
 
 def _addressing(message: DiscordMessage, me: DiscordIdentity) -> Addressing:
-    """A reply that pings puts us among the mentions too, one that does not leaves us out. Users often pick
-    our managed role, which bears our name. `@everyone` means everyone else."""
+    """Tell how a message is addressed to us. A reply that pings puts us among the mentions too, one that does not
+    leaves us out. Users often pick our managed role, which bears our name. `@everyone` means everyone else."""
     if message.guild_id is None:
         return Addressing.PRIVATE
     if any(_own_mentions(message.content, message, me)):
@@ -264,7 +264,7 @@ def _own_mentions(content: str, message: DiscordMessage, me: DiscordIdentity) ->
 
 
 def _quotes(message: DiscordMessage, me: DiscordIdentity) -> Iterator[RawQuote]:
-    """Of what is passed on, or else of what is answered, all that says something."""
+    """Quote the messages passed on, or else the one answered, as far as they say something."""
     for quoted in message.forwarded:
         yield from quoted_as(QuoteKind.FORWARD, quoted, message)
     if message.answered is not None and not message.forwarded:
@@ -277,7 +277,7 @@ def _quotes(message: DiscordMessage, me: DiscordIdentity) -> Iterator[RawQuote]:
 def quoted_as(
     kind: QuoteKind, quoted: DiscordQuoted, message: DiscordMessage, *, author: str = ""
 ) -> Iterator[RawQuote]:
-    """What it says, if anything, in the light of `message`, which brings it along; by `author` where it names none."""
+    """Quote a message that `message` brings along, if it says anything; `author` is used where it names none."""
     words = readable(quoted.content, message, {**message.user_names, **quoted.user_names})
     files = tuple(attachment_of(file, quoted.channel_id, quoted.message_id) for file in quoted.files)
     if words.strip() or files:
@@ -316,7 +316,7 @@ _SPOKEN: Final = PERSONS_TYPES | {20, 23}  # the answers of bots to commands, to
 
 
 def said(thread: Iterable[DiscordMessage]) -> Iterator[RawQuote]:
-    """What these messages say, whoever wrote them. What is of the system says nothing."""
+    """Quote these messages, whoever wrote them. Messages of the system say nothing."""
     for message in thread:
         if message.type == THREAD_STARTER and message.answered is not None:
             yield from quoted_as(QuoteKind.THREAD, message.answered, message)

@@ -63,12 +63,12 @@ class DiscordFile:
 
     @property
     def plain(self) -> str:
-        """There is no formatting to leave out."""
+        """Return the plain form; a file has no formatting to leave out."""
         return self.content
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Buttons stand under the text, which is another message."""
+        """Return no buttons: they go under the text, which is another message."""
         return ()
 
 
@@ -76,18 +76,18 @@ DiscordPart: TypeAlias = DiscordChunk | DiscordFile
 
 
 def file_part(name: str, data: bytes, caption: str) -> DiscordFile:
-    """The message that shows a file with its caption."""
+    """Build the message that shows a file with its caption."""
     return DiscordFile(name, data, _literal(caption, is_line_start=True))
 
 
 def render(text: CleanText) -> tuple[DiscordChunk, ...]:
-    """The messages that show `text`, in order; none for a text in which there is nothing to see."""
+    """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=CONTENT_CHARS_MAX))
 
 
 def under(line: str, chunk: DiscordPart) -> DiscordPart:
-    """The chunk below a line of its own."""
+    """Put the chunk below a line of its own."""
     if isinstance(chunk, DiscordFile):
         return replace(chunk, content=f"{line}\n{chunk.content}".strip())
     return replace(chunk, content=f"{line}\n{chunk.content}", plain=f"{line}\n{chunk.plain}")
@@ -152,7 +152,8 @@ def _pieces(span: Sequence[TextRun], more: frozenset[Mark], *, is_first: bool) -
 
 
 def _address(url: str) -> str:
-    """A link may hold what reads as a mention; written so it leads to the same place and calls nobody."""
+    """Write a link, which may hold a text that reads as a mention, so that it leads to the same place and
+    calls nobody."""
     return _MENTION.sub("%40", url)
 
 
@@ -167,7 +168,7 @@ def _label(span: Sequence[TextRun], outer: frozenset[Mark]) -> str:
 
 
 def _literal(text: str, *, is_line_start: bool = False) -> str:
-    """Text that Discord shows as it is."""
+    """Write text that Discord shows as it is."""
     escaped = _SPECIAL.sub(r"\\\1", _without_mentions(text))
     if not is_line_start:
         return escaped
@@ -186,7 +187,7 @@ def _without_mentions(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """Inline code, in as many backticks as its own content calls for."""
+    """Write inline code, in as many backticks as its own content calls for."""
     longest = max(map(len, _BACKTICKS.findall(text)), default=0)
     if not longest:
         return f"`{text}`"

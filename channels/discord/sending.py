@@ -32,7 +32,8 @@ log = logging.getLogger(__name__)
 
 
 def nonce_of(send_id: str) -> str:
-    """The same for every attempt at one chunk; Discord shows the earlier message instead of a second one."""
+    """Derive a nonce that is the same for every attempt at one chunk; Discord shows the earlier message instead of a
+    second one."""
     digest = hashlib.blake2s(send_id.encode()).digest()
     return base64.b32encode(digest).decode()[: limits.NONCE_CHARS]
 
@@ -46,9 +47,10 @@ async def find_message(
     nonce: str,
     since_ms: int,
 ) -> tuple[str, ...] | None:
-    """The id of our message that shows the chunk; None when it is surely not there.
+    """Find the id of our message that shows the chunk; None when it is surely not there.
 
-    Raises `Untraceable` without the right to read the history, or when it goes on too long; else what the SDK raises.
+    Raises `Untraceable` without the right to read the history, or when it goes on too long; otherwise what the SDK
+    raises.
     """
     after = discord.Object(snowflake_at(since_ms - limits.LOOKUP_MARGIN_S * 1000))
     seen = 0
@@ -65,8 +67,8 @@ async def find_message(
 
 
 def _is_the_same(message: discord.Message, target: DiscordTarget, chunk: DiscordPart, nonce: str) -> bool:
-    """The nonce if the history shows it, else the same words, and a file of the same size if there is one, as an
-    answer to the same message."""
+    """Compare the nonces if the history shows them, otherwise the words, the size of the file if there is one, and the
+    message that is answered."""
     if message.nonce is not None:
         return str(message.nonce) == nonce
     answered = message.reference.message_id if message.reference else None
@@ -106,8 +108,8 @@ async def _posted(
     send_id: str,
     plain: bool,
 ) -> tuple[str, ...]:
-    """None stands for nothing to the SDK, too, though its overloads do not say so. A message keeps what it was told of
-    embeds, whatever becomes of its words."""
+    """Post a message. None means nothing to the SDK, too, though its overloads do not say so. A message keeps its
+    setting for embeds when its words change."""
     sent = await client.get_partial_messageable(int(target.channel_id)).send(
         chunk.plain if plain else chunk.content,
         nonce=nonce_of(send_id),
@@ -122,7 +124,7 @@ async def _posted(
 
 
 def _answered(target: DiscordTarget, chunk: DiscordPart) -> discord.MessageReference | None:
-    """The message that is answered. That it may be gone by now is no reason to fail."""
+    """Refer to the message that is answered. That it may be gone by now is no reason to fail."""
     if target.reply_to_message_id is None or is_silent(chunk):
         return None
     return discord.MessageReference(
@@ -131,7 +133,7 @@ def _answered(target: DiscordTarget, chunk: DiscordPart) -> discord.MessageRefer
 
 
 def _is_about_the_reference(error: discord.HTTPException) -> bool:
-    """The words of an invalid form name the field that Discord does not take."""
+    """Tell whether the words of an invalid form name the field of the reference."""
     return error.code == limits.REPLY_NEEDS_HISTORY or (
         error.code == limits.INVALID_FORM and "message_reference" in error.text
     )
@@ -159,7 +161,7 @@ class EphemeralReplies:
     async def send(
         self, client: discord.Client, target: DiscordTarget, chunk: DiscordPart, *, send_id: str, plain: bool
     ) -> tuple[str, ...] | None:
-        """The ids of what is shown; None if it is to be an ordinary message."""
+        """Send a private reply and return the ids of the messages; None if it is to be an ordinary message."""
         reply_id, is_first = _parted(send_id)
         if target.link is None or not is_private_reply(target, send_id):
             return None
@@ -191,7 +193,7 @@ class EphemeralReplies:
                     raise
 
     async def may_repeat(self, target: DiscordTarget, *, send_id: str) -> bool:
-        """Whether sending once more shows nothing twice, whatever became of it, because it is an edit."""
+        """Tell whether sending once more shows nothing twice after any outcome, because it is an edit."""
         reply_id, is_first = _parted(send_id)
         return (
             target.link is not None
@@ -217,12 +219,12 @@ class EphemeralReplies:
 
 
 def is_private_reply(target: DiscordTarget, send_id: str) -> bool:
-    """Whether this message of a reply goes to the one who chose a command, as long as there is a way."""
+    """Tell whether this message of a reply goes to the person who chose a command, as long as there is a way."""
     return target.link is not None and (target.is_aside or _parted(send_id)[1])
 
 
 async def _filled(hook: discord.Webhook, text: str, view: View | None, chunk: DiscordPart) -> str | None:
-    """None: the one who asked has put the message away."""
+    """Fill the message. None: the person who asked has dismissed it."""
     try:
         return await change(hook, ORIGINAL, text, view, files=_files(chunk))
     except discord.NotFound as error:
@@ -248,14 +250,15 @@ def _files(chunk: DiscordPart) -> list[discord.File]:
 
 
 def _parted(send_id: str) -> tuple[str, bool]:
-    """The reply (`channels.core.attempt` says how its messages are named), and whether this is its first message."""
+    """Return the reply (`channels.core.attempt` says how its messages are named), and whether this is its first
+    message."""
     reply_id, _, step = send_id.removesuffix(AGAIN).rpartition(":")
     return reply_id, step == "0"
 
 
 def _is_dead(error: discord.HTTPException) -> bool:
-    """The token has expired, Discord was never told that an answer comes, or this way is closed for another reason. It
-    says nothing of the bot's own token, nor of the channel."""
+    """Tell whether the token has expired, Discord was never told that an answer comes, or this way is closed for
+    another reason. It says nothing of the bot's own token, nor of the channel."""
     return error.status in (401, 403, 404)
 
 
@@ -277,17 +280,17 @@ class ThreadOpener:
         self._barred_s: dict[str, float] = {}
 
     def may_begin(self, channel_id: str) -> bool:
-        """Whether nobody forbade it lately."""
+        """Tell whether nobody forbade threads there lately."""
         barred_s = self._barred_s.get(channel_id)
         return barred_s is None or self._clock.monotonic_s() - barred_s > limits.THREADS_BARRED_S
 
     def parent_of(self, thread_id: str) -> str | None:
-        """The channel of a thread that we began; Discord tells of it too, in its own time."""
+        """Return the channel of a thread that we began; Discord tells of it too, in its own time."""
         return self._begun.get(thread_id)
 
     async def where(self, client: discord.Client, target: DiscordTarget, *, send_id: str = "") -> DiscordTarget:
-        """Where to write now: in the thread, which is begun if need be, or in its channel where that cannot be. What a
-        stranger is told begins none. Raises what the SDK raises."""
+        """Return where to write now: in the thread, which is begun if need be, or in its channel where that cannot be.
+        A text for a stranger begins no thread. Raises what the SDK raises."""
         if target.begun_in is None:
             return target
         if send_id.startswith(_NOTICE) or not await self._is_begun(client, target.begun_in, target.channel_id):
@@ -323,8 +326,8 @@ class ThreadOpener:
 
 
 async def _begin(client: discord.Client, channel_id: str, message_id: str) -> None:
-    """Its bucket lasts for minutes, and the SDK would take that for a limit that is used up; so each message has a
-    route of its own, and Discord says itself when it is too much."""
+    """Begin a thread. Its bucket lasts for minutes, and the SDK would take that for a limit that is used up; so each
+    message has a route of its own, and Discord says itself when it is too much."""
     route = discord.http.Route("POST", f"/channels/{{channel_id}}/messages/{message_id}/threads", channel_id=channel_id)
     name = client.user.display_name if client.user else "…"
     payload = {"name": name, "auto_archive_duration": limits.THREAD_ARCHIVED_AFTER_MIN}
@@ -332,7 +335,8 @@ async def _begin(client: discord.Client, channel_id: str, message_id: str) -> No
 
 
 async def _exists(client: discord.Client, thread_id: str) -> bool:
-    """What was begun before may not be begun now: the message was deleted, a permission taken away."""
+    """Tell whether the thread exists. A thread begun before could perhaps not be begun now: the message was deleted, a
+    permission taken away."""
     try:
         await client.http.get_channel(int(thread_id))
     except (discord.NotFound, discord.Forbidden):
@@ -341,7 +345,7 @@ async def _exists(client: discord.Client, thread_id: str) -> bool:
 
 
 def in_place(target: DiscordTarget) -> DiscordTarget:
-    """The answer to the message, where that stands."""
+    """Return the target that answers the message in its own channel."""
     if target.begun_in is None:
         return target
     return DiscordTarget(target.begun_in, reply_to_message_id=target.channel_id)
@@ -351,8 +355,8 @@ def in_place(target: DiscordTarget) -> DiscordTarget:
 
 
 async def lacks_name(client: discord.Client, thread_id: str, title: CleanText) -> bool:
-    """Whether it is ours to rename, and bears another name: not where somebody else began a thread from the message
-    that called us. Raises what the SDK raises, and `SendFailed` while nobody may change it."""
+    """Tell whether the thread is ours to rename, and bears another name: not where somebody else began a thread from
+    the message that called us. Raises what the SDK raises, and `SendFailed` while nobody may change it."""
     shown: Raw = mapping(await client.http.get_channel(int(thread_id)))
     if client.user is None or text(shown.get("owner_id")) != str(client.user.id):
         return False
@@ -362,7 +366,7 @@ async def lacks_name(client: discord.Client, thread_id: str, title: CleanText) -
 
 
 async def rename(client: discord.Client, thread_id: str, title: CleanText) -> None:
-    """Raises what the SDK raises."""
+    """Rename the thread. Raises what the SDK raises."""
     await client.http.edit_channel(int(thread_id), name=_name(title))
 
 

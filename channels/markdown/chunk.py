@@ -32,10 +32,10 @@ _LOOK_AHEAD: Final = 64  # enough to see whether the cluster at the cut goes on
 
 
 def cut_at(text: str, most: int, *, in_words: bool) -> int:
-    """The best place to cut `text` so that at most `most` characters come before, 0 if there is none.
+    """Find the best place to cut `text` so that at most `most` characters come before, 0 if there is none.
 
-    After a line, else after a sentence (both only if that fills half of the room), else between words, else
-    (if `in_words`) at a grapheme border, else, for one monstrous grapheme, anywhere.
+    After a line, else after a sentence (both only if that fills half of the room), else between words, else (if
+    `in_words`) at a grapheme border, else, for one monstrous grapheme, anywhere.
     """
     if most >= len(text):
         return len(text)
@@ -57,12 +57,12 @@ def cut_at(text: str, most: int, *, in_words: bool) -> int:
 
 
 def utf16_units(text: str) -> int:
-    """Length as Telegram counts it: characters beyond the basic plane are two units."""
+    """Measure the length as Telegram counts it: characters beyond the basic plane are two units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def clipped(text: str, units_max: int) -> str:
-    """As many of the first clusters as fit, counted in UTF-16 units."""
+    """Keep as many of the first clusters as fit, counted in UTF-16 units."""
     end = units = 0
     for cluster in _GRAPHEME.finditer(text):
         units += utf16_units(cluster[0])
@@ -73,14 +73,14 @@ def clipped(text: str, units_max: int) -> str:
 
 
 def _last_end(pattern: regex.Pattern[str], text: str, start: int, most: int) -> int:
-    """Where the last match ends that ends at or before `most`, else 0. One more character is looked at, for
-    a combining mark makes a grapheme of the white space before it."""
+    """Find the end of the last match that ends at or before `most`, 0 if there is none. One more character is looked
+    at, for a combining mark makes a grapheme of the white space before it."""
     ends = (match.end() for match in pattern.finditer(text, start, most + 1))
     return max((end for end in ends if end <= most), default=0)
 
 
 def _grapheme_border(text: str, most: int) -> int:
-    """The last cluster border at or before `most`, counted from the last white space, where one surely is."""
+    """Find the last cluster border at or before `most`, counted from the last white space, where one surely is."""
     start = border = _last_end(_SPACE, text, 0, most)
     for cluster in _GRAPHEME.finditer(text, start, min(len(text), most + _LOOK_AHEAD)):
         if cluster.end() > most:
@@ -134,7 +134,7 @@ class _Room:
     is_fresh: bool
 
     def within(self, wrap: Callable[[Blocks], Blocks]) -> _Room:
-        """The room for blocks that `wrap` puts into a container."""
+        """Return the room for blocks that `wrap` puts into a container."""
         return replace(self, load=lambda blocks: self.load(wrap(blocks)))
 
 
@@ -186,7 +186,7 @@ def _cut(block: Block, room: _Room) -> _Cut:
 
 
 def _cut_blocks(blocks: Blocks, room: _Room) -> _Cut:
-    """Within a container: as many whole blocks as fit, else a piece of the first."""
+    """Cut blocks within a container: as many whole blocks as fit, otherwise a piece of the first."""
     count = _most(_sizes(blocks, room.chars_max), lambda n: room.load(blocks[:n]))
     if count or not blocks:
         return blocks[:count], blocks[count:]
@@ -231,7 +231,7 @@ def _cut_fence(fence: Fence, room: _Room) -> _Cut:
 
 
 def _cut_line(fence: Fence, lines: Sequence[str], room: _Room) -> _Cut:
-    """A single line that is longer than a message."""
+    """Cut a single line that is longer than a message."""
     line = lines[0]
     most = _most([1] * min(len(line), room.chars_max), lambda n: room.load((replace(fence, text=line[:n]),)))
     at = cut_at(line, most, in_words=True)
@@ -243,7 +243,7 @@ def _fences(fence: Fence, text: str) -> Blocks:
 
 
 def _quiet_line(lines: Sequence[str], most: int) -> int:
-    """Where code is best cut: before an unindented line after a blank one, else before an unindented one."""
+    """Find the best cut in code: before an unindented line after a blank one, otherwise before an unindented one."""
     late = range(most, most // 2, -1) if most < len(lines) else range(0)
     unindented = [at for at in late if lines[at] and not lines[at][0].isspace()]
     after_blank = [at for at in unindented if not lines[at - 1].strip()]
@@ -278,7 +278,7 @@ def _after(runs: Runs, at: int) -> Runs:
 
 
 def _trimmed(runs: Runs) -> Runs:
-    """Without the white space at either end: a message begins and ends with a word."""
+    """Trim the white space at either end: a message begins and ends with a word."""
     kept = list(runs)
     while kept and not kept[0].text.strip():
         del kept[0]
@@ -291,10 +291,10 @@ def _trimmed(runs: Runs) -> Runs:
 
 
 def _most(sizes: Sequence[int], load: Callable[[int], float]) -> int:
-    """The largest `n <= len(sizes)` found for which `load(n)` is at most 1.
+    """Find the largest `n <= len(sizes)` for which `load(n)` is at most 1.
 
-    The load grows about evenly with `n`, so each probe is where the last one says the border should be;
-    every fourth halves the rest, for texts that are not so even. Probes stay near the answer in size.
+    The load grows about evenly with `n`, so each probe is where the last one says the border should be; every fourth
+    halves the rest, for texts that are not so even. Probes stay near the answer in size.
     """
     low, high = 0, len(sizes)
     probe = min(high, _FIRST_PROBE)
@@ -313,7 +313,7 @@ def _sizes(blocks: Blocks, chars_max: int) -> Sequence[int]:
 
 
 def _bounded(sizes: Iterable[int], chars_max: int) -> list[int]:
-    """The leading sizes whose sum is at most `chars_max`."""
+    """Keep the leading sizes whose sum is at most `chars_max`."""
     kept: list[int] = []
     for size in sizes:
         chars_max -= size
@@ -324,7 +324,7 @@ def _bounded(sizes: Iterable[int], chars_max: int) -> list[int]:
 
 
 def _chars(blocks: Blocks, chars_max: int) -> int:
-    """Visible characters, from below. Counting ends above `chars_max`, where the number matters no more."""
+    """Count visible characters, from below. Counting ends above `chars_max`, where the number matters no more."""
     total = 0
     for size in _leaf_sizes(blocks):
         total += size

@@ -50,9 +50,9 @@ class Piece:
 
 
 def weave(pieces: Iterable[Piece], signs: Mapping[Mark, str], *, needs_border: Callable[[str], bool]) -> str:
-    """One line of text with its signs. `signs` is ordered: the first stands outermost.
+    """Write one line of text with its signs. `signs` is ordered: the first is the outermost.
 
-    `needs_border(char)` says that a sign does not work directly beside `char`.
+    `needs_border(char)` says that a sign does not work directly next to `char`.
     """
     weaver = _Weaver(signs, needs_border)
     for piece in pieces:
@@ -136,16 +136,16 @@ _GAP: Final = "  "
 
 
 def fit_tables(blocks: Blocks, width_max: int) -> Blocks:
-    """The same tree in which every table is at most `width_max` columns wide on the screen.
+    """Fit tables: return the same tree in which every table is at most `width_max` columns wide on the screen.
 
-    Wider ones, and those with links in their cells (a padded table is literal text), become one block of
-    "key: value" lines per row.
+    Wider ones, and those with links in their cells (a padded table is literal text), become one block of "key: value"
+    lines per row.
     """
     return tuple(fitted for block in blocks for fitted in _fitted(block, width_max))
 
 
 def padded(table: Table) -> str:
-    """Columns of equal width by display width (an East Asian wide character is two), under a ruled header."""
+    """Write columns of equal width by display width (an East Asian wide character is two), under a ruled header."""
     texts = [[_cell(cell) for cell in row] for row in (table.head, *table.rows)]
     widths = _column_widths(table)
     head, *body = (_GAP.join(map(_pad, row, widths, table.aligns)).rstrip() for row in texts)
@@ -218,7 +218,7 @@ def _pad(text: str, width: int, align: Align) -> str:
 
 
 def display_width(text: str) -> int:
-    """Columns on a monospaced screen."""
+    """Count the columns on a monospaced screen."""
     return len(text) if text.isascii() else max(0, wcswidth(text))
 
 
@@ -253,17 +253,17 @@ _BLANK = TextLine()
 
 
 def lay_out(blocks: Blocks, style: Style) -> tuple[TextLine, ...]:
-    """All lines of `blocks`, with blank lines where the platform's readers expect them."""
+    """Lay out all lines of `blocks`, with blank lines where the platform's readers expect them."""
     return tuple(_lines(blocks, style, depth=0, is_compact=False))
 
 
 def linked_text(lines: Iterable[TextLine]) -> str:
-    """The lines without any formatting: a link's address follows its label in brackets."""
+    """Write the lines without any formatting: a link's address follows its label in brackets."""
     return "\n".join(_plain(line) for line in lines)
 
 
 def spans(runs: Runs) -> Iterator[tuple[TextRun, ...]]:
-    """Runs in groups that belong together: neighbours with the same link, or a single run."""
+    """Group runs that belong together: neighbours with the same link, or a single run."""
     group: list[TextRun] = []
     for run in runs:
         if group and not (run.url and run.url == group[0].url and Mark.IMAGE not in run.marks | group[0].marks):

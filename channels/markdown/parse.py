@@ -68,7 +68,7 @@ def extend(parser: MarkdownIt) -> None:
 
 
 def _nesting_bound(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """Beyond the bound, the rest of the container is one paragraph of literal text."""
+    """Bound the nesting: beyond it, the rest of the container is one paragraph of literal text."""
     if silent or state.level < BLOCK_LEVEL_MAX:
         return False
     token = state.push("paragraph_open", "p", 1)
@@ -82,7 +82,7 @@ def _nesting_bound(state: StateBlock, start_line: int, end_line: int, silent: bo
 
 
 def _whole_table(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """A table, unless one of its rows has more cells than the header: those would be lost."""
+    """Parse a table, unless one of its rows has more cells than the header: those would be lost."""
     if silent:
         return table(state, start_line, end_line, True)
     count, level, line, parent = len(state.tokens), state.level, state.line, state.parentType
@@ -102,7 +102,7 @@ def _cells(state: StateBlock, line: int) -> int:
 
 
 def _footnote_definition(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """`[^label]: text` and the lines that follow up to a blank one."""
+    """Parse `[^label]: text` and the lines that follow up to a blank one."""
     match = _DEFINITION.fullmatch(getLine(state, start_line))
     if match is None or state.is_code_block(start_line):
         return False
@@ -135,7 +135,7 @@ def _footnote_ref(state: StateInline, silent: bool) -> bool:
 
 
 def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
-    """`$$` or `\\[` alone on a line, up to its counterpart: shown as code."""
+    r"""Parse `$$` or `\[` alone on a line, up to its counterpart: shown as code."""
     opening = getLine(state, start_line).strip()
     closing = {"$$": "$$", r"\[": r"\]"}.get(opening)
     if closing is None or state.is_code_block(start_line):
@@ -154,7 +154,7 @@ def _math_block(state: StateBlock, start_line: int, end_line: int, silent: bool)
 
 
 def _math(state: StateInline, silent: bool) -> bool:
-    """TeX between `$`, `$$`, `\\(` and `\\[`. A price is not TeX, and `\\[x\\]` may be mere brackets."""
+    r"""Parse TeX between `$`, `$$`, `\(` and `\[`. A price is not TeX, and `\[x\]` may be mere brackets."""
     found = _formula(state.src, state.pos, state.posMax)
     if found is None:
         return False
@@ -177,7 +177,7 @@ def _formula(source: str, start: int, end: int) -> tuple[str, int] | None:
 
 
 def _bare_url(state: StateInline, silent: bool) -> bool:
-    """`https://…` outside a link's label, without the punctuation that ends a sentence."""
+    """Parse `https://…` outside a link's label, without the punctuation that ends a sentence."""
     if state.src[state.pos] != ":" or state.linkLevel > 0:
         return False
     scheme = _SCHEME.search(state.pending[-6:])
@@ -203,7 +203,7 @@ def _bare_url(state: StateInline, silent: bool) -> bool:
 
 
 def _without_tail(url: str) -> str:
-    """Trailing punctuation belongs to the sentence, and so does a bracket that the URL did not open."""
+    """Strip trailing punctuation, which belongs to the sentence, and so does a bracket that the URL did not open."""
     while url and (url[-1] in ".,;:!?'_~…。，、" or _closes_nothing(url)):
         url = url[:-1]
     return url
@@ -316,10 +316,10 @@ _SURROGATES: Final = regex.compile(r"[\ud800-\udfff]")
 
 
 def parse(text: str) -> Blocks:
-    """The tree of any text, in time about linear in its length. Never raises.
+    """Parse any text into a tree, in time about linear in its length. Never raises.
 
-    Empty for a text in which there is nothing to see. A text that consists of markup alone is shown as it
-    was written, for an answer must not vanish.
+    Empty for a text in which there is nothing to see. A text that consists of markup alone is shown as it was written,
+    for an answer must not vanish.
     """
     source = _settled(text)
     if not is_visible(source):
@@ -331,8 +331,8 @@ def parse(text: str) -> Blocks:
 
 
 def _settled(text: str) -> str:
-    """Text as every platform takes it: one kind of line end, and none of the control characters that
-    platforms delete behind our back (Telegram also drops U+202A-202E, which moves every later offset)."""
+    """Settle a text into the form that every platform takes: one kind of line end, and none of the control characters
+    that platforms delete without a word (Telegram also drops U+202A-202E, which moves every later offset)."""
     return _UNWANTED.sub("", _LINE_ENDS.sub("\n", _SURROGATES.sub("\ufffd", text)))
 
 
@@ -353,8 +353,8 @@ class _Tokens:
         self._tokens = iter(tokens)
 
     def until(self, closing: str) -> Iterator[Token]:
-        """Tokens up to `closing`, which is consumed too. Nested ones of the same kind are taken by whoever
-        reads their opening token."""
+        """Yield tokens up to `closing`, which is consumed too. The reader of an opening token of the same kind takes
+        the tokens nested in it."""
         for token in self._tokens:
             if token.type == closing:
                 return
@@ -391,7 +391,7 @@ def _block(token: Token, tokens: _Tokens) -> Blocks:
 
 
 def _filled(block: Paragraph | Heading | QuoteBlock | Listing) -> Blocks:
-    """Nothing for a block without content: an empty heading or quote has nothing to say."""
+    """Drop a block without content: an empty heading or quote has nothing to say."""
     match block:
         case Paragraph() | Heading():
             return (block,) if is_visible(plain_text(block.runs)) else ()
@@ -410,7 +410,7 @@ def _leaf(tokens: _Tokens, closing: str) -> Runs:
 
 
 def _fence(token: Token) -> Blocks:
-    """The code, after a caption that keeps what the info string says beyond the language."""
+    """Return the code, after a caption that keeps what the info string says beyond the language."""
     language, caption = _language(token.info.strip())
     captions = (Paragraph((TextRun(caption),)),) if is_visible(caption) else ()
     body = token.content.rstrip().lstrip("\n")
@@ -418,7 +418,7 @@ def _fence(token: Token) -> Blocks:
 
 
 def _language(info: str) -> tuple[str, str]:
-    """The language an info string names, and the rest of it. Many words are text on the wrong line."""
+    """Return the language an info string names, and the rest of it. Many words are text on the wrong line."""
     match = _LANGUAGE.match(info)
     if match is None or len(info.split()) > INFO_WORDS_MAX:
         return "", info

@@ -109,17 +109,17 @@ Blocks: TypeAlias = tuple[Block, ...]
 
 
 def is_visible(text: str) -> bool:
-    """True if a reader would see anything of it: platforms refuse blank messages."""
+    """Tell whether a reader would see anything of it: platforms refuse blank messages."""
     return _VISIBLE.search(text) is not None
 
 
 def plain_text(runs: Iterable[TextRun]) -> str:
-    """The text of some runs without their marks."""
+    """Return the text of some runs without their marks."""
     return "".join(run.text for run in runs)
 
 
 def urls(blocks: Blocks) -> Iterator[str]:
-    """Where the links of some blocks lead; empty for runs that are none."""
+    """Yield the addresses of the links of some blocks; empty for runs that are none."""
     for block in blocks:
         match block:
             case Paragraph(runs) | Heading(_, runs):

@@ -52,7 +52,8 @@ _CLOSERS: Final = {
 
 
 def as_if_closed(text: CleanText) -> CleanText:
-    """What of an unfinished text can be shown: any renderer takes it, and asked again it stays as it is."""
+    """Close an unfinished text after the part that can be shown: any renderer takes the result, and closing it again
+    changes nothing."""
     signs: list[str] = []
     for done in itertools.count():  # what was held back may stand behind something else that is to be held back
         kept = clipped(text, _kept(text) if done != _ROUNDS_MAX else _paragraph_at(text))
@@ -65,7 +66,7 @@ def as_if_closed(text: CleanText) -> CleanText:
 
 
 def _kept(text: str) -> int:
-    """How many characters from the front can be shown."""
+    """Count the characters from the front that can be shown."""
     end = len(text.rstrip())
     line_at = text.rfind("\n", 0, end) + 1
     is_line_open = end == len(text) or "\n" not in text[end:]
@@ -108,7 +109,7 @@ def _fences(text: str) -> _Fences:
 
 
 def _unfinished_table_at(text: str, line_at: int, *, is_line_open: bool) -> int | None:
-    """Where a row begins that is not whole, or the header of a table that may become one."""
+    """Find the beginning of a row that is not whole, or of the header of a table that may become one."""
     start = _paragraph_at(text[:line_at]) if line_at else 0
     lines = text[start:].rstrip().split("\n")
     rows = [number for number, line in enumerate(lines) if number and _is_delimiter_row(line)]
@@ -129,7 +130,7 @@ def _may_be_row(line: str) -> bool:
 
 
 def _paragraph_at(text: str) -> int:
-    """Where the last paragraph begins: nothing inline reaches over a blank line or a block of code."""
+    """Find the beginning of the last paragraph: nothing inline reaches over a blank line or a block of code."""
     start = _fences(text).closed_at
     for blank in _BLANK_LINE.finditer(text.rstrip(), start):
         start = blank.end()
@@ -137,14 +138,14 @@ def _paragraph_at(text: str) -> int:
 
 
 def _inline_kept(paragraph: str) -> int:
-    """How much of a paragraph can be shown."""
+    """Count the characters of a paragraph that can be shown."""
     tail = _TAIL.search(paragraph, max(0, len(paragraph) - HELD_CHARS_MAX))
     bracket = _open_bracket(paragraph)
     return min(tail.start() if tail else len(paragraph), bracket if bracket is not None else len(paragraph))
 
 
 def _open_bracket(paragraph: str) -> int | None:
-    """Where the first link begins that is not whole: `[label`, `[label]`, `[label](address`."""
+    """Find the beginning of the first link that is not whole: `[label`, `[label]`, `[label](address`."""
     found: int | None = None
     least = max(0, len(paragraph) - HELD_CHARS_MAX)
     link = _LINK.search(paragraph, least)
@@ -161,7 +162,7 @@ def _open_bracket(paragraph: str) -> int | None:
 
 
 def _open_signs(text: str) -> list[str]:
-    """The signs that are still to be closed, innermost first; none in a table, whose rows are whole."""
+    """List the signs that are still to be closed, innermost first; none in a table, whose rows are whole."""
     paragraph = text[_paragraph_at(text) :]
     if _fences(text).opened is not None or any(map(_is_delimiter_row, paragraph.split("\n"))):
         return []
@@ -178,7 +179,7 @@ def _open_signs(text: str) -> list[str]:
 
 
 def _turn(opened: list[str], sign: str, before: str, after: str) -> None:
-    """A run of signs closes what it may close, or opens."""
+    """Let a run of signs close what it may close, or open."""
     closes = bool(before) and not before.isspace()
     opens = bool(after) and not after.isspace()
     if sign[0] == "_" and before.isalnum() and after.isalnum():

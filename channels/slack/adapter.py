@@ -114,7 +114,7 @@ _PAGE: Final = "text/html"
 async def fetch(
     client: AsyncWebClient, reference: str, *, api_base: str, bytes_max: int, proxy: str = ""
 ) -> FetchedFile:
-    """The file of a reference (`channels.slack.normalize`). Raises `FileRefused`, `SendFailed`, and what the SDK
+    """Fetch the file of a reference (`channels.slack.normalize`). Raises `FileRefused`, `SendFailed`, and what the SDK
     raises."""
     file = await _told(client, text(target_fields(reference).get("id")))
     if file.get("mode") in _GONE_MODES:
@@ -136,7 +136,8 @@ async def fetch(
 
 
 async def _told(client: AsyncWebClient, file_id: str) -> Raw:
-    """What Slack says of a file now; a message may have named nothing but its id (Slack Connect)."""
+    """Ask Slack for the fields of a file as they are now; a message may have named nothing but its id (Slack
+    Connect)."""
     try:
         answer = await client.files_info(file=file_id)
     except SlackApiError as error:
@@ -153,8 +154,8 @@ async def _told(client: AsyncWebClient, file_id: str) -> Raw:
 
 
 def _check(file: Raw, found: Downloaded) -> None:
-    """A page in the place of anything else is the one to log in at; so is one in the place of a page of another
-    size, or of something of which nothing is known."""
+    """Refuse an HTML page that took the place of another file: it is Slack's login page. So is a page of another size
+    than promised, or a page where nothing is known of the file."""
     said, size = text(file.get("mimetype")), integer(file.get("size"))
     if found.media_type != _PAGE or said.startswith("application/vnd.slack"):
         return
@@ -299,7 +300,7 @@ class SlackAdapter:
     async def find_sent(
         self, address: ReplyAddress, chunk: SlackPart, *, send_id: str, since_ms: int
     ) -> tuple[str, ...] | None:
-        """What arrived before it was whole, because it grew, is made whole."""
+        """Find what an earlier attempt sent; a message that was still growing when it was cut off is completed."""
         client, asked = self._connected(), parse_target(address.target)
         for pause_s in (0 if asked.is_aside else limits.LOOKUP_SETTLES_S, 0):  # what went by a link is in no history
             try:
@@ -319,7 +320,7 @@ class SlackAdapter:
         return (ts,)
 
     async def _place_of(self, target: SlackTarget) -> SlackTarget:
-        """Where something goes that takes a message: what is for one person, into his direct messages."""
+        """Return where to post a message: for one person only, in the direct messages with that person."""
         return SlackTarget(await direct_channel(self._connected(), target)) if target.is_aside else target
 
     def _is_it(self, target: SlackTarget, chunk: SlackPart, send_id: str) -> Callable[[Raw], bool]:
@@ -332,7 +333,7 @@ class SlackAdapter:
         return lambda message: is_sent(message) or is_streamed(message)
 
     def chat_of(self, address: ReplyAddress) -> str:
-        """Empty for direct messages, which never move."""
+        """Return the chat's id; empty for direct messages, which never move."""
         target = parse_target(address.target)
         return "" if target.is_direct else target.channel
 
@@ -364,7 +365,7 @@ class SlackAdapter:
 
 
 def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> SlackAdapter:
-    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.slacks()[name]
     if chosen.bot_token is None or chosen.missing:
         keys = " and ".join(f"{table_of(name)}.{key}" for key in chosen.missing)

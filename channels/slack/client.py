@@ -61,7 +61,7 @@ Slack has asked for with it: the lines of a list."""
 
 
 def bolt_app(client: AsyncWebClient, me: SlackIdentity, hear: Hear) -> AsyncApp:
-    """An app that gives every request to `hear`. That a request is genuine has been made sure of before."""
+    """Build an app that gives every request to `hear`. The requests have been proved genuine before."""
     with _without_slack_variables():
         app = AsyncApp(
             name="trivet",
@@ -80,7 +80,7 @@ def bolt_app(client: AsyncWebClient, me: SlackIdentity, hear: Hear) -> AsyncApp:
 
 
 def legible(body: Raw) -> AsyncBoltRequest | None:
-    """The request of a body that was read; None for one of a form that Bolt, and so nobody here, can read."""
+    """Return the request of a body that was read; None for a form that Bolt, and so nobody here, can read."""
     if not isinstance(body.get("event", {}), Mapping):
         return None
     try:
@@ -100,7 +100,7 @@ class Handler(AsyncSocketModeHandler):
 
 
 async def acknowledge_unreadable(client: AsyncBaseSocketModeClient, envelope: Raw) -> None:
-    """The same for an envelope of which the SDK makes no request (its payload is null, or a list), so that no handler
+    """Acknowledge an envelope of which the SDK makes no request (its payload is null, or a list), so that no handler
     hears of it. Anything else is left alone."""
     envelope_id = envelope.get("envelope_id")
     is_request = isinstance(envelope.get("type"), str) and isinstance(envelope.get("payload"), dict | str)
@@ -109,7 +109,8 @@ async def acknowledge_unreadable(client: AsyncBaseSocketModeClient, envelope: Ra
 
 
 def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[AuthorizeResult]]:
-    """Bolt would ask auth.test at the first event, and lose that event should the call fail."""
+    """Authorize without a call: Bolt would ask auth.test at the first event, and lose that event should the
+    call fail."""
     result = AuthorizeResult(
         enterprise_id=None, team_id=me.team_id, bot_user_id=me.user_id, bot_id=me.bot_id, bot_token=token
     )
@@ -137,7 +138,7 @@ class _Hearing(AsyncMiddleware):
 
 @contextmanager
 def _without_slack_variables() -> Iterator[None]:
-    """SLACK_CLIENT_ID and its like would switch Bolt into modes that nobody configured."""
+    """Hide SLACK_CLIENT_ID and similar variables, which would switch Bolt into modes that nobody configured."""
     hidden = {name: os.environ.pop(name) for name in tuple(os.environ) if name.startswith("SLACK_")}
     try:
         yield
@@ -153,13 +154,14 @@ _SIGNATURE: Final = re.compile(r"v0=[0-9a-f]{64}")
 
 
 def is_worth_reading(*, timestamp: str, signature: str, now_s: int) -> bool:
-    """True when a request is less than five minutes old and signed, whoever did it: its body tells. Never raises."""
+    """Tell whether a request is less than five minutes old and carries any signature; whether that is genuine shows
+    once the body is read. Never raises."""
     is_fresh = bool(_SECONDS.fullmatch(timestamp)) and abs(now_s - int(timestamp)) <= REPLAY_WINDOW_S
     return is_fresh and bool(_SIGNATURE.fullmatch(signature))
 
 
 def is_genuine(secret: str, *, timestamp: str, signature: str, body: bytes, now_s: int) -> bool:
-    """True for a body that Slack signed less than five minutes ago, by its clock or ours. Never raises."""
+    """Tell whether Slack signed the body less than five minutes ago, by its clock or ours. Never raises."""
     if not is_worth_reading(timestamp=timestamp, signature=signature, now_s=now_s):
         return False
     said = b"v0:" + timestamp.encode() + b":" + body
@@ -192,7 +194,7 @@ class EventsWebhook:
 
     @contextlib.contextmanager
     def open(self, app: AsyncApp, lost_touch: Callable[[], None]) -> Iterator[None]:
-        """Requests are taken inside the context; outside of it Slack is asked to come again."""
+        """Take requests inside the context; outside of it Slack is asked to come again."""
         self._app, self._lost_touch = app, lost_touch
         try:
             yield
@@ -200,7 +202,8 @@ class EventsWebhook:
             self._app = None
 
     async def keep(self, client: AsyncWebClient, tell: Callable[[str], None]) -> None:
-        """Nothing shows that Slack could reach us; that its API takes our token does. Raises `CredentialsRejected`."""
+        """Ask Slack's API regularly whether it takes our token: nothing shows that Slack could reach us. Raises
+        `CredentialsRejected`."""
         while True:
             tell(CONNECTED)
             await asyncio.sleep(limits.API_LOOK_EVERY_S)
@@ -210,7 +213,7 @@ class EventsWebhook:
                 raise or_rejected(error) from error
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         timestamp = call.headers.get("x-slack-request-timestamp", "")
         signature = call.headers.get("x-slack-signature", "")
         now_s = self._clock.now_ms() // 1000
@@ -244,7 +247,7 @@ class EventsWebhook:
         return _answer(response)
 
     def _is_belated(self, event_id: str, retry: str) -> bool:
-        """A repetition of what we have not heard."""
+        """Tell whether this is a repetition of an event that we have not heard."""
         is_new = event_id not in self._heard
         self._heard[event_id] = None
         while len(self._heard) > limits.EVENTS_KNOWN_MAX:
@@ -252,7 +255,7 @@ class EventsWebhook:
         return bool(event_id) and is_new and retry not in ("", "0")
 
     def _look_back(self) -> None:
-        """Though not at each one of many."""
+        """Read history back, but at most once in LOOK_BACK_EVERY_S."""
         now_s = self._clock.monotonic_s()
         if now_s - self._looked_back_at_s > limits.LOOK_BACK_EVERY_S:
             self._looked_back_at_s = now_s
@@ -261,7 +264,7 @@ class EventsWebhook:
 
 
 def _fields(words: str, content_type: str) -> Raw:
-    """What a request says, whichever way it is packed. Raises `ValueError` for what says nothing."""
+    """Read the fields of a request, in either of its encodings. Raises `ValueError` when it has none."""
     if content_type.partition(";")[0].strip().lower() != _FORM:
         return _read(words)
     form = {name: values[0] for name, values in parse_qs(words, keep_blank_values=True).items()}
@@ -320,7 +323,7 @@ class _Link:
     """Slack said that it would end the socket, and ended it."""
 
     async def heard(self, client: AsyncBaseSocketModeClient, message: dict[str, Any], raw: str | None) -> None:
-        """A frame as the SDK hands it on."""
+        """Handle a frame that the SDK hands on."""
         match message.get("type"):
             case "hello":
                 self.greeted = getattr(client, "current_session", None)
@@ -348,7 +351,7 @@ class SlackSockets:
         lost_touch: Callable[[], None],
         tell: Callable[[str], None],
     ) -> None:
-        """`tell` gets the state."""
+        """Call `tell` with the state."""
         self._client = client
         self._app = app
         self._app_token = app_token
@@ -364,7 +367,8 @@ class SlackSockets:
         await first_to_end(*(self._keep(link) for link in self._links))
 
     async def _keep(self, link: _Link) -> None:
-        """The first connection comes alone: should there be a reason why none can, it is met once."""
+        """Keep one connection up. The first one connects alone, so that a reason that keeps all of them down is met
+        only once."""
         if link is not self._links[0]:
             await self._first_is_up.wait()
         backoff = Backoff(limits.RETRY_FIRST_S, limits.RETRY_CAP_S)
@@ -381,7 +385,7 @@ class SlackSockets:
             await asyncio.sleep(max(wait_s, backoff.next_s()))
 
     async def _connect(self, link: _Link, backoff: Backoff) -> None:
-        """One handler with its sockets. Raises `SocketLost` at its end."""
+        """Run one handler with its sockets. Raises `SocketLost` at its end."""
         handler = self._handler(await self._url())
         handler.client.message_listeners.append(link.heard)
         link.greetings.clear()
@@ -407,7 +411,8 @@ class SlackSockets:
         raise SocketLost
 
     def _up(self, link: _Link) -> None:
-        """It listens. Nothing was missed if Slack said that it would end the last socket and another one listened."""
+        """Note that the link listens. Nothing was missed if Slack announced the end of the last socket and another one
+        listened."""
         others = self._listening - {id(link)}
         if link.has_greeted and not (link.is_announced and others):
             self._lost_touch()
@@ -428,7 +433,8 @@ class SlackSockets:
         return str(answer["url"])
 
     def _handler(self, url: str) -> Handler:
-        """It will connect to `url` (good for one connection). Must be made inside the running loop."""
+        """Build a handler that will connect to `url` (good for one connection). Must be called inside the
+        running loop."""
         handler = Handler(
             self._app,
             self._app_token,

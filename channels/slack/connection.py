@@ -83,7 +83,8 @@ class SlackSource:
         self._moves = moves
 
     def hearing(self, listener: Listener[Raw]) -> Hear:
-        """What the socket does with a request: done when the bus has it, `NotTaken` when it has not."""
+        """Return the function that takes a request from the socket: done when the bus has it, `NotTaken` when it has
+        not."""
 
         async def hear(body: Mapping[str, Any]) -> None:
             move = moved(body)
@@ -98,7 +99,7 @@ class SlackSource:
         return hear
 
     def _concerned(self, body: Raw) -> Iterator[str]:
-        """Those whose names will be wanted: found out while what was said before is taken."""
+        """Yield the people whose names will be needed: they are looked up while earlier messages are taken."""
         message = spoken(mapping(body.get("event")))
         is_direct = text(mapping(body.get("event")).get("channel")).startswith("D")
         if is_direct or message.get("thread_ts") or self._me.user_id in mentioned(said_in(message)):
@@ -122,13 +123,14 @@ class SlackSource:
         return understood
 
     async def taken(self, incoming: Incoming) -> None:
-        """From here on the thread in which we answer is one we take part in."""
+        """Note that the bus has the message: from here on we take part in the thread in which we answer."""
         await self._context_loader.taken(incoming)
         if len(incoming.place) == 2 and not incoming.is_private:
             await self._threads.join(*incoming.place)
 
     async def _given(self, payload: Raw) -> Incoming | Ignored:
-        """A command that was given otherwise than by a message. Its link is on the bus before it is."""
+        """Understand a command given by a slash command or a list. Its response URL is on the bus before the command
+        is."""
         understood = (normalize_slash if is_slash(payload) else normalize_pick)(payload, self._me)
         if isinstance(understood, Ignored):
             return understood
@@ -138,8 +140,8 @@ class SlackSource:
         return replace(understood, author_name=author.name, language=author.language) if author else understood
 
     async def _spoken(self, payload: Raw) -> Incoming | Retraction | Ignored:
-        """A message with the names of people and with what was said before, if it is for us. Its answer goes where the
-        channel is now."""
+        """Understand a message, with the names of people and with the earlier messages of its thread, if it is for us.
+        Its answer goes where the channel is now."""
         event = mapping(payload.get("event"))
         message = spoken(event)
         is_change = text(event.get("subtype")) in _CHANGES
@@ -190,7 +192,7 @@ def _is_given(body: Raw) -> bool:
 
 
 def spoken(event: Raw) -> Raw:
-    """The message that an event is about."""
+    """Return the message that an event is about."""
     return mapping(event.get("message")) or mapping(event.get("previous_message")) or event
 
 
@@ -248,13 +250,13 @@ class SlackPresses:
         self._background.start(pass_on())
 
     async def _known(self, press: Incoming) -> Incoming:
-        """With the name and the language of the one who pressed; the press itself has but a handle."""
+        """Add the name and the language of the person who pressed; the press itself has only a handle."""
         person = await self._people.one(press.user_id)
         return replace(press, author_name=person.name, language=person.language) if person else press
 
 
 async def _whisper(url: str, word: CleanText, proxy: str) -> None:
-    """Shown to the one who pressed, and to nobody else."""
+    """Show a text to the person who pressed, and to nobody else."""
     chunks = render(word)
     if chunks and url:
         await respond(url, chunks[0], plain=False, proxy=proxy)
@@ -277,7 +279,7 @@ class SlackEndpoint:
 
     @property
     def lease(self) -> str:
-        """The name of the right to listen: one per app token, which it does not give away."""
+        """Name the right to listen: one per app token, which the name does not give away."""
         return f"socket:slack:{hashlib.blake2s(self.app_token.encode(), digest_size=8).hexdigest()}"
 
 
@@ -311,7 +313,7 @@ class SlackConnection:
 
     @property
     def account(self) -> str:
-        """The installation, empty until it is known."""
+        """Return the installation, empty until it is known."""
         return self.me.account if self.me else ""
 
     async def until_ready(self) -> None:
@@ -338,7 +340,7 @@ class SlackConnection:
         return self._events is not None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         return unavailable_answer() if self._events is None else await self._events.called(call)
 
     def _tell(self, state: str) -> None:
@@ -366,7 +368,7 @@ class SlackConnection:
                 self.client = None
 
     async def _listen(self, client: AsyncWebClient, handler: InboundHandler, backoff: Backoff) -> None:
-        """From the check of the credentials to the end of whatever it is that brings us events."""
+        """Listen, from the check of the credentials until the source of our events ends."""
         me = self.me = await self._identify(client)
         await self._places.introduce("slack", list(filter(None, (me.user_id, me.bot_id))))
         cursors = ReadCursors(self._positions, f"{self._name}:{me.account}:marks", ORDER)

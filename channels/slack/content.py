@@ -17,7 +17,7 @@ _SHOWN_BY_NAME: Final = ("@", "#", "!")
 
 
 def readable(content: str, names: Mapping[str, str]) -> str:
-    """Mentions by name, links with their address, and only then the entities: an escaped `<@U1>` that a
+    """Replace mentions by names and links by their addresses, and only then the entities: an escaped `<@U1>` that a
     person typed is no mention."""
 
     def shown(match: re.Match[str]) -> str:
@@ -28,7 +28,7 @@ def readable(content: str, names: Mapping[str, str]) -> str:
 
 
 def unescaped(content: str) -> str:
-    """Slack escapes these three and nothing else."""
+    """Replace the three entities; Slack escapes nothing else."""
     return content.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
@@ -48,7 +48,7 @@ def _token(link: str, label: str, names: Mapping[str, str]) -> str:
 
 
 def mentioned(content: str) -> Iterator[str]:
-    """The ids of the people whom a text names."""
+    """Yield the ids of the people named in a text."""
     return (match[1][1:] for match in TOKEN.finditer(content) if match[1].startswith("@"))
 
 
@@ -61,7 +61,7 @@ _INDENT_MAX: Final = 8  # levels that Slack shows
 
 
 def said_in(message: Raw) -> str:
-    """The words with mentions and links as Slack writes them, its three entities escaped."""
+    """Return the words with mentions and links as Slack writes them, its three entities escaped."""
     words = text(message.get("text"))
     return words if words.strip() else "\n".join(filter(None, map(_block, mappings(message.get("blocks")))))
 
@@ -88,7 +88,7 @@ def _text_object(shown: Raw) -> str:
 
 
 def _part(part: Raw) -> Iterator[str]:
-    """The lines of one part of rich text."""
+    """Yield the lines of one part of rich text."""
     match part.get("type"):
         case "rich_text_list":
             yield from _items(part)
@@ -140,7 +140,7 @@ _GONE: Final = ("tombstone", "hidden_by_limit")
 
 
 def references(event: Raw) -> Iterator[FileReference]:
-    """Those that are still there; an address of a file is never kept."""
+    """Yield the files that still exist; an address of a file is never kept."""
     for file in mappings(event.get("files")):
         file_id = text(file.get("id"))
         if not _ID.fullmatch(file_id) or file.get("mode") in _GONE:
@@ -168,7 +168,7 @@ _SPOKEN: Final = frozenset({"", "file_share", "thread_broadcast", "me_message", 
 
 
 def forwarded(event: Raw, names: Mapping[str, str]) -> Iterator[RawQuote]:
-    """Messages of Slack that the author shared, or whose address he wrote. A preview of a page is none."""
+    """Yield the Slack messages that the author shared or linked to. A preview of a page is none."""
     for shared in mappings(event.get("attachments")):
         if _is_message(shared):
             author = names.get(text(shared.get("author_id"))) or text(shared.get("author_name"))
@@ -179,13 +179,13 @@ def forwarded(event: Raw, names: Mapping[str, str]) -> Iterator[RawQuote]:
 
 
 def said_before(thread: Iterable[Raw], ts: str, names: Mapping[str, str], *, quotes_max: int) -> tuple[RawQuote, ...]:
-    """What was said in a thread before the message `ts`, oldest first: its root, and the newest of the others."""
+    """Quote the messages of a thread before the message `ts`, oldest first: its root, and the newest of the others."""
     spoken = [quote for message in thread if _key(message) < _order(ts) for quote in _spoken(message, names)]
     return (*spoken[:1], *spoken[1:][-(quotes_max - 1) :])
 
 
 def people_in(event: Raw) -> Iterator[str]:
-    """The ids of those who wrote a message, are named in it, or are passed on."""
+    """Yield the ids of the people who wrote a message, are named in it, or are passed on."""
     yield from filter(None, (text(event.get("user")), *mentioned(said_in(event))))
     for shared in mappings(event.get("attachments")):
         yield from filter(None, (text(shared.get("author_id")),))
@@ -217,7 +217,7 @@ def _key(message: Raw) -> tuple[int, int]:
 
 
 def _order(ts: str) -> tuple[int, int]:
-    """A timestamp as something to compare; what is none comes last."""
+    """Turn a timestamp into a value to compare; anything else comes last."""
     seconds, _, fraction = ts.partition(".")
     is_one = seconds.isascii() and seconds.isdigit() and fraction.isascii() and (fraction.isdigit() or not fraction)
     return (int(seconds), int(fraction or 0)) if is_one and len(ts) <= 32 else (2**63, 0)

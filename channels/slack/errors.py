@@ -66,7 +66,7 @@ RETRY_AFTER_MAX_S: Final = 3600.0  # whatever a proxy says
 
 
 def delivery_error(error: Exception) -> DeliveryError:
-    """The branch of our tree for whatever a call of the SDK raised."""
+    """Choose the branch of our error tree for any error of a call of the SDK."""
     if isinstance(error, SlackApiError):
         return _api_error(error)
     if isinstance(error, _NEVER_LEFT):
@@ -75,7 +75,7 @@ def delivery_error(error: Exception) -> DeliveryError:
 
 
 def file_error(error: Exception) -> DeliveryError:
-    """The same for a file: an app that may not write files (installed before it asked for `files:write`) still
+    """Choose the branch for a file: an app that may not write files (installed before it asked for `files:write`) still
     writes words."""
     if api_word(error) in _NOT_FOR_US:
         return FormatRefused(f"Slack answers {api_word(error)!r}; give the app the scope files:write and reinstall it")
@@ -83,21 +83,22 @@ def file_error(error: Exception) -> DeliveryError:
 
 
 def opening_error(error: Exception) -> DeliveryError:
-    """The same for the opening of direct messages: an app that may not (it asked for no `im:write`) has no way to the
-    one who asked, and goes on everywhere else."""
+    """Choose the branch for opening direct messages: an app that may not do so (it asked for no `im:write`) cannot
+    reach the person who asked, and goes on everywhere else."""
     if api_word(error) in _NO_SCOPE:
         return AddressDead(f"Slack answers {api_word(error)!r}; give the app the scope im:write and reinstall it")
     return delivery_error(error)
 
 
 def fetch_error(error: Exception) -> DeliveryError:
-    """The same for a file of somebody else, which may be asked for again whatever became of the last time."""
+    """Choose the branch for a file of somebody else, which may be asked for again after any outcome."""
     found = error if isinstance(error, DeliveryError) else delivery_error(error)
     return found if isinstance(found, FileRefused | RateLimited) else SendFailed(str(found))
 
 
 def lookup_error(error: Exception) -> DeliveryError:
-    """The same for a look-up: a word that forbids it (a missing scope) or does not know the place ends it for good."""
+    """Choose the branch for a look-up: an answer that forbids it (a missing scope) or does not know the place ends it
+    for good."""
     match found := error if isinstance(error, DeliveryError) else delivery_error(error):
         case CredentialsRejected() | AddressDead() | FormatRefused():
             return Untraceable(f"the history cannot be read: {found}")
@@ -106,40 +107,40 @@ def lookup_error(error: Exception) -> DeliveryError:
 
 
 def is_about_streams(error: Exception) -> bool:
-    """Slack refuses the stream (it ran out, somebody stopped it, it was none, nobody is named for whom it is) and not
-    the words: a post may do."""
+    """Tell whether Slack refuses the stream (it ran out, somebody stopped it, it was none, it names no recipient) and
+    not the words: a post may do."""
     if api_word(error) in NEVER_STREAMS | CANNOT_BE_CHANGED | _NOT_FOR_US:
         return True
     return isinstance(error, SlackApiError) and isinstance(_api_error(error), FormatRefused)
 
 
 def api_word(error: Exception) -> str:
-    """Slack's own word for what went wrong, empty when there was no answer, or one that is no JSON."""
+    """Return Slack's own word for the error, empty when there was no answer, or one that is no JSON."""
     data = getattr(error.response, "data", None) if isinstance(error, SlackApiError) else None
     return str(data.get("error", "")) if isinstance(data, dict) else ""
 
 
 def rejected(word: str) -> CredentialsRejected:
-    """The sentence for a token that Slack does not take."""
+    """Explain that Slack does not take a token."""
     return CredentialsRejected(
         f"Slack answers {word!r}; check channels.slack.bot_token and channels.slack.app_token and reinstall the app"
     )
 
 
 def or_rejected(error: SlackApiError) -> Exception:
-    """The error itself, unless it says that only the operator can help."""
+    """Return the error itself, unless it says that only the operator can help."""
     word = api_word(error)
     return rejected(word) if is_rejection(word) else error
 
 
 def asked_to_wait_s(error: Exception) -> float:
-    """How long Slack wants to be left alone; 0 where it said nothing of the kind."""
+    """Return the seconds for which Slack wants to be left alone; 0 where it did not name any."""
     found = _api_error(error) if isinstance(error, SlackApiError) else None
     return found.retry_after_s if isinstance(found, RateLimited) else 0.0
 
 
 def is_rejection(word: str) -> bool:
-    """True when only the operator can help."""
+    """Tell whether only the operator can help."""
     return word in _SHUT_OUT
 
 

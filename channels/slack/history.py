@@ -33,12 +33,12 @@ Json = dict[str, Any]
 
 
 def is_ts(ts: str) -> bool:
-    """Whether it has the form of a timestamp; whatever has not stands in no history."""
+    """Tell whether a text has the form of a timestamp; otherwise no history holds it."""
     return _TS.fullmatch(ts) is not None
 
 
 def ts_order(ts: str) -> tuple[int, int]:
-    """A `ts` as something to compare; as a float it would lose digits."""
+    """Turn a `ts` into a value to compare; as a float it would lose digits."""
     whole, _, fraction = ts.partition(".")
     return int(whole), int(fraction or 0)
 
@@ -52,7 +52,7 @@ ORDER: Final = MessageOrder(key=ts_order, before=_just_before)
 
 
 def place_of(channel_id: str, event: Raw) -> str:
-    """The place a message belongs to: its thread if it is a reply, else the channel."""
+    """Return the place a message belongs to: its thread if it is a reply, otherwise the channel."""
     thread_ts = str(event.get("thread_ts") or "")
     return f"{channel_id}/{thread_ts}" if is_ts(thread_ts) and thread_ts != event.get("ts") else channel_id
 
@@ -68,14 +68,15 @@ class SlackHistory:
         self._rooms: dict[str, Raw] = {}
 
     async def rooms(self) -> Sequence[str]:
-        """The conversations that we are a member of, by their first ids. Raises `HistoryUnavailable` and
+        """List the conversations that we are a member of, by their first ids. Raises `HistoryUnavailable` and
         `BusUnavailable`."""
         await self._moves.load()
         self._rooms = dict(await self._channels())
         return tuple(self._rooms)
 
     async def missed(self, room: str) -> Sequence[RawMessage[Raw]]:
-        """Messages of a channel and its threads after the cursors, oldest first. Raises `HistoryUnavailable`."""
+        """Read the messages of a channel and its threads after the cursors, oldest first. Raises
+        `HistoryUnavailable`."""
         events = sorted(await self._since(room), key=lambda event: ts_order(event["ts"]))
         named: Json = {"type": "message", "channel": room}
         channel = self._rooms.get(room)
@@ -85,7 +86,7 @@ class SlackHistory:
         return [RawMessage(place_of(room, each), each["ts"], {**around, "event": {**each, **named}}) for each in events]
 
     async def _channels(self) -> list[tuple[str, Raw]]:
-        """Where we are a member, those with the most recent cursors first."""
+        """List the channels that we are a member of, those with the most recent cursors first."""
         recent = [place.partition("/")[0] for place in reversed(self._cursors.places)]
         rank = {channel_id: place for place, channel_id in reversed(list(enumerate(recent)))}
         found = await self._listed(",".join(_TYPES))
@@ -175,7 +176,8 @@ class SlackHistory:
         return self._clock.now_ms() // 1000 - limits.HISTORY_AGE_MAX_S, 0
 
     async def _call(self, call: Callable[..., Awaitable[AsyncSlackResponse]], **arguments: Any) -> Json:
-        """The answer's fields; nothing where the answer is no, to one place or for want of a permission."""
+        """Make a call and return the answer's fields; none where Slack refuses this one place or a permission is
+        missing."""
         for _ in range(limits.HISTORY_RATE_LIMITS_MAX):
             try:
                 answer = await call(**arguments)
@@ -192,7 +194,7 @@ class SlackHistory:
 
 
 def _messages(page: Json) -> list[Json]:
-    """Those of a page that have a time."""
+    """List the messages of a page that have a time."""
     return [dict(each) for each in mappings(page.get("messages")) if is_ts(text(each.get("ts")))]
 
 
@@ -209,7 +211,7 @@ def _next_cursor(page: Json) -> str:
 
 
 def _unique(messages: list[Json]) -> list[Json]:
-    """A broadcast reply stands in the channel and in its thread."""
+    """Drop doubles: a broadcast reply is in the channel and in its thread."""
     return list({message["ts"]: message for message in messages}.values())
 
 
@@ -228,7 +230,7 @@ class SlackThreadContext:
         self._people = people
 
     async def before(self, incoming: Incoming) -> tuple[RawQuote, ...]:
-        """What was said before a message in its thread, oldest first. Raises what the SDK raises."""
+        """Read the messages before a message in its thread, oldest first. Raises what the SDK raises."""
         target = parse_target(incoming.address.target)
         if target.thread_ts is None or target.message_ts is None:
             return ()
@@ -251,5 +253,5 @@ class SlackThreadContext:
 
 
 def _authors(thread: Sequence[Raw]) -> Sequence[str]:
-    """The newest first: names are asked for few at a time."""
+    """List the authors, the newest first: names are asked for few at a time."""
     return [user_id for message in reversed(thread) for user_id in people_in(message)]

@@ -63,22 +63,23 @@ class SlackTarget:
 
     @property
     def is_direct(self) -> bool:
-        """A direct message, of the person to us or to somebody else."""
+        """Tell whether this is a direct message, of the person to us or to somebody else."""
         return self.channel.startswith("D")
 
     @property
     def is_nameable(self) -> bool:
-        """The threads of an app's direct messages are listed by their titles; no other thread has a name."""
+        """Tell whether the place can have a name: the threads of an app's direct messages are listed by their titles;
+        no other thread has a name."""
         return self.is_direct and self.thread_ts is not None and not self.is_aside
 
 
 def make_target(target: SlackTarget) -> str:
-    """Canonical JSON, without what does not hold."""
+    """Write canonical JSON, without the fields that are empty or false."""
     return canonical({name: value or None for name, value in asdict(target).items()})
 
 
 def parse_target(target: str) -> SlackTarget:
-    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
     channel = text(fields.get("channel"))
     if not channel:
@@ -96,7 +97,7 @@ def parse_target(target: str) -> SlackTarget:
 
 
 def relocated(address: ReplyAddress, channel: str) -> ReplyAddress:
-    """The same place under the other id of its channel. Raises `BadEnvelope`."""
+    """Return the same place under the other id of its channel. Raises `BadEnvelope`."""
     target = replace(parse_target(address.target), channel=channel)
     return ReplyAddress(address.channel, target.lane, make_target(target))
 
@@ -116,26 +117,28 @@ _SPOKEN_ARGUMENTS: Final = frozenset({"retry", "plan"})
 
 
 def picks_below(command: Command | None) -> str | None:
-    """The command whose argument can be picked below the answer to this one."""
+    """Return the command whose argument can be picked below the answer to this one."""
     return _LISTED_BY.get(command.name) if command is not None and not command.arguments else None
 
 
 def meant(words: str) -> str:
-    """The text of the message: `new` is `/new`, nothing is `/help`, and what is no command is a thing to say."""
+    """Return the text of the message: `new` is `/new`, nothing is `/help`, and a text that is no command is a plain
+    message."""
     said = words.strip()
     command = None if said.startswith("/") else command_behind_name(said)
     return command.text if command is not None else said
 
 
 def meant_by(slash: str, words: str) -> str:
-    """The same for any slash command of the app: one that is named after a command of ours is that command."""
+    """Return the text for any slash command of the app: one that is named after a command of ours is that command, for
+    any other see `meant`."""
     name = slash.removeprefix("/").lower()
     return f"/{name} {words.strip()}".strip() if name in _NAMES else meant(words)
 
 
 def spelled_out(text: str) -> str:
-    """A message in which somebody typed `/trivet …` means what the slash command would, and so does `!new` where Slack
-    takes no slash commands, in threads; any other is as it is."""
+    """Read a message in which somebody typed `/trivet …` as the slash command would be read, and so `!new`, since Slack
+    takes no slash commands in threads; any other message stays as it is."""
     if match := _TYPED.fullmatch(text):
         return meant(match[1] or "")
     match = _MARKED.fullmatch(text)
@@ -144,7 +147,7 @@ def spelled_out(text: str) -> str:
 
 
 def is_for_one(text: str) -> bool:
-    """The answer is of interest to the one who asked, and to nobody else."""
+    """Tell whether the answer interests only the person who asked."""
     command = find_command(text)
     return command is not None and command.name not in _SPOKEN_ARGUMENTS
 
@@ -203,7 +206,7 @@ def normalize(
 
 
 def moved(body: Raw) -> Migrated | None:
-    """Whether a channel has got another id."""
+    """Return the move if a channel has got another id."""
     event = mapping(body.get("event"))
     old, new = text(event.get("old_channel_id")), text(event.get("new_channel_id"))
     is_one = event.get("type") == "channel_id_changed" and _ID.fullmatch(old) and _ID.fullmatch(new)
@@ -211,8 +214,8 @@ def moved(body: Raw) -> Migrated | None:
 
 
 def _is_for_another(payload: Raw, me: SlackIdentity) -> bool:
-    """One app may be installed in several workspaces, whose events all come over each of its sockets. In a channel
-    that they share any of them may be named."""
+    """Tell whether the event is for another workspace's installation. One app may be installed in several workspaces,
+    whose events all come over each of its sockets. In a channel that they share any of them may be named."""
     installs = mappings(payload.get("authorizations"))
     if not (me.team_id and installs) or payload.get("is_ext_shared_channel") is True:
         return False
@@ -223,7 +226,8 @@ def _is_for_another(payload: Raw, me: SlackIdentity) -> bool:
 
 
 def _called_late(event: Raw) -> int | None:
-    """Whoever writes our name into a message that he wrote before mentions us with an edit."""
+    """Return the time of the edit by which an author adds our name to an earlier message: Slack reports that as a
+    mention."""
     if event.get("type") != "app_mention":
         return None
     return _ms(text(mapping(event.get("edited")).get("ts")))
@@ -232,8 +236,8 @@ def _called_late(event: Raw) -> int | None:
 def _edit(
     event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart, names: Mapping[str, str]
 ) -> Incoming | Ignored:
-    """Unfurls and our own updates fire `message_changed` too: a person's edit has an `edited` mark and a
-    text that differs."""
+    """Understand an edit. Unfurls and our own updates fire `message_changed` too: a person's edit has an `edited` mark
+    and a text that differs."""
     message, previous = mapping(event.get("message")), mapping(event.get("previous_message"))
     edited_at_ms = _ms(text(mapping(message.get("edited")).get("ts")))
     by_author = text(mapping(message.get("edited")).get("user")) in ("", text(message.get("user")))
@@ -244,8 +248,8 @@ def _edit(
 
 
 def _deletion(ts: str, event: Raw, payload: Raw, me: SlackIdentity, takes_part: TakesPart) -> Retraction | Ignored:
-    """The message `ts`. What it was stands in `previous_message`, unless Slack says nothing of it any more; a root
-    that has replies is not taken away but becomes a tombstone."""
+    """Understand the deletion of the message `ts`. Its former content is in `previous_message`, unless Slack says
+    nothing of it any more; a root that has replies is not taken away but becomes a tombstone."""
     previous = mapping(event.get("previous_message"))
     reason = _reason_to_ignore(previous, me)
     if reason:
@@ -334,31 +338,32 @@ def _is_bot(event: Raw) -> bool:
 
 
 def _speaker(event: Raw) -> str:
-    """Whose message it is. A bot that posts by an old webhook is no user of the workspace."""
+    """Return the author of a message. A bot that posts by an old webhook is no user of the workspace."""
     return text(event.get("user")) or text(event.get("bot_id"))
 
 
 def _ms(ts: str) -> int | None:
-    """A Slack timestamp in milliseconds, without ever being a float."""
+    """Convert a Slack timestamp to milliseconds, without ever being a float."""
     match = _TS.fullmatch(ts)
     return int(match[1]) * 1000 + int(match[2].ljust(6, "0")) // 1000 if match else None
 
 
 def _place(channel: str, thread_ts: str | None, *, is_private: bool) -> tuple[str, ...]:
-    """A thread is a place of its own; so is the top level of a channel, where everything has one session."""
+    """Return the place: a thread is a place of its own; so is the top level of a channel, where everything has one
+    session."""
     if thread_ts:
         return (channel, thread_ts)
     return () if is_private else (channel,)
 
 
 def _thread(event: Raw) -> str | None:
-    """The thread a message lies in. A root that has replies names itself: it is still top level."""
+    """Return the thread a message lies in. A root that has replies names itself: it is still top level."""
     thread_ts = text(event.get("thread_ts"))
     return thread_ts if _TS.fullmatch(thread_ts) and thread_ts != event.get("ts") else None
 
 
 def _person(event: Raw, payload: Raw, me: SlackIdentity) -> str:
-    """The user's id; that of another workspace's user (Slack Connect) carries the workspace."""
+    """Return the user's id; that of another workspace's user (Slack Connect) carries the workspace."""
     user = _speaker(event)
     team = text(event.get("user_team")) or text(event.get("source_team"))
     is_foreign = payload.get("is_ext_shared_channel") is True and team not in ("", me.team_id, me.enterprise_id)
@@ -366,22 +371,22 @@ def _person(event: Raw, payload: Raw, me: SlackIdentity) -> str:
 
 
 def presser(user: Raw, me: SlackIdentity) -> str:
-    """The same for somebody who pressed a button or picked a line. What he is a member of is said, and not whether the
-    channel is shared; of a whole organisation all people have ids of their own."""
+    """Return the id of a user who pressed a button or picked a line. Slack names that user's workspace, but does not
+    say whether the channel is shared; in an organisation-wide installation all people have ids of their own."""
     user_id, team = text(user.get("id")), text(user.get("team_id"))
     is_foreign = not me.enterprise_id and team not in ("", me.team_id) and _ID.fullmatch(team)
     return f"{team}.{user_id}" if is_foreign else user_id
 
 
 def _team(event: Raw, me: SlackIdentity) -> str:
-    """The workspace of the one who wrote."""
+    """Return the workspace of the author."""
     said = (text(event.get(name)) for name in ("user_team", "source_team", "team"))
     return next(filter(_ID.fullmatch, said), me.team_id)
 
 
 def realm_of(payload: Raw, me: SlackIdentity) -> str:
-    """Our own workspace, also for what comes from a foreign one; of an app for a whole organisation, the one in which
-    it was said."""
+    """Return our own workspace, also for a message from a foreign one; for an app of a whole organisation, the
+    workspace in which the message was said."""
     team_id = text(payload.get("team_id"))
     return me.team_id or (team_id if _ID.fullmatch(team_id) else "")
 
@@ -420,7 +425,7 @@ _MESSAGE_TS: Final = re.compile(r"\d{1,12}\.\d{1,6}")
 
 
 def is_press(body: Raw) -> bool:
-    """Whether somebody did something with a block of ours."""
+    """Tell whether somebody used a block of ours."""
     return body.get("type") == "block_actions"
 
 
@@ -461,7 +466,7 @@ _TRIGGER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 def is_slash(body: Raw) -> bool:
-    """Whether somebody gave a slash command."""
+    """Tell whether somebody gave a slash command."""
     return "command" in body
 
 
@@ -503,7 +508,7 @@ def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
 
 
 def response_url_of(body: Raw) -> str:
-    """Where the one who gave a command, or pressed a button, may be answered: five times, for half an hour."""
+    """Return the URL that answers the person who gave a command, or pressed a button: five times, for half an hour."""
     return text(body.get("response_url"))
 
 
@@ -513,23 +518,23 @@ def response_url_of(body: Raw) -> str:
 
 
 def is_question(body: Raw) -> bool:
-    """Whether Slack asks what is in a list."""
+    """Tell whether Slack asks for the content of a list."""
     return body.get("type") == "block_suggestion"
 
 
 def is_pick(body: Raw) -> bool:
-    """Whether somebody picked something from a list of ours."""
+    """Tell whether somebody picked something from a list of ours."""
     action = next(iter(mappings(body.get("actions"))), {})
     return body.get("type") == "block_actions" and action.get("type") == "external_select"
 
 
 def normalize_question(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
-    """As far as somebody has come with his command while he picks."""
+    """Return the command as far as somebody has typed it while picking."""
     return _chosen(body, me, text(body.get("action_id")), text(body.get("value")), "")
 
 
 def normalize_pick(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
-    """The command with what was picked."""
+    """Return the command with the picked value."""
     action = next(iter(mappings(body.get("actions"))), {})
     action_ts, trigger = text(action.get("action_ts")), text(body.get("trigger_id"))
     if not (_MESSAGE_TS.fullmatch(action_ts) and _TRIGGER.fullmatch(trigger)):

@@ -47,22 +47,22 @@ _UNSETTLED: Final = " \t\n*_~`|<&[]!\\#>-+="
 
 
 def streamable(text: str) -> str:
-    """Markdown in which `<!channel>`, `<@U…>` and `<#C…>` are mere words."""
+    """Escape Markdown so that `<!channel>`, `<@U…>` and `<#C…>` are mere words."""
     return _CALL.sub("&lt;", text)
 
 
 def leads_away(markdown: str) -> bool:
-    """Whether Slack may take anything in it for a link, whatever the signs are written as."""
+    """Tell whether Slack may take anything in it for a link, in any notation of the signs."""
     return _LINK.search(unescape(markdown).replace("\\", "")) is not None
 
 
 def settled(markdown: str) -> str:
-    """The part of an unfinished text that what follows leaves as it is."""
+    """Return the part of an unfinished text that later text leaves as it is."""
     return markdown.rstrip(_UNSETTLED)
 
 
 def continuation(shown: str, markdown: str) -> str | None:
-    """What to append to `shown`, perhaps nothing; None for a text that does not continue it."""
+    """Return the text to append to `shown`, perhaps nothing; None for a text that does not continue it."""
     whole = settled(markdown)
     if whole.startswith(shown):
         return whole[len(shown) :]
@@ -105,19 +105,19 @@ SlackPart: TypeAlias = SlackChunk | SlackFile
 
 
 def file_part(name: str, content: bytes, caption: str) -> SlackFile:
-    """The message that shows a file with its caption."""
+    """Build the message that shows a file with its caption."""
     return SlackFile(name, content, _literal(caption, is_line_start=True))
 
 
 def render(text: CleanText) -> tuple[SlackChunk, ...]:
-    """The messages that show `text`, in order; none for a text in which there is nothing to see."""
+    """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     chunks = tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_CHARS_MAX))
     return (replace(chunks[0], source=streamable(text)),) if len(chunks) == 1 else chunks
 
 
 def under(line: str, chunk: SlackPart) -> SlackPart:
-    """The chunk below a line of its own."""
+    """Put the chunk below a line of its own."""
     if isinstance(chunk, SlackFile):
         return replace(chunk, comment=f"{line}\n{chunk.comment}".strip())
     return replace(chunk, text=f"{line}\n{chunk.text}", plain=f"{line}\n{chunk.plain}")
@@ -141,7 +141,8 @@ def _text(lines: Sequence[TextLine]) -> str:
 
 
 def _unquoted_gaps(lines: Sequence[TextLine]) -> Iterator[TextLine]:
-    """Slack cannot quote a fence: it stands between the quoted lines, and so do the gaps beside it."""
+    """Take the quote away from blank lines next to a fence: Slack cannot quote a fence, which goes between the quoted
+    lines."""
     for before, line, after in zip((None, *lines), lines, (*lines[1:], None), strict=False):
         is_gap = line.is_blank and any(beside and beside.fence for beside in (before, after))
         yield TextLine() if is_gap else line
@@ -188,7 +189,7 @@ def _link(url: str, label: str) -> str:
 
 
 def _literal(text: str, *, is_line_start: bool) -> str:
-    """Text that Slack shows as it is: a sign that could open something is held off its word."""
+    """Write text that Slack shows as it is: a sign that could open something is held off its word."""
     escaped = _escaped(_OPENING_SIGN.sub(rf"\1{ZERO_WIDTH_SPACE}", text))
     return ZERO_WIDTH_SPACE + escaped if is_line_start and _QUOTE_SIGN.match(text) else escaped
 
@@ -206,8 +207,8 @@ PICK: Final = "pick-"
 
 
 def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
-    """The chunk's text with a row of buttons and lists below it; nothing for a chunk without any, and nothing that
-    could be refused once more for one that goes out `plain`: what the buttons say may be typed."""
+    """Build the chunk's text with a row of buttons and lists below it; nothing for a chunk without any, and nothing for
+    one that goes out `plain`, because it could be refused once more: the words on the buttons may be typed."""
     if plain or not (chunk.choices or chunk.picks):
         return []
     buttons = [
@@ -228,7 +229,8 @@ def blocks_of(chunk: SlackChunk, *, plain: bool) -> list[Block]:
 
 
 def _parts(words: str) -> Iterator[str]:
-    """As many as sections take, cut between lines where that is possible; a fence is closed and opened anew."""
+    """Split the words into parts that sections take, between lines where that is possible; a fence is closed and opened
+    anew."""
     part, is_fenced = "", False
     for line in chain.from_iterable(map(_pieces, words.split("\n"))):
         is_end = is_fenced and line == _FENCE
@@ -241,7 +243,7 @@ def _parts(words: str) -> Iterator[str]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """A line that is too long in several, none of which ends within a word, a link or an entity."""
+    """Split a line that is too long, never within a word, a link or an entity."""
     piece = ""
     for atom in _ATOM.findall(line):
         if piece and len(piece) + len(atom) + 2 * _FENCE_LINE > limits.SECTION_CHARS_MAX:
@@ -252,7 +254,8 @@ def _pieces(line: str) -> Iterator[str]:
 
 
 def _list(command: str) -> Block:
-    """Slack asks us what is in it, whenever somebody opens it or types. It speaks no language but that of commands."""
+    """Build a list whose content Slack asks for whenever somebody opens it or types. Its language is that of
+    commands."""
     return {
         "type": "external_select",
         "action_id": f"{PICK}{command}",
@@ -262,5 +265,5 @@ def _list(command: str) -> Block:
 
 
 def option(label: str, value: str) -> Block:
-    """One line of a list."""
+    """Build one line of a list."""
     return {"text": {"type": "plain_text", "text": label[: limits.OPTION_CHARS_MAX]}, "value": value}

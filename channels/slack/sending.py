@@ -60,12 +60,12 @@ _OURS: Final = uuid.uuid5(uuid.NAMESPACE_URL, "trivet/reply")
 
 
 def client_msg_id(send_id: str) -> str:
-    """The same for every attempt at one chunk."""
+    """Derive an id that is the same for every attempt at one chunk."""
     return str(uuid.uuid5(_OURS, send_id))
 
 
 def metadata_of(send_id: str) -> dict[str, Any]:
-    """What says of a post which chunk it shows."""
+    """Write the metadata that tells which chunk a post shows."""
     return {"event_type": METADATA_TYPE, "event_payload": {"id": send_id}}
 
 
@@ -77,9 +77,9 @@ async def find_post(
     is_it: Callable[[Raw], bool],
     since_ms: int,
 ) -> Raw | None:
-    """The post in question, None if the history shows none.
+    """Find the post in question, None if the history shows none.
 
-    Raises `Untraceable` when the history goes on too long, else what the SDK raises.
+    Raises `Untraceable` when the history goes on too long, otherwise what the SDK raises.
     """
     oldest = f"{max(0, since_ms // 1000 - limits.LOOKUP_MARGIN_S)}.000000"
     cursor: str | None = None
@@ -102,7 +102,7 @@ async def find_post(
 
 
 def carries(send_id: str) -> Callable[[Raw], bool]:
-    """The post with this send id."""
+    """Return a test for the post with this send id."""
 
     def is_it(message: Raw) -> bool:
         metadata = mapping(message.get("metadata"))
@@ -113,7 +113,7 @@ def carries(send_id: str) -> Callable[[Raw], bool]:
 
 
 def began(chunk: SlackChunk, me: SlackIdentity) -> Callable[[Raw], bool]:
-    """A stream of ours that nobody ended, and that began as this chunk does."""
+    """Return a test for a stream of ours that nobody ended, and that began as this chunk does."""
     words = _letters(chunk.source or chunk.plain)
 
     def is_it(message: Raw) -> bool:
@@ -127,18 +127,18 @@ def began(chunk: SlackChunk, me: SlackIdentity) -> Callable[[Raw], bool]:
 
 
 def is_whole(message: Raw, chunk: SlackChunk) -> bool:
-    """It shows all of the chunk: an answer may have been cut off while it grew."""
+    """Tell whether the message shows all of the chunk: an answer may have been cut off while it grew."""
     shown = _letters(str(message.get("text", "")))
     return shown.endswith((_letters(chunk.text), _letters(chunk.plain)))
 
 
 def _letters(text: str) -> str:
-    """What is left of a text whatever Slack makes of its signs."""
+    """Return the letters and digits of a text, which stay the same under all that Slack does to other signs."""
     return "".join(filter(str.isalnum, unescape(text)))
 
 
 def shows_file(upload_id: str) -> Callable[[Raw], bool]:
-    """The post that shows this file."""
+    """Return a test for the post that shows this file."""
     return lambda message: any(file.get("id") == upload_id for file in message.get("files") or ())
 
 
@@ -162,7 +162,7 @@ async def post(client: AsyncWebClient, target: SlackTarget, chunk: SlackChunk, *
 
 
 def ts_of(answer: AsyncSlackResponse) -> str:
-    """The name of what was posted. Raises `OutcomeUnknown` where Slack says that all is well, and does not tell it."""
+    """Return the `ts` of the post. Raises `OutcomeUnknown` where Slack reports success without it."""
     ts = text(answer.get("ts"))
     if not ts:
         raise OutcomeUnknown("Slack does not say what it has posted")
@@ -242,7 +242,7 @@ class ResponseUrls:
             await self._places.keep_link(f"{self._account()}:{name}", url, ttl_s=limits.LINK_TTL_S)
 
     async def find(self, name: str) -> str:
-        """Empty for one that is good no more."""
+        """Find a response URL; empty for one that is good no more."""
         return await self._places.link(f"{self._account()}:{name}")
 
 
@@ -269,7 +269,7 @@ async def answer(
 
 
 async def direct_channel(client: AsyncWebClient, target: SlackTarget) -> str:
-    """The direct messages between us and the one who asked. Raises the `DeliveryError` tree."""
+    """Return the direct messages between us and the person who asked. Raises the `DeliveryError` tree."""
     try:
         opened = await client.conversations_open(users=target.user_id)
     except Exception as error:
@@ -350,7 +350,7 @@ class SlackStreams:
     """Those of one app. `client` gives the connected one; what it raises goes through."""
 
     def __init__(self, client: Callable[[], AsyncWebClient], clock: Clock, *, life_s: float) -> None:
-        """A stream is stopped `life_s` after its beginning, before Slack does it."""
+        """Stop a stream `life_s` after its beginning, before Slack does it."""
         self._client = client
         self._clock = clock
         self._life_s = life_s
@@ -359,7 +359,8 @@ class SlackStreams:
         self._is_refused = False
 
     def cadence(self, target: SlackTarget) -> StreamCadence | None:
-        """None for what only one person sees, and where so much goes on that an answer would hardly move."""
+        """Return the cadence; None for a message that only one person sees, and for a place so busy that an answer
+        would hardly move."""
         if target.link:
             return None
         live = len({live.target.lane for live in self._live.values()} | {target.lane})
@@ -369,7 +370,7 @@ class SlackStreams:
         return StreamCadence(limits.STREAM_FIRST_S, every_s) if every_s <= limits.CHANGE_EVERY_MAX_S else None
 
     async def begin(self, target: SlackTarget, chunk: SlackChunk, *, send_id: str) -> str:
-        """The `ts` of the message that grows from now on. Raises the `DeliveryError` tree."""
+        """Begin a message that grows from now on; return its `ts`. Raises the `DeliveryError` tree."""
         ts = await self._started(target, chunk) if _may_grow(chunk) and self._may_stream(target) else None
         appended = None if ts is None else settled(chunk.source)
         if ts is None:
@@ -394,7 +395,8 @@ class SlackStreams:
         return await change(self._client(), target, chunk, ts=ts, plain=False)
 
     async def end(self, target: SlackTarget, *, ts: str) -> None:
-        """From now on it may be changed, whichever process began it. Raises the `DeliveryError` tree."""
+        """End the stream: from now on the message may be changed, whichever process began it. Raises the
+        `DeliveryError` tree."""
         live = self._live.get((target.channel, ts)) or self._adopted(target, ts, "")
         if live.appended is not None:
             await self._stop(live)
@@ -408,7 +410,7 @@ class SlackStreams:
     # --- one stream
 
     async def _started(self, target: SlackTarget, chunk: SlackChunk) -> str | None:
-        """The `ts`; None where Slack streams nothing: then it shall be a post."""
+        """Start a stream and return its `ts`; None where Slack streams nothing: then it shall be a post."""
         try:
             begun = await self._client().chat_startStream(
                 channel=target.channel,
@@ -427,7 +429,7 @@ class SlackStreams:
         return ts_of(begun)
 
     async def _appended(self, live: _Live, more: str) -> bool:
-        """False: it is a stream no more."""
+        """Append to the stream. False: it is a stream no more."""
         try:
             await self._client().chat_appendStream(channel=live.target.channel, ts=live.ts, markdown_text=more)
         except Exception as error:
@@ -443,8 +445,8 @@ class SlackStreams:
         live.appended = None
 
     def _adopted(self, target: SlackTarget, ts: str, send_id: str) -> _Live:
-        """One that another process began: what it shows is not known, so it is stopped, if it is a stream, and
-        changed."""
+        """Adopt a message that another process began: its content is not known, so it is stopped, if it is a stream,
+        and changed."""
         appended = "" if target.thread_ts else None
         return self._live.setdefault((target.channel, ts), _Live(target, ts, send_id, _LONG_AGO, appended, _LONG_AGO))
 
@@ -464,5 +466,5 @@ class SlackStreams:
 
 
 def _may_grow(chunk: SlackChunk) -> bool:
-    """Whether it may be shown by a stream."""
+    """Tell whether a stream may show the chunk."""
     return bool(chunk.source) and not leads_away(chunk.source)

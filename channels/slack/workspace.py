@@ -53,7 +53,7 @@ class SlackPeople:
                 self._asking[user_id] = asyncio.create_task(self._ask(user_id), name="slack-person")
 
     async def known(self, ids: Iterable[str]) -> Mapping[str, SlackPerson]:
-        """Those of them who are known, or will be in a moment."""
+        """Return the people of these ids who are known, or will be in a moment."""
         wanted = tuple(dict.fromkeys(ids))
         self.ask(wanted)
         awaited = [self._asking[user_id] for user_id in wanted if user_id in self._asking]
@@ -63,7 +63,7 @@ class SlackPeople:
         return {user_id: person for user_id, person in found.items() if person.name}
 
     async def one(self, person: str) -> SlackPerson | None:
-        """Somebody as he stands in a session key: in front of the id may be a foreign workspace."""
+        """Return the person of a session key: a foreign workspace may precede the id."""
         user_id = person.rpartition(".")[2]
         return (await self.known((user_id,))).get(user_id)
 
@@ -125,22 +125,22 @@ class ChannelMoves:
         self._newest = dict(zip(ids, await self._places.newest_ids(self._channel, ids), strict=True))
 
     async def note(self, move: Migrated) -> None:
-        """On record for ever. Raises `BusUnavailable`."""
+        """Record a move for ever. Raises `BusUnavailable`."""
         log.info("%s: channel %s is %s now", self._channel, move.old, move.new)
         await self._places.note_move(self._channel, move.old, move.new)
         await self.load()
 
     def first(self, channel_id: str) -> str:
-        """The id under which a channel was known at first; its own if it never moved."""
+        """Return the first id under which a channel was known; its own if it never moved."""
         return self._firsts.get(channel_id, channel_id)
 
     def newest(self, channel_id: str) -> str:
-        """Where a channel lives now."""
+        """Return the present id of a channel."""
         first = self.first(channel_id)
         return self._newest.get(first, first)
 
     def as_known(self, body: Raw) -> Raw:
-        """A request in which the channel of a message has its first id."""
+        """Return a request in which the channel of a message has its first id."""
         event = mapping(body.get("event"))
         channel_id = text(event.get("channel"))
         first = self.first(channel_id)

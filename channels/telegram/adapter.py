@@ -61,7 +61,7 @@ class TelegramMenu:
 
 
 def menus_for(admins: Iterable[int]) -> Iterator[TelegramMenu]:
-    """Those of one bot. `admins` are users with commands of their own in their direct chats."""
+    """Yield the menus of one bot. `admins` are users with commands of their own in their direct chats."""
     yield from _in_all_languages(BotCommandScopeDefault(), offered())
     yield from _in_all_languages(BotCommandScopeAllGroupChats(), offered(is_private=False))
     admins_commands = offered(is_admin=True)
@@ -106,7 +106,7 @@ class TelegramFiles:
         self._proxy = endpoint.proxy
 
     async def fetch(self, file_id: str, *, bytes_max: int) -> FetchedFile:
-        """Raises `FileRefused`, `SendFailed`, and the SDK's `TelegramError`."""
+        """Fetch the file. Raises `FileRefused`, `SendFailed`, and the SDK's `TelegramError`."""
         path = await self._path(file_id)
         name = path.rpartition("/")[2]
         if path.startswith("/"):
@@ -131,7 +131,7 @@ class TelegramFiles:
         return found.file_path.removeprefix(f"{self._files_base}/")
 
     def _read(self, path: Path, bytes_max: int) -> bytes:
-        """A file of the server beside us. Links and steps upwards are followed first and judged then."""
+        """Read a file of a server on this machine. Links and steps upwards are followed first and judged then."""
         try:
             real = path.resolve(strict=True)
             if self._folder is None or not real.is_relative_to(self._folder.resolve()):
@@ -162,7 +162,7 @@ class TelegramAdapter:
         timeouts: PollTimeouts = POLL_TIMEOUTS,
         admins: Sequence[int] = (),
     ) -> None:
-        """`admins` are users with commands of their own."""
+        """Offer the users `admins` commands of their own."""
         self.name = name
         self.account = endpoint.account
         self._client = TelegramClient(endpoint)
@@ -281,7 +281,8 @@ class TelegramAdapter:
         return True
 
     async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
-        """A message that is edited is one like any other all the time."""
+        """End the stream, for which nothing is to be done: a message that is edited is one like any other all
+        the time."""
 
     async def _show_draft(self, address: ReplyAddress, chunk: TelegramChunk, *, send_id: str) -> None:
         with self._calling(address):
@@ -298,7 +299,7 @@ class TelegramAdapter:
             return await self._sender.find_lost(target, chunk, after=max(answered, int(after or 0)), known=known)
 
     def chat_of(self, address: ReplyAddress) -> str:
-        """Empty for a private chat, which never moves."""
+        """Return the chat's id; empty for a private chat, which never moves."""
         chat_id = parse_target(address.target).chat_id
         return str(chat_id) if chat_id < 0 else ""
 
@@ -323,7 +324,7 @@ class TelegramAdapter:
 
     @contextlib.contextmanager
     def _calling(self, address: ReplyAddress) -> Iterator[None]:
-        """Gives the failure of a call its place in our tree."""
+        """Turn the failure of a call into an error of our tree."""
         try:
             yield
         except TelegramError as error:
@@ -331,7 +332,7 @@ class TelegramAdapter:
 
 
 def open_adapter(name: str, settings: Settings, parts: AdapterDeps) -> TelegramAdapter:
-    """The adapter that the settings of this channel ask for. Raises `ConfigError`."""
+    """Build the adapter that the settings of this channel ask for. Raises `ConfigError`."""
     chosen = settings.channels.telegrams()[name]
     if chosen.token is None:
         raise ConfigError(f"{table_of(name)}.token is empty: set the token that @BotFather gave")

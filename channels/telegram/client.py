@@ -29,7 +29,8 @@ from channels.telegram import limits
 
 
 def status_in(body: bytes) -> int | None:
-    """What an answer says of itself as a status of HTTP: 200, or its `error_code`. None for what is no such object."""
+    """Read the status of HTTP that an answer carries in itself: 200, or its `error_code`. None for a body that is no
+    such object."""
     try:
         response = mapping(json.loads(body))
     except (ValueError, RecursionError):
@@ -55,17 +56,17 @@ class TelegramEndpoint:
 
     @property
     def bot_id(self) -> str:
-        """The first part of the token, which is no secret."""
+        """Return the first part of the token, which is no secret."""
         return self.token.partition(":")[0]
 
     @property
     def account(self) -> str:
-        """Marks, buckets and places are named after it."""
+        """Return the account, after which cursors, buckets and places are named."""
         return f"telegram:{self.bot_id}"
 
     @property
     def files_base(self) -> str:
-        """What addresses of files begin with; the token is in it."""
+        """Return the beginning of the addresses of files; the token is in it."""
         return f"{self.api_base}/file/bot{self.token}"
 
 
@@ -86,7 +87,7 @@ class TelegramClient:
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Connections are kept inside the context; it may be entered again."""
+        """Keep connections inside the context; it may be entered again."""
         await self._polls.initialize()
         await self._calls.initialize()
         try:
@@ -100,7 +101,8 @@ class _Http(HTTPXRequest):
     """The SDK believes the status of HTTP; what counts is the envelope, and whether a Bot API server wrote one."""
 
     async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
-        """As the SDK has it. A page of whatever stands between us and the server says nothing of the token."""
+        """Do the request as the SDK says. An HTML page of a proxy between us and the server says nothing of
+        the token."""
         status, body = await super().do_request(*args, **kwargs)
         said = status_in(body)
         if said is None:
@@ -133,7 +135,8 @@ def _http(connections_max: int, endpoint: TelegramEndpoint) -> _Http:
 
 
 def _silence_the_sdk() -> None:
-    """httpx logs every address, and with it the token; two warnings of the SDK concern its other users."""
+    """Silence httpx, which logs every address, and with it the token, and two warnings of the SDK that concern its
+    other users."""
     for name in ("httpx", "httpcore", "telegram"):
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", r"Please use 'Bot\.get(Updates|Chat)'", PTBUserWarning)

@@ -99,7 +99,7 @@ class UpdateRouter:
         self._places = places
 
     async def message_in(self, update: Any, handler: InboundHandler) -> Incoming | None:
-        """The message that is left to hand in, None when nothing is. Raises `BusUnavailable`."""
+        """Return the message that is left to hand in, None when nothing is. Raises `BusUnavailable`."""
         if query_id_of(update):
             await self._presses.hand_in(update, handler)
             return None
@@ -119,7 +119,7 @@ class UpdateRouter:
 
 
 def id_of(update: Any) -> int | None:
-    """The number of an update, None if it has none."""
+    """Return the number of an update, None if it has none."""
     value = update.get("update_id") if isinstance(update, dict) else None
     return value if isinstance(value, int) else None
 
@@ -144,7 +144,7 @@ class Offset:
 
     @classmethod
     def parse(cls, record: str | None) -> Offset:
-        """The inverse of `as_text`; the beginning for a record that is none."""
+        """Read what `as_text` wrote; the beginning for a record that is none."""
         update_id, _, known_at_ms = (record or "").partition("@")
         return cls(int(update_id), int(known_at_ms)) if update_id.isdecimal() and known_at_ms.isdecimal() else cls()
 
@@ -152,7 +152,7 @@ class Offset:
         return f"{self.update_id}@{self.known_at_ms}"
 
     def valid_at(self, now_ms: int) -> int:
-        """What to ask for."""
+        """Return the offset to ask for."""
         return self.update_id if now_ms - self.known_at_ms < GOOD_FOR_MS else 0
 
 
@@ -199,7 +199,7 @@ class Poller:
         self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
 
     async def next_batch(self, handler: InboundHandler, *, wait_s: int) -> int:
-        """One poll; everything in it goes to intake, then the offset moves. Returns its size.
+        """Poll once: everything in the batch goes to intake, then the offset moves. Returns its size.
 
         Raises `BusUnavailable`, `TimeoutError` or the SDK's `TelegramError`; the offset then stays.
         """
@@ -228,12 +228,13 @@ class Poller:
         return len(updates)
 
     async def _rest(self, asked_s: float, wait_s: int) -> None:
-        """A server that brings nothing new and does not wait for it either must not be asked without a break."""
+        """Pause after a poll in which the server brought nothing new and did not wait either: it must not be asked
+        without a break."""
         if _now_s() - asked_s < min(wait_s, limits.EMPTY_POLL_PAUSE_S):
             await asyncio.sleep(limits.EMPTY_POLL_PAUSE_S)
 
     async def _move_to(self, update_id: int) -> None:
-        """On record before it is used: the next poll makes Telegram forget what is below."""
+        """Record the offset before it is used: the next poll makes Telegram forget all updates below it."""
         offset = Offset(update_id, self._clock.now_ms())
         await self._positions.set_position(self._position, offset.as_text())
         self._offset = offset
@@ -303,8 +304,8 @@ _SECRET_LABEL: Final = b"trivet: secret_token of the webhook"
 
 
 def secret_of(token: str) -> str:
-    """What proves that a call comes from Telegram. Every process of ours makes the same one, without a word; whoever
-    sees it learns nothing of the token."""
+    """Derive the secret that proves that a call comes from Telegram. Every process of ours derives the same one,
+    without a word; it reveals nothing of the token."""
     return hmac.new(token.encode(), _SECRET_LABEL, hashlib.sha256).hexdigest()
 
 
@@ -328,7 +329,7 @@ class TelegramWebhook:
 
     @contextlib.contextmanager
     def open(self, updates: UpdateRouter, handler: InboundHandler) -> Iterator[None]:
-        """Calls are taken inside the context; outside of it Telegram is asked to come again."""
+        """Take calls inside the context; outside of it Telegram is asked to come again."""
         self._inside = updates, handler
         self._well_since_ms = self._clock.now_ms()  # what failed before was somebody else's, or nobody's
         try:
@@ -337,7 +338,7 @@ class TelegramWebhook:
             self._inside = None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         given = call.headers.get(SECRET_HEADER, "").encode(errors="replace")
         if not hmac.compare_digest(given, self._secret.encode()):
             self._doubted.set()
@@ -392,7 +393,7 @@ class TelegramWebhook:
         return CONNECTED
 
     async def _set(self) -> None:
-        """What waits at Telegram stays there, whichever way it was asked for before."""
+        """Set the webhook. Updates that wait at Telegram stay there, however they were asked for before."""
         await self._bot.set_webhook(
             self._url,
             secret_token=self._secret,
@@ -406,8 +407,8 @@ class TelegramWebhook:
         log.info("telegram: the webhook is set")
 
     def _is_ours(self, info: WebhookInfo) -> bool:
-        """Its secret does not show; that it is another one shows when Telegram calls. A server that does not tell the
-        kinds has either its usual ones or, once they were set, ours."""
+        """Tell whether the webhook is ours. Its secret does not show; a wrong one shows when Telegram calls. A server
+        that does not tell the kinds of updates has either its usual ones or, once they were set, ours."""
         kinds = set(info.allowed_updates) or (set(limits.ALLOWED_UPDATES) if self._has_set else set())
         return info.url == self._url and kinds | set(limits.NEW_UPDATES) == set(limits.ALLOWED_UPDATES)
 
@@ -417,7 +418,7 @@ class TelegramWebhook:
         return bool(info.pending_update_count) and is_recent and failed_at_ms > self._well_since_ms
 
     async def _rest(self, longest_s: float) -> None:
-        """Until the next look, which comes sooner after a call with a wrong secret: that may be Telegram's. Since
+        """Rest until the next look, which comes sooner after a call with a wrong secret: that may be Telegram's. Since
         anybody may send one, it does not come at once."""
         await asyncio.sleep(limits.WEBHOOK_DOUBT_EVERY_S)
         with contextlib.suppress(TimeoutError):
@@ -476,14 +477,15 @@ class TelegramConnection:
         return self._webhook is not None
 
     async def called(self, call: WebhookCall) -> WebhookAnswer:
-        """As `SupportsWebhooks` has it."""
+        """Handle a call as `SupportsWebhooks` says."""
         return unavailable_answer() if self._webhook is None else await self._webhook.called(call)
 
     def _tell(self, state: str) -> None:
         self.state = state
 
     async def _while_holding(self, work: Callable[[], Awaitable[None]]) -> None:
-        """What one process does for the bot: poll, or keep the webhook set. So neither undoes the other."""
+        """Do, while we hold the lease, what only one process does for the bot: poll, or keep the webhook set. So
+        neither undoes the other."""
         await while_holding(
             self._leases,
             f"poller:telegram:{self._endpoint.bot_id}",
@@ -494,7 +496,7 @@ class TelegramConnection:
         )
 
     async def _be_called(self, webhook: TelegramWebhook, handler: InboundHandler) -> None:
-        """Whoever has the lease: every process takes calls."""
+        """Take calls, as every process does, and keep the webhook set while we hold the lease."""
         updates = await self._get_to_know()
         with webhook.open(updates, handler):
             self._ready.set()
@@ -581,7 +583,8 @@ class TelegramConnection:
         return UpdateRouter(me, TelegramPresses(self._bot, me, self._background), self._places)
 
     async def _remove_webhook(self) -> None:
-        """One that somebody once set ends every poll. What waits at Telegram stays there."""
+        """Remove a webhook that somebody once set, since it ends every poll. Updates that wait at Telegram
+        stay there."""
         log.warning(
             "%s: a webhook is set for this bot; it is removed because %s.mode is polling",
             self._name,

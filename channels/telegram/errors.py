@@ -71,7 +71,7 @@ REJECTED: Final = "Telegram does not accept the bot token; set it to the one tha
 
 
 def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -> DeliveryError:
-    """The branch of our tree for `error`. `moved` gives the address in the chat with a new id."""
+    """Choose the branch of our tree for `error`. `moved` gives the address in the chat with a new id."""
     match error:
         case RetryAfter():
             return RateLimited(seconds(error.retry_after))
@@ -90,20 +90,20 @@ def delivery_error(error: TelegramError, moved: Callable[[int], ReplyAddress]) -
 
 
 def fetch_error(error: TelegramError) -> DeliveryError:
-    """The same for a question that may be asked again, whatever became of the last one."""
+    """Choose the branch for a question that may be asked again after any outcome."""
     if isinstance(error, RetryAfter):
         return RateLimited(seconds(error.retry_after))
     return SendFailed(f"Telegram does not say where a file is ({type(error).__name__})")
 
 
 def wait_s(error: Exception, backoff: Backoff) -> float:
-    """What the server asks to wait, else what we choose."""
+    """Return the seconds that the server asks to wait, otherwise our own choice."""
     asked_s = getattr(error, "retry_after", None)
     return seconds(asked_s) if asked_s is not None else backoff.next_s()
 
 
 def seconds(delay: float | timedelta) -> float:
-    """The library hands out whole seconds or a timedelta, as its environment says."""
+    """Convert a delay to seconds: the library hands out whole seconds or a timedelta, as its environment says."""
     return delay.total_seconds() if isinstance(delay, timedelta) else float(delay)
 
 

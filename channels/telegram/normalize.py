@@ -55,17 +55,17 @@ class TelegramTarget:
 
     @property
     def is_nameable(self) -> bool:
-        """Topics have names, chats have theirs from people."""
+        """Tell whether the place can have a name: topics have names, people name chats."""
         return self.message_thread_id is not None
 
 
 def make_target(target: TelegramTarget) -> str:
-    """Canonical JSON."""
+    """Write canonical JSON."""
     return canonical(asdict(target) | {"is_unnamed": target.is_unnamed or None})
 
 
 def parse_target(target: str) -> TelegramTarget:
-    """The inverse of `make_target`. Raises `BadEnvelope`."""
+    """Read what `make_target` wrote. Raises `BadEnvelope`."""
     fields = target_fields(target)
     chat_id = integer(fields.get("chat_id"))
     if chat_id is None:
@@ -81,7 +81,7 @@ def parse_target(target: str) -> TelegramTarget:
 
 
 def relocated(address: ReplyAddress, chat_id: int) -> ReplyAddress:
-    """The same place under the chat's other id, where its messages have other numbers."""
+    """Return the same place under the chat's other id, where its messages have other numbers."""
     target = replace(parse_target(address.target), chat_id=chat_id, reply_to_message_id=None, answered_message_id=None)
     return replace(address, lane=target.lane, target=make_target(target))
 
@@ -99,7 +99,8 @@ _FILES: Final = {
 
 
 def attachments(message: Raw) -> Iterator[FileReference]:
-    """Of a message, or of what an external reply tells of one. A moving sticker is only what its emoji says."""
+    """Yield the files of a message, or of an external reply's account of one. A moving sticker is only what its emoji
+    says."""
     photos = mappings(message.get("photo"))
     if photos:  # the same picture in several sizes, the largest last
         yield from _file(photos[-1], AttachmentKind.IMAGE, "image/jpeg", "photo.jpg")
@@ -137,7 +138,8 @@ RICH_NESTING_MAX: Final = 32  # twice what Telegram allows; deeper is nothing th
 
 
 def spoken(message: Raw) -> str:
-    """Empty for a message that shows nothing of these kinds. Works on an external reply as well."""
+    """Describe the content of a message in words; empty for a message that shows nothing of these kinds. Works on an
+    external reply as well."""
     for field, telling in _TELLING.items():
         shown = mapping(message.get(field))
         if shown:
@@ -190,12 +192,13 @@ def _game(game: Raw) -> str:
 
 
 def _rich(rich: Raw) -> str:
-    """One line for each block of it."""
+    """Write one line for each block of a rich message."""
     return "\n".join(filter(None, ("".join(_strings(block, 0)) for block in mappings(rich.get("blocks")))))
 
 
 def _strings(value: object, depth: int) -> Iterator[str]:
-    """A rich text is a string, an array of them, or an object around them, of which there are many kinds."""
+    """Yield the strings of a rich text, which is a string, an array of them, or an object around them, of which there
+    are many kinds."""
     if depth > RICH_NESTING_MAX:
         return
     if isinstance(value, str):
@@ -229,7 +232,8 @@ _TELLING: Final[Mapping[str, Callable[[Raw], str]]] = {
 
 
 def quotes(message: Raw, *, own_id: int) -> Iterator[RawQuote]:
-    """Of a message that is no forward. What we said ourselves right before it is what it answers anyway."""
+    """Quote the message that a message answers, unless it is a forward. Our own words right before it are left out: it
+    answers them anyway."""
     answered, external = mapping(message.get("reply_to_message")), mapping(message.get("external_reply"))
     marked = text(mapping(message.get("quote")).get("text"))
     if answered and not _is_known(message, answered, own_id):
@@ -245,7 +249,8 @@ def quotes(message: Raw, *, own_id: int) -> Iterator[RawQuote]:
 
 
 def forwarded(message: Raw, *, author_id: int) -> RawQuote | None:
-    """The whole message, if it is somebody else's that its author passes on. His own words he says once more."""
+    """Quote the whole message, if it is somebody else's that its author passes on. Authors who forward a message of
+    their own say it once more."""
     origin = mapping(message.get("forward_origin"))
     if not origin or integer(mapping(origin.get("sender_user")).get("id")) == author_id:
         return None
@@ -253,25 +258,25 @@ def forwarded(message: Raw, *, author_id: int) -> RawQuote | None:
 
 
 def words(message: Raw) -> str:
-    """Text or caption; a sticker says its emoji, and what has no words is told in some of ours."""
+    """Return text or caption; a sticker says its emoji, and a message without words is described in our own."""
     said = text(message.get("text")) or text(message.get("caption"))
     return said or text(mapping(message.get("sticker")).get("emoji")) or spoken(message)
 
 
 def user_name(user: Raw) -> str:
-    """What a person is called."""
+    """Return a person's name."""
     names = (text(user.get("first_name")), text(user.get("last_name")))
     return " ".join(filter(None, names)) or text(user.get("username"))
 
 
 def sender_name(message: Raw) -> str:
-    """Whoever wrote a message: a person, or the chat that somebody speaks for."""
+    """Name the sender of a message: a person, or the chat that somebody speaks for."""
     chat = mapping(message.get("sender_chat"))
     return text(message.get("author_signature")) or text(chat.get("title")) or user_name(mapping(message.get("from")))
 
 
 def origin_name(origin: Raw) -> str:
-    """Of a MessageOrigin: a user, one who hides, a chat or a channel."""
+    """Name the source of a MessageOrigin: a user, one who hides, a chat or a channel."""
     chat = mapping(origin.get("sender_chat")) or mapping(origin.get("chat"))
     return (
         user_name(mapping(origin.get("sender_user")))
@@ -282,7 +287,8 @@ def origin_name(origin: Raw) -> str:
 
 
 def _is_known(message: Raw, answered: Raw, own_id: int) -> bool:
-    """The client fills in a topic's creation when its user replied to nothing."""
+    """Tell whether the reply needs no quote: the client fills in a topic's creation when its user replied to
+    nothing."""
     if "forum_topic_created" in answered:
         return True
     is_ours = integer(mapping(answered.get("from")).get("id")) == own_id
@@ -392,7 +398,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
 
 
 def _migration(message: Raw, chat_id: int) -> Migrated | None:
-    """Both service messages say the same thing, one in each chat."""
+    """Return the migration of a chat: both service messages say the same thing, one in each chat."""
     new, old = integer(message.get("migrate_to_chat_id")), integer(message.get("migrate_from_chat_id"))
     if new is not None:
         return Migrated(str(chat_id), str(new))
@@ -400,7 +406,7 @@ def _migration(message: Raw, chat_id: int) -> Migrated | None:
 
 
 def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
-    """The person, or the chat that somebody speaks for: stand-in accounts are not people."""
+    """Return the person, or the chat that somebody speaks for: stand-in accounts are not people."""
     if message.get("is_automatic_forward") is True:
         return Ignored(IgnoreReason.AUTOMATIC_FORWARD)
     sender, sender_chat = mapping(message.get("from")), mapping(message.get("sender_chat"))
@@ -421,7 +427,7 @@ def _author(message: Raw, chat: Raw, me: TelegramIdentity) -> _Author | Ignored:
 
 
 def _entities(content: str, message: Raw) -> Iterator[_Entity]:
-    """Of text or caption. Offsets count UTF-16 units; ranges outside the text are left out."""
+    """Yield the entities of text or caption. Offsets count UTF-16 units; ranges outside the text are left out."""
     raw = message.get("entities" if text(message.get("text")) else "caption_entities")
     data = content.encode("utf-16-le", "surrogatepass")
     for entity in mappings(raw):
@@ -441,7 +447,7 @@ def _is_own_mention(entity: _Entity, me: TelegramIdentity) -> bool:
 
 
 def _command_bot(entity: _Entity) -> str | None:
-    """The bot a command names: empty for none, None if the entity is no command."""
+    """Return the bot that a command names: empty for none, None if the entity is no command."""
     return entity.covered.partition("@")[2].lower() if entity.kind == "bot_command" else None
 
 
@@ -454,7 +460,7 @@ def _own_mentions(entities: tuple[_Entity, ...], me: TelegramIdentity) -> Iterat
 
 
 def _is_for_other_bot(entities: tuple[_Entity, ...], me: TelegramIdentity) -> bool:
-    """The text begins with `/cmd@SomeoneElse`."""
+    """Tell whether the text begins with `/cmd@SomeoneElse`."""
     first = next((entity for entity in entities if entity.start == 0 and entity.kind == "bot_command"), None)
     return first is not None and bool(_command_bot(first)) and _command_bot(first) != me.username.lower()
 
@@ -474,7 +480,8 @@ def _addressing(message: Raw, entities: tuple[_Entity, ...], me: TelegramIdentit
 
 
 def _target(message: Raw, me: TelegramIdentity, chat_id: int, message_id: int, *, is_private: bool) -> TelegramTarget:
-    """Outside topics, `message_thread_id` names a chain of replies, which is no place."""
+    """Return the target of a message. Outside topics, `message_thread_id` names a chain of replies, which is
+    no place."""
     thread_id = integer(message.get("message_thread_id")) if message.get("is_topic_message") is True else None
     return TelegramTarget(
         chat_id=chat_id,
@@ -487,8 +494,9 @@ def _target(message: Raw, me: TelegramIdentity, chat_id: int, message_id: int, *
 
 
 def _is_unnamed(message: Raw, me: TelegramIdentity, *, is_private: bool) -> bool:
-    """The client puts the creation of a topic beside what answers nothing in it, which says who chose the name: nobody,
-    where a person wrote into his chat with the bot and the client made a topic of it; or we."""
+    """Tell whether nobody chose the topic's name. The client adds the creation of a topic to a message that answers
+    nothing in it, which says who chose the name: nobody, where a person wrote into the chat with the bot and the client
+    made a topic of it; or we."""
     creation = mapping(message.get("reply_to_message"))
     created = mapping(creation.get("forum_topic_created"))
     if is_private:
@@ -497,7 +505,7 @@ def _is_unnamed(message: Raw, me: TelegramIdentity, *, is_private: bool) -> bool
 
 
 def place_of(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
-    """What a session key says of it."""
+    """Return the place of a target as a session key has it."""
     topic = target.message_thread_id or target.direct_messages_topic_id
     if topic is not None:
         return str(target.chat_id), str(topic)
@@ -516,7 +524,7 @@ _QUERY: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def query_id_of(update: object) -> str:
-    """The id under which a press has to be answered; empty for an update that is no press."""
+    """Return the id under which a press has to be answered; empty for an update that is no press."""
     found = text(mapping(mapping(update).get("callback_query")).get("id"))
     return found if _QUERY.fullmatch(found) else ""
 
@@ -552,8 +560,8 @@ def normalize_press(update: object, me: TelegramIdentity) -> Incoming | Ignored:
 
 
 def normalize_stop(update: object, me: TelegramIdentity) -> Incoming | None:
-    """Somebody stopped the draft that he sees; None for any other update. Drafts are shown in private chats only, which
-    have the id of the person."""
+    """Return a /stop if somebody stopped the draft on the screen; None for any other update. Drafts are shown in
+    private chats only, which have the id of the person."""
     stopped = mapping(mapping(update).get(STOPPED))
     chat = mapping(stopped.get("chat"))
     user_id, update_id = integer(chat.get("id")), integer(mapping(update).get("update_id"))

@@ -66,7 +66,7 @@ class TelegramFile:
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Buttons stand under the text, which is another message."""
+        """Return no buttons: they go under the text, which is another message."""
         return ()
 
 
@@ -74,13 +74,13 @@ TelegramPart: TypeAlias = TelegramChunk | TelegramFile
 
 
 def render(text: CleanText) -> tuple[TelegramChunk, ...]:
-    """The messages that show `text`, in order; none for a text in which there is nothing to see."""
+    """Render the messages that show `text`, in order; none for a text in which there is nothing to see."""
     blocks = fit_tables(parse(text), TABLE_WIDTH_MAX)
     return tuple(_chunk(part) for part in split(blocks, _load, chars_max=TEXT_UNITS_MAX))
 
 
 def under(line: str, chunk: TelegramPart) -> TelegramPart:
-    """The chunk below a line of its own."""
+    """Put the chunk below a line of its own."""
     if isinstance(chunk, TelegramFile):
         return replace(chunk, caption=f"{line}\n{chunk.caption}".strip())
     units = utf16_units(line) + 1
@@ -136,7 +136,7 @@ class _Writer:
             self._quote = (first, self._at, count + 1)
 
     def chunk(self) -> TelegramChunk:
-        """Everything written, trimmed as Telegram would trim it, with the offsets to match."""
+        """Return everything written, trimmed as Telegram would trim it, with the offsets to match."""
         self._close_quote()
         whole = "".join(self._parts)
         text = whole.strip()
@@ -183,7 +183,7 @@ class _Writer:
 
 
 def _wanted(run: TextRun, line: TextLine) -> list[tuple[str, str]]:
-    """The entities around a run, outermost first. Code stands alone: a link or a quote around it wins."""
+    """List the entities around a run, outermost first. Code excludes others: a link or a quote around it wins."""
     marks = run.marks | {Mark.BOLD} if line.level else run.marks
     if Mark.CODE in marks:
         if not run.url and not line.is_quoted:
@@ -194,7 +194,7 @@ def _wanted(run: TextRun, line: TextLine) -> list[tuple[str, str]]:
 
 
 def _clipped(entities: Sequence[TelegramEntity], cut: int, units: int) -> Iterator[TelegramEntity]:
-    """Entities moved `cut` units to the front and kept within `units`."""
+    """Move the entities `cut` units to the front and keep them within `units`."""
     for entity in entities:
         start = max(entity.offset - cut, 0)
         end = min(entity.offset + entity.length - cut, units)

@@ -55,7 +55,7 @@ class TelegramSender:
         self._bot = bot
 
     async def send(self, target: TelegramTarget, chunk: TelegramChunk, *, plain: bool) -> str:
-        """A new message; its id."""
+        """Send a new message; return its id."""
         return await _answering(
             None if chunk.is_silent else target.reply_to_message_id,
             lambda reply: self._bot.send_message(
@@ -73,8 +73,8 @@ class TelegramSender:
         )
 
     async def delete(self, target: TelegramTarget, *, message_id: str) -> bool:
-        """Whether a message of somebody else is gone. A bot may delete what is younger than 48 hours: in a private
-        chat anything, in a group with the right `can_delete_messages` (Bot API, deleteMessage)."""
+        """Delete a message of somebody else and tell whether it is gone. A bot may delete what is younger than 48
+        hours: in a private chat anything, in a group with the right `can_delete_messages` (Bot API, deleteMessage)."""
         try:
             return await self._bot.delete_message(target.chat_id, int(message_id))
         except BadRequest as error:
@@ -86,7 +86,7 @@ class TelegramSender:
             raise
 
     async def send_file(self, target: TelegramTarget, file: TelegramFile) -> str:
-        """A new message with a document; its id."""
+        """Send a new message with a document; return its id."""
         return await _answering(
             target.reply_to_message_id,
             lambda reply: self._bot.send_document(
@@ -104,7 +104,7 @@ class TelegramSender:
         )
 
     async def put_placeholder(self, target: TelegramTarget) -> str:
-        """A message that says nothing yet; its id."""
+        """Send a message that says nothing yet; return its id."""
         return await self.send(target, TelegramChunk(PLACEHOLDER, (), PLACEHOLDER), plain=True)
 
     async def complete(self, target: TelegramTarget, chunk: TelegramChunk, *, message_id: str, plain: bool) -> bool:
@@ -142,14 +142,14 @@ class TelegramSender:
     async def find_lost(
         self, target: TelegramTarget, chunk: TelegramPart, *, after: int, known: frozenset[str]
     ) -> str | None:
-        """The one message of ours among the next ids that is not `known`; None when that cannot be said.
+        """Find the one message of ours among the next ids that is not `known`; None when that cannot be said.
 
-        `editMessageReplyMarkup` with the chunk's own keyboard (or without one) changes nothing in a message that
-        has the same, and the answers differ: "message to edit not found" for an id that is not there, "message
-        can't be edited" for somebody else's message, "message is not modified" for ours. That order of checks was
-        read in the sources of TDLib and of the Bot API server; it was not tried on the real service. So "not
-        modified" is taken for a proof, and so is a success where the chunk has buttons: it was a placeholder of
-        ours that has got them now. Anything unforeseen ends the search without one.
+        `editMessageReplyMarkup` with the chunk's own keyboard (or without one) changes nothing in a message that has
+        the same, and the answers differ: "message to edit not found" for an id that is not there, "message can't be
+        edited" for somebody else's message, "message is not modified" for ours. That order of checks was read in the
+        sources of TDLib and of the Bot API server; it was not tried on the real service. So "not modified" is taken for
+        a proof, and so is a success where the chunk has buttons: it was a placeholder of ours that has got them now.
+        Anything unforeseen ends the search without one.
 
         Where a chat has topics the lost message may belong to another of them: no search.
         """
@@ -168,8 +168,8 @@ class TelegramSender:
         return str(found[0]) if found else None
 
     async def begin(self, target: TelegramTarget, chunk: TelegramChunk) -> str:
-        """A message that is going to change; its id. Where it could not be found again if it got lost it begins as a
-        placeholder, of which nobody thinks that it says something."""
+        """Begin a message that is going to change; return its id. Where it could not be found again if it got lost it
+        begins as a placeholder, which nobody takes for an answer."""
         if await self._can_search(target):
             return await self.send(target, chunk, plain=False)
         message_id = await self.put_placeholder(target)
@@ -181,7 +181,7 @@ class TelegramSender:
         return not await self._has_topics(target)
 
     async def _is_ours(self, chat_id: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> bool | None:
-        """True: there is a message of ours with this id. False: there is none. None: who knows."""
+        """Tell whether there is a message of ours with this id. None: unknown."""
         try:
             await self._bot.edit_message_reply_markup(chat_id, message_id, reply_markup=keyboard)
         except BadRequest as error:
@@ -194,7 +194,7 @@ class TelegramSender:
         return True if keyboard else None
 
     async def _has_topics(self, target: TelegramTarget) -> bool:
-        """True unless the chat surely is one single conversation."""
+        """Tell whether the chat may have topics: True unless it surely is one single conversation."""
         if target.message_thread_id or target.direct_messages_topic_id:
             return True
         try:
@@ -207,7 +207,7 @@ class TelegramSender:
             return True
 
     async def show_typing(self, target: TelegramTarget) -> None:
-        """ "typing…" for a few seconds."""
+        """Show "typing…" for a few seconds."""
         await self._bot.send_chat_action(
             target.chat_id,
             "typing",
@@ -216,7 +216,7 @@ class TelegramSender:
 
 
 async def _is_edited(edit: Awaitable[object]) -> bool:
-    """True once the message shows what it should; False: it is gone, or none of ours."""
+    """Edit a message. True once the message shows what it should; False: it is gone, or none of ours."""
     try:
         await edit
     except BadRequest as error:
@@ -230,7 +230,7 @@ async def _is_edited(edit: Awaitable[object]) -> bool:
 
 
 def entities_of(chunk: TelegramChunk) -> list[MessageEntity]:
-    """As the SDK wants them."""
+    """Convert the entities to the SDK's form."""
     return [
         MessageEntity(entity.type, entity.offset, entity.length, url=entity.url, language=entity.language)
         for entity in chunk.entities
@@ -238,7 +238,8 @@ def entities_of(chunk: TelegramChunk) -> list[MessageEntity]:
 
 
 def keyboard(chunk: TelegramPart) -> InlineKeyboardMarkup | None:
-    """A button for each choice; of no chunk that has none. Two short ones stand side by side, else each has a row."""
+    """Build a keyboard with a button for each choice; None for a chunk without choices. Two short buttons share a row,
+    otherwise each has its own."""
     if not chunk.choices:
         return None
     buttons = [InlineKeyboardButton(choice.label, callback_data=choice.command) for choice in chunk.choices]
@@ -300,7 +301,7 @@ class TelegramDrafts:
         self._are_absent = False
 
     def are_for(self, target: TelegramTarget) -> bool:
-        """Whether what grows in this chat is a draft: private chats of the bot's own have them."""
+        """Tell whether a growing answer is shown as a draft in this chat: the bot's private chats have drafts."""
         return target.chat_id > 0 and not self._are_absent
 
     async def show(self, target: TelegramTarget, chunk: TelegramChunk, *, send_id: str) -> None:
@@ -326,5 +327,5 @@ class TelegramDrafts:
 
 
 def draft_id_of(send_id: str) -> int:
-    """The same for all that is shown of one message: 31 bits, and never 0, which is no id."""
+    """Derive an id that is the same for all that is shown of one message: 31 bits, and never 0, which is no id."""
     return zlib.crc32(send_id.encode()) >> 1 or 1

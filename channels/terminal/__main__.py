@@ -105,7 +105,7 @@ class TerminalAdapter:
                 await asyncio.sleep(BUS_RETRY_S)
 
     async def _is_settled(self) -> bool:
-        """True when the lane is empty, no turn runs, and no reply is on its way."""
+        """Tell whether the lane is empty, no turn runs, and no reply is on its way."""
         waiting, is_running = await self._lanes.depth(KEY)
         if waiting or is_running:
             return False
@@ -132,7 +132,7 @@ class TerminalAdapter:
             self._console.print(PROMPT, end="")
 
     def _lines(self) -> asyncio.Queue[str | None]:
-        """The input, line by line, then None. A thread reads it, which may block and dies with the process."""
+        """Read the input, line by line, then None. A thread reads it, which may block and dies with the process."""
         lines: asyncio.Queue[str | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -185,7 +185,7 @@ async def _chat(settings: Settings, scrubber: Scrubber) -> None:
 
 
 async def _warn_when_alone(operator: Operator) -> None:
-    """An agent that was started with the talk needs a moment; after that, silence has a reason."""
+    """Warn on stderr if no agent runs; an agent that was started with the talk gets a moment first."""
     await asyncio.sleep(ALONE_AFTER_S if PATIENT in sys.argv else 0)
     if not (await operator.figures()).workers_alive:
         sys.stderr.write("trivet: no agent is running, so nobody answers yet: start `trivet up` or `trivet agent`\n")

@@ -189,7 +189,7 @@ class SlackEmulator:
         place.member_ids.remove(self.world.bot.id)
 
     def share_channel(self, place_id: str) -> Place:
-        """Share a channel with another workspace as a person: it has another id from now on."""
+        """Let a person share a channel with another workspace: it has another id from now on."""
         channel = self.world.conversations[place_id]
         self._events.id_changed(self.world.share(channel), channel)
         return as_place(channel)

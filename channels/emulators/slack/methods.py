@@ -481,7 +481,8 @@ class FilesApi:
         return PlainTextResponse(f"OK - {len(content)}")
 
     async def complete(self, call: Call) -> Json:
-        """Share what arrived. In truth the share is asynchronous: the answer does not name the message."""
+        """Show in the channel the files that arrived. In truth this is asynchronous: the answer does not name the
+        message."""
         named = call.arguments.get("files")
         if not isinstance(named, list) or not named:
             raise missing_argument("files")
