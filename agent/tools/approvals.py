@@ -261,7 +261,8 @@ class ChatApprovals:
         return await retry_until_available(lambda: self._questions.settle(put.code, None))
 
     async def _open(self, put: PutQuestion, until_s: float) -> None:
-        """Register the question on the bus, for a little longer than we wait: it must not expire before it is closed."""
+        """Register the question on the bus, for a little longer than we wait: it must not expire before it is
+        closed."""
         ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
         await retry_until_available(lambda: self._questions.put(put, ttl_s=ttl_s))
 

@@ -249,7 +249,8 @@ class McpTools:
     def __init__(
         self, servers: Sequence[McpServer], scrubber: Scrubber, clock: Clock, confinement: ServerConfinement | None
     ) -> None:
-        """Prepare the servers. `confinement` applies to those that are programs, except those that the settings exempt."""
+        """Prepare the servers. `confinement` applies to those that are programs, except those that the
+        settings exempt."""
         self._links = tuple(McpLink(server, clock, confinement) for server in servers)
         self._scrubber = scrubber
 

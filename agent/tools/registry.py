@@ -77,7 +77,8 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 @cache
 def _check(schema: str) -> None:
-    """Check a schema, once for each text: our own are the same in every registry, and checking all of them takes 0.2 s."""
+    """Check a schema, once for each text: our own are the same in every registry, and checking all of them
+    takes 0.2 s."""
     Draft202012Validator.check_schema(json.loads(schema))
 
 
@@ -325,7 +326,8 @@ class ToolRegistry:
         )
 
     def fitting(self, call: RequestedCall) -> str:
-        """Return the fitting arguments, as JSON, of a call that runs in a sub-agent's own process. Raises `ToolError`."""
+        """Return the fitting arguments, as JSON, of a call that runs in a sub-agent's own process. Raises
+        `ToolError`."""
         tool, arguments = self._tools[call.name], self._fitting[call.name].arguments(call.arguments)
         if not tool.quotes:
             refuse_placeholders(call.name, arguments, instead=tool.instead)

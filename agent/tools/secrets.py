@@ -133,7 +133,8 @@ class SecretInjector:
         self._lately: OrderedDict[SessionKey, tuple[float, dict[str, str]]] = OrderedDict()
 
     def lent_lately(self, key: SessionKey) -> InjectedSecrets:
-        """Return the secrets that tools were recently given in this lane, so that later outputs can be cleaned of them."""
+        """Return the secrets that tools were recently given in this lane, so that later outputs can be
+        cleaned of them."""
         while self._lately and next(iter(self._lately.values()))[0] <= self._clock.monotonic_s():
             self._lately.popitem(last=False)
         _, secrets = self._lately.get(key, (0.0, {}))

@@ -389,7 +389,8 @@ async def start(
 
 
 def _readable(content: bytes, stack: ExitStack) -> int:
-    """Return a descriptor from which `content` can be read until the stack is closed. The content must fit into a pipe."""
+    """Return a descriptor from which `content` can be read until the stack is closed. The content must fit
+    into a pipe."""
     reader, writer = os.pipe()
     stack.callback(os.close, reader)
     with os.fdopen(writer, "wb") as pipe:

@@ -153,7 +153,8 @@ def origin(url: str) -> str:
 
 
 def _check(headers: Mapping[str, str]) -> None:
-    """Check the headers. Raises `ToolError` for an invalid one, or one that controls where a request begins and ends."""
+    """Check the headers. Raises `ToolError` for an invalid one, or one that controls where a request begins
+    and ends."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
             raise ToolError(f"{name[:64]!r} is no header that can be set")
