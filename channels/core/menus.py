@@ -42,7 +42,7 @@ class MenuPublisher:
         self._publishing = publishing
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         backoff = Backoff(RETRY_FIRST_S, RETRY_CAP_S)
         while True:
             pause_s = await self._publish(backoff)
