@@ -89,7 +89,8 @@ class People:
         return self._role(user, await self._look(user))
 
     async def limits_of(self, user: SessionKey) -> tuple[GrantRole, LimitRule]:
-        """Return the role of one user, and what was decided about the limits of that user or role, both of one moment."""
+        """Return the role of one user, and what was decided about the limits of that user or role, both of
+        one moment."""
         view = await self._last_look(user)
         role = self._role(user, view)
         return role, view.limits_of(user, role)

@@ -146,7 +146,7 @@ def is_repeatable(said: str, *, stands_alone: bool) -> bool:
 
 
 def normalised(said: str) -> str:
-    """Normalise case, width and spacing, which mean nothing in plain words, so that two spellings of one question are
+    """Normalize case, width and spacing, which mean nothing in plain words, so that two spellings of one question are
     equal. Text that may be code stays as it is."""
     text = unicodedata.normalize("NFC", said.strip())
     if _VERBATIM.search(text):

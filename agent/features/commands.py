@@ -170,7 +170,8 @@ class CommandTable:
     """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
 
     def __init__(self, rows: Iterable[CommandRow], *, can_split: Callable[[CommandRequest], bool]) -> None:
-        """Collect the rows. `can_split` tells for a command whether its author may have tasks split among sub-agents."""
+        """Collect the rows. `can_split` tells for a command whether its author may have tasks split among
+        sub-agents."""
         self._can_split = can_split
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
         self._rows = {row.name: row for row in known}

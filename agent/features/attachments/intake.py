@@ -427,7 +427,8 @@ def _came(message: InboundMessage, looked: Iterator[_Looked]) -> AttachmentBlock
 
 
 def _fitted(looked: Sequence[_Looked], room: int) -> list[_Looked]:
-    """Cut each text to its share of the room, in tokens; the rest of a short text's share goes to the texts after it."""
+    """Cut each text to its share of the room, in tokens; the rest of a short text's share goes to the texts
+    after it."""
     waiting = sum(each.whole_at is not None and each.text is not None for each in looked)
     fitting = []
     for each in looked:

@@ -206,7 +206,8 @@ class PersonMemory:
         return Embedding(embedder.model, vector)
 
     async def _embedded(self, key: SessionKey, text: CleanText) -> Embedding | None:
-        """Embed a new fact. Facts that this model has not embedded yet go along, because the model itself may be new."""
+        """Embed a new fact. Facts that this model has not embedded yet go along, because the model itself may
+        be new."""
         embedder = self._embedder
         if embedder is None or not text.strip():
             return None

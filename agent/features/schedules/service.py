@@ -160,7 +160,8 @@ def _check(when: When, text: str, role: GrantRole) -> None:
 
 
 def _schedule_id(cause: str, words: str) -> str:
-    """Derive an id that is the same in every attempt at the same turn: "in 30 minutes" counts from the first attempt."""
+    """Derive an id that is the same in every attempt at the same turn: "in 30 minutes" counts from the first
+    attempt."""
     return "s_" + blake2b(f"{cause}\0{words}".encode("utf-8", "replace"), digest_size=10).hexdigest()
 
 
