@@ -75,21 +75,22 @@ class People:
         self._noted: dict[SessionKey, str] = {}
 
     async def is_admitted(self, user: SessionKey, spoken_in: Sequence[str] = ()) -> bool:
-        """Whether intake would let this user's words in now, in a direct message or in this place."""
+        """Tell whether intake would let this user's words in now, in a direct message or in this place."""
         levels = await self._levels(user.channel, spoken_in)
         view = await retry_until_available(lambda: self._access.view(user, levels))
         place = self._policy.place(levels, view.places)
         return admit(user, view.granted, self._policy, place) is Admittance.ADMITTED
 
     async def role_of(self, user: SessionKey) -> GrantRole:
-        """The role of one user (an owner key); a word that nobody knows is no role (fail closed)."""
+        """Return the role of one user (an owner key); an unknown role word counts as no role (fail closed)."""
         if user in self._policy.admins:
             self._looks.pop(user, None)  # what else is asked of him now is to be of this moment, too
             return GrantRole.ADMIN
         return self._role(user, await self._look(user))
 
     async def limits_of(self, user: SessionKey) -> tuple[GrantRole, LimitRule]:
-        """The role of one user, and what was decided about the limits of him or of his role, of one moment."""
+        """Return the role of one user, and what was decided about the limits of that user or role, both of
+        one moment."""
         view = await self._last_look(user)
         role = self._role(user, view)
         return role, view.limits_of(user, role)
@@ -110,7 +111,7 @@ class People:
         return self._policy.role_of(user, view.granted) or GrantRole.GUEST
 
     async def blocked_authors(self, messages: Sequence[InboundMessage]) -> frozenset[str]:
-        """The ids of those whose authors are blocked, since they wrote them."""
+        """Return the ids of the messages whose authors have been blocked since they wrote them."""
         authors = dict.fromkeys(message.author for message in messages)
         blocked = {author for author in authors if await self.role_of(author) is GrantRole.BLOCKED}
         return frozenset(message.id for message in messages if message.author in blocked)
@@ -123,15 +124,16 @@ class People:
         return next(author for author in reversed(roles) if roles[author] is least), least
 
     async def place_of(self, message: InboundMessage) -> PlacePolicy:
-        """What holds where this was said."""
+        """Return the policy of the place where this was said."""
         if not message.spoken_in:
             return PlacePolicy()
         levels = await self._levels(message.key.channel, message.spoken_in, message.realm)
         return self._policy.place(levels, await retry_until_available(self._book.place_rules))
 
     async def _levels(self, channel: str, place: Sequence[str], realm: str = "") -> tuple[SessionKey, ...]:
-        """The names of a place. What comes from a schedule or a sub-agent does not say to which server or workspace its
-        place belongs; what a person said there before did, and that is kept."""
+        """List the names of a place, from the widest to the narrowest. A message from a schedule or a sub-agent does
+        not say to which server or workspace its place belongs; an earlier message of a person there did, and that was
+        kept."""
         if not place:
             return ()
         chat = SessionKey(channel, "", tuple(place[:1]))
@@ -161,7 +163,7 @@ _Run = Callable[[CommandRequest], Awaitable[CommandReply]]
 
 
 def access_commands(keeper: AccessService) -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
     commands = _Commands(keeper)
     return (
         CommandRow("pair", _refusing(commands.pair)),
@@ -261,7 +263,7 @@ class _Commands:
         return CommandReply(await self._shown(asked, where))
 
     async def _shown(self, asked: CommandRequest, where: SessionKey) -> str:
-        """What holds in a place, in the words that one writes, and what is not asked about there."""
+        """Show which rules hold in a place, in the words of the command, and which tools need no approval there."""
         rule = (await retry_until_available(self._keeper.places)).get(where, PlaceRule())
         found = [each for each in await retry_until_available(self._keeper.approvals) if each.place == where]
         lines = [f"- `{each.tool}`: {_approval_text(each, asked.words)}" for each in found[-_SHOWN_MAX:]]
@@ -270,7 +272,7 @@ class _Commands:
 
 
 def _refusing(run: _Run) -> _Run:
-    """What cannot be done is said as it is."""
+    """Wrap a command so that a refusal becomes its answer."""
 
     async def refusing(asked: CommandRequest) -> CommandReply:
         try:
@@ -288,7 +290,7 @@ def _refusing(run: _Run) -> _Run:
 
 
 def declined_text(error: Declined, words: Words) -> str:
-    """Why something is not done, as a whole sentence."""
+    """Say in a whole sentence why a request is declined."""
     why = words.say(error.own, **error.values)
     return words.say("{reason}.", reason=f"{why[:1].upper()}{why[1:]}")
 
@@ -344,12 +346,12 @@ def _actor(asked: CommandRequest) -> str:
 
 
 def _named(asked: CommandRequest, owner: SessionKey) -> str:
-    """Before others, nobody's id is said."""
+    """Name a person; where others read along, without the id."""
     return str(owner) if asked.message.is_private else asked.words.say("The person")
 
 
 def _place(asked: CommandRequest) -> tuple[SessionKey | None, list[str]]:
-    """Which place is meant, and what shall be different there. None: there is no such place here."""
+    """Read which place is meant, and which words change its rule. None: there is no such place here."""
     words, message = asked.argument.split(), asked.message
     if words and ":" in words[0]:
         return place_named(words[0]), words[1:]
@@ -360,7 +362,7 @@ def _place(asked: CommandRequest) -> tuple[SessionKey | None, list[str]]:
 
 
 def _rule_text(place: SessionKey, rule: PlaceRule, words: Words) -> str:
-    """What holds there, in the words that one writes."""
+    """Write the rule of a place in the words of the command."""
     return words.say(
         "{place}: {rule}.", place=str(place), rule=words.say("as configured") if rule.is_empty else str(rule)
     )
@@ -373,7 +375,7 @@ def _approval_text(approval: PlaceApproval, words: Words) -> str:
 
 
 def _rule(words: Iterable[str]) -> PlaceRule:
-    """What these words say, one after the other. Raises `BadRule`."""
+    """Read a rule from these words, one after the other. Raises `BadRule`."""
     rule, left = PlaceRule(), iter(words)
     for word in left:
         if word in set(Audience):
@@ -410,8 +412,9 @@ _log = structlog.get_logger(__name__)
 
 
 async def showing_access(keeper: AccessService, keep_named: Callable[[], Awaitable[None]]) -> None:
-    """Until cancelled: whoever changes something shows it himself, so this is for what went wrong. Raises `ConfigError`
-    when the bus belongs to another installation by now."""
+    """Repeat the projection of the access rules to the bus until cancelled. Each change is projected at once by its
+    author, so this only repairs what went wrong. Raises `ConfigError` when the bus belongs to another installation by
+    now."""
     while True:
         try:
             await keep_named()
@@ -468,7 +471,7 @@ class AdminNotices:
         self._told_of_models: frozenset[str] = frozenset()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 await self.look()
@@ -500,7 +503,7 @@ class AdminNotices:
         self._told_of_models = frozenset(troubles)
 
     async def _admins(self) -> Sequence[SessionKey]:
-        """Those of the configuration, and those who were made one since."""
+        """List the admins of the configuration, and those who were made one since."""
         granted = {grant.key.owner: grant.role.value for grant in await self._store.access.grants()}
         known = (*(admin.owner for admin in self._policy.admins), *granted)
         return [who for who in dict.fromkeys(known) if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
@@ -551,5 +554,6 @@ class AdminNotices:
 
 
 def _notice_of(trouble: ModelTrouble) -> str:
-    """The name of what is told of it: another one each hour in which it was asked in vain."""
+    """Name the notice about a failing model, so that it is sent once in each interval in which the model was asked in
+    vain."""
     return f"model:{trouble.model}:{trouble.fault.value}:{trouble.at_ms // (MODEL_NOTICE_EVERY_S * 1000)}"

@@ -51,7 +51,7 @@ _WRONG: Final = sentence(
 def linking_commands(
     links: LinkStore, scrubber: Scrubber, clock: Clock, *, changed: Changed, tell: Tell
 ) -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
     commands = _Commands(links, scrubber, clock, changed, tell)
     return (CommandRow("link", commands.link), CommandRow("unlink", commands.unlink))
 
@@ -157,12 +157,12 @@ class _Commands:
 
 
 def _is_alone(asked: CommandRequest) -> bool:
-    """Whether nobody else reads along, and the account speaks for itself."""
+    """Tell whether nobody else reads along, and the account speaks for itself."""
     return asked.message.is_private and asked.session.key == asked.message.author
 
 
 def _meant(wanted: str, ends: Sequence[SessionKey]) -> list[SessionKey]:
-    """The accounts that people mean by `all`, the name of a platform, or a key."""
+    """Find the accounts that people mean by `all`, the name of a platform, or a key."""
     said = wanted.casefold()
     return [end for end in ends if said in ("all", end.platform, end.channel.casefold(), str(end).casefold())]
 
@@ -175,7 +175,7 @@ def _ends_text(owner: SessionKey, ends: Sequence[SessionKey], words: Words) -> s
 
 
 def _proposal_text(found: RedeemedLink, other: SessionKey, own: Sequence[SessionKey], words: Words) -> str:
-    """What whoever entered a code reads before anything is joined."""
+    """Write what the person who entered a code reads before anything is joined."""
     said = [
         words.say(
             "This is the code of **{name}** on {platform}: `{account}`. Nothing is joined yet.",
@@ -207,7 +207,7 @@ def _listed(accounts: Sequence[SessionKey]) -> str:
 
 
 def _notice(asked: CommandRequest, offer: LinkOffer, scrubber: Scrubber, *, now_ms: int) -> Reply:
-    """What the account that asked for the code is told, in its language."""
+    """Build the notice to the account that asked for the code, in its language."""
     words = words_for(offer.language)
     who = f"{plain_name(asked.message.author_name, words)} ({asked.session.key.owner})"
     said = words.say(
@@ -267,7 +267,7 @@ _LEFT_OUT: Final = sentence(
 
 
 def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[CommandRow, ...]:
-    """The row of /export."""
+    """Return the row of /export."""
 
     async def export(asked: CommandRequest) -> CommandReply:
         owner, words = asked.session.key.owner, asked.words
@@ -291,7 +291,7 @@ def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[Comman
 
 
 def _enclosed(document: bytes) -> Enclosed:
-    """The document as it is, or packed when it is large."""
+    """Enclose the document as it is, or packed when it is large."""
     if len(document) <= EXPORT_PLAIN_BYTES_MAX:
         return Enclosed(_PLAIN, "application/json", document, literal_text(""))
     packed = io.BytesIO()

@@ -75,7 +75,8 @@ class _Words:
         self.wide: Final = re.compile("|".join(map(re.escape, table["wide"])))
 
     def are_in(self, text: str) -> bool:
-        """Whether one of them is in a normalised text, also as a part of a word with a hyphen or an apostrophe."""
+        """Tell whether one of the words is in a normalised text, also as a part of a word with a hyphen or an
+        apostrophe."""
         words = _words(text)
         parts = {part for word in words for part in _INSIDE_A_WORD.split(word)}
         return bool(self.words & parts.union(words)) or self.wide.search(text) is not None
@@ -96,10 +97,10 @@ def question(
     tools: Sequence[ToolSpec],
     prompt: Sequence[PromptMessage],
 ) -> CachedQuestion | None:
-    """What the cache is asked; None where nothing may be kept.
+    """Build the question for the cache; None where nothing may be kept.
 
-    `circumstances` are what the answer depends on and the prompt does not show, such as the model; `said` is
-    the newest message of `prompt`, which may have more in it (the time of day, memory).
+    `circumstances` are what the answer depends on and the prompt does not show, such as the model; `said` is the newest
+    message of `prompt`, which may hold more (the time of day, memory).
     """
     if not prompt or prompt[-1].role is not Role.USER:
         return None
@@ -125,19 +126,19 @@ def question(
 
 
 def recalled_besides(asked: CachedQuestion, answer: str) -> str:
-    """A digest of what the model is reminded of that is neither the question nor this answer: an earlier
-    conversation in which both were said changes nothing, one in which anything else was said may."""
+    """Digest the recalled lines of memory that are neither the question nor part of this answer: an earlier
+    conversation in which only these two were said changes nothing, one in which anything else was said may."""
     return _digest(line for line in asked.recalled if not _is_part(line, answer))
 
 
 def _is_part(line: str, text: str) -> bool:
-    """Whether a line of memory is a piece of `text`, written as memory writes it."""
+    """Tell whether a line of memory is a piece of `text`, written as memory writes it."""
     return line.strip("…").casefold() in " ".join(text.split()).replace("<", "‹").replace(">", "›").casefold()
 
 
 def is_repeatable(said: str, *, stands_alone: bool) -> bool:
-    """Whether a question of these words would be answered alike an hour later: about nothing of the moment,
-    and, unless it stands alone, not leaning on what was said before it."""
+    """Tell whether a question in these words would be answered alike an hour later: it is not about the moment and,
+    unless it stands alone, does not refer to what was said before it."""
     text = normalised(said).casefold()
     if not _letters(said) or len(said) > CACHED_QUESTION_CHARS_MAX or _MOMENT.are_in(text):
         return False
@@ -145,8 +146,8 @@ def is_repeatable(said: str, *, stands_alone: bool) -> bool:
 
 
 def normalised(said: str) -> str:
-    """What two spellings of one question have in common: without case, width and spacing, which mean nothing
-    in plain words. Text that may be code stays as it is."""
+    """Normalize case, width and spacing, which mean nothing in plain words, so that two spellings of one question are
+    equal. Text that may be code stays as it is."""
     text = unicodedata.normalize("NFC", said.strip())
     if _VERBATIM.search(text):
         return text
@@ -169,8 +170,8 @@ def _letters(text: str) -> int:
 
 
 def _guarded(said: str) -> list[str]:
-    """Numbers, negations and names, in their order: what two questions of one meaning have in common. Whatever
-    begins with a capital counts as a name: one that is none costs a hit, never a wrong answer."""
+    """List the numbers, negations and names in their order, which two questions of one meaning have in common. Every
+    word with a capital counts as a name: a wrong one costs a hit, never a wrong answer."""
     words = _WORD.findall(unicodedata.normalize("NFC", said).replace("’", "'"))
     return [
         *(word.casefold() for at, word in enumerate(words) if _is_guarded(word, is_first=at == 0)),
@@ -194,7 +195,7 @@ def _tool_text(tool: ToolSpec) -> str:
 
 
 def _digest(parts: Iterable[str]) -> str:
-    """Of a list of texts: no two lists share it."""
+    """Hash a list of texts: no two lists share a digest."""
     return sha256(json.dumps(list(parts)).encode()).hexdigest()
 
 
@@ -211,7 +212,7 @@ class AnswerCache:
         self._embedder = embedder
 
     async def find(self, asked: CachedQuestion) -> CleanText | None:
-        """The answer to this question, word for word, or to one that means the same."""
+        """Find the answer to this question, word for word, or to one that means the same."""
         now_ms = self._clock.now_ms()
         try:
             same = await self._shelf.find(asked, now_ms=now_ms)
@@ -240,7 +241,7 @@ class AnswerCache:
         await self._shelf.forget(key.owner)
 
     async def embedded(self, asked: CachedQuestion, said: CleanText) -> CachedQuestion:
-        """The question with its meaning, as far as there is a model that tells it."""
+        """Add the embedding to the question, as far as there is a model for that."""
         if self._embedder is None:
             return asked
         try:
@@ -318,7 +319,8 @@ class CachedEngine:
         system: CleanText,
         prompt: Sequence[PromptMessage],
     ) -> CachedQuestion | None:
-        """None for what may not be kept, and for a turn that has been under way already."""
+        """Build the turn's question for the cache; None if the answer may not be kept, or the turn was under way
+        already."""
         if not turn.is_plain or turn.said is None or any(entry.role is Role.ASSISTANT for entry in turn.entries):
             return None
         return question(
@@ -332,7 +334,7 @@ class CachedEngine:
 
 
 def is_worth_keeping(turn: Turn) -> bool:
-    """One whole answer to one message, from a model that used no tool."""
+    """Tell whether the turn has one whole answer to one message, from a model that used no tool."""
     spoken = [entry for entry in turn.entries if entry.role is not Role.USER]
     return (
         len(spoken) == 1
@@ -347,7 +349,7 @@ def is_worth_keeping(turn: Turn) -> bool:
 
 
 def keeping_answers(cache: AnswerCache) -> AfterTurn:
-    """What is left to do after each turn; a failure of it is logged by whoever runs it."""
+    """Build the step after each turn that keeps its answer; the caller of the step logs a failure."""
 
     async def keep(finished: Finished) -> None:
         turn = finished.turn

@@ -47,14 +47,14 @@ class Meant:
 
     @classmethod
     def for_author(cls, message: InboundMessage) -> Meant:
-        """For whoever wrote it, where it was written."""
+        """Allow the buttons to the author of the message, where it was written."""
         return cls(message.author, message.is_private, message.place, message.realm)
 
 
 def offering(
     reply: Reply, offers: Sequence[Offer], meant: Meant, clean: Clean, clock: Clock, *, ttl_s: int = BUTTON_TTL_S
 ) -> tuple[Reply, tuple[Button, ...]]:
-    """The reply with its buttons, and what is to be committed with it."""
+    """Add the buttons to the reply, and return with it the rows to be committed with it."""
     buttons = tuple(
         Button(
             token=clock.code(BUTTON_TOKEN_CHARS),
@@ -77,8 +77,8 @@ def offering(
 
 
 def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, ...]:
-    """The button under a turn that failed: that very turn is taken once more, as long as nothing followed it. None
-    where that would fail again."""
+    """Offer the button under a failed turn that repeats that very turn, as long as no turn followed it. Nothing is
+    offered where it would fail again."""
     if isinstance(error, ContextTooLong) or (isinstance(error, ModelError) and error.needs_operator):
         return ()
     return (Offer(words.say(_RETRY), f"/retry {turn_id}"),)
@@ -88,8 +88,8 @@ def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, .
 
 
 def help_text(role: GrantRole, words: Words, *, listed: Set[str], can_split: bool) -> str:
-    """Every command that `role` is offered, of those that are `listed` here; `can_split`: whoever asks may have tasks
-    split among sub-agents."""
+    """List every command that `role` may use, among those that are `listed` here; `can_split` tells whether the asker
+    may have tasks split among sub-agents."""
     lines = "\n".join(_line(spec, words) for spec in COMMANDS if spec.name in listed and is_offered(spec, role))
     said = [words.say("Write to me as you would to a person. I also understand:"), lines]
     if can_split:
@@ -122,7 +122,7 @@ class CommandRequest:
 
     @property
     def words(self) -> Words:
-        """Those of whoever asks: what the lane knows was brought up to date when the turn began."""
+        """Return the texts in the asker's language: the session was brought up to date when the turn began."""
         return words_for(self.session.language)
 
 
@@ -170,7 +170,8 @@ class CommandTable:
     """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
 
     def __init__(self, rows: Iterable[CommandRow], *, can_split: Callable[[CommandRequest], bool]) -> None:
-        """`can_split` says of a command whether whoever says it may have tasks split among sub-agents."""
+        """Collect the rows. `can_split` tells for a command whether its author may have tasks split among
+        sub-agents."""
         self._can_split = can_split
         known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
         self._rows = {row.name: row for row in known}

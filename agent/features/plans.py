@@ -97,7 +97,7 @@ class PlanDocument:
 
 
 def read_plan(text: str) -> PlanDocument:
-    """The plan in a planner's answer, in an order that can be worked off. Raises `BadPlan`."""
+    """Read the plan from a planner's answer, in an order in which it can be carried out. Raises `BadPlan`."""
     found = _OBJECT.search(text)
     if found is None:
         raise BadPlan(["the answer holds no JSON object"])
@@ -112,13 +112,13 @@ def read_plan(text: str) -> PlanDocument:
 
 
 def plan_text(plan: PlanDocument, words: Words) -> str:
-    """The plan as CommonMark, for whoever approves it and for the model that works it off."""
+    """Write the plan as CommonMark, for the person who approves it and for the model that carries it out."""
     head = words.say("**Plan: {goal}**", goal=plan.goal)
     return "\n\n".join([head, *(_step_text(step, words) for step in plan.steps)])
 
 
 def todo_text(step: PlanStep) -> str:
-    """The step as one task of the task list."""
+    """Write the step as one task of the task list."""
     return f"{step.id}: {step.title}"
 
 
@@ -134,7 +134,7 @@ def _step(written: Mapping[str, Any]) -> PlanStep:
 
 
 def _in_order(steps: Sequence[PlanStep]) -> tuple[PlanStep, ...]:
-    """As written, except that a step comes behind those it depends on. Raises `BadPlan`."""
+    """Order the steps as written, except that a step comes after those it depends on. Raises `BadPlan`."""
     by_id = {step.id: step for step in steps}
     problems = [
         f"step {step.id} depends on {name[:20]!r}, which is no step"
@@ -213,7 +213,7 @@ class Proposal:
 
     @property
     def is_approved(self) -> bool:
-        """True when it is to be worked off."""
+        """Tell whether the plan is to be carried out."""
         return self.verdict is ApprovalOutcome.APPROVED
 
 
@@ -221,7 +221,7 @@ class Delegates(Protocol):
     """Has plans written."""
 
     async def written(self, context: ToolContext, task: CleanText) -> CleanText:
-        """What a planner answered to `task`. Raises `NoPlan` and `StoreUnavailable`; cancelling ends it."""
+        """Have a planner answer `task`. Raises `NoPlan` and `StoreUnavailable`; cancelling ends it."""
         ...
 
 
@@ -234,7 +234,7 @@ class Planner:
         self._clock = clock
 
     async def make(self, context: ToolContext, task: CleanText) -> PlanDocument:
-        """A plan for `task`. What is wrong with one is told to a planner once. Raises as `Delegates.written`."""
+        """Make a plan for `task`. A planner is told once what is wrong with its plan. Raises as `Delegates.written`."""
         answer = await self._delegates.written(context, task)
         try:
             return read_plan(answer)
@@ -308,7 +308,8 @@ def _todos(plan: PlanDocument, clean: Callable[[str], CleanText]) -> Sequence[To
 
 
 def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
-    """`plan`. It reads, and whatever comes of it was approved: the policy has no more to ask."""
+    """Build `plan`. It only reads, and its plan is approved before anything follows from it: the policy has no more to
+    ask."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         proposal = await planning.propose(context, scrubber.for_chat(str(context.key)).scrub(arguments["task"]))
@@ -319,8 +320,8 @@ def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
 
 
 def told_text(plan: str, verdict: ApprovalOutcome, mark: str) -> str:
-    """What the model that asked for a plan is told of it. A sub-agent's words are orders only once a person has
-    approved them; until then they stand in a frame with `mark`."""
+    """Write the tool's answer to the model that asked for a plan. A sub-agent's words are instructions only once a
+    person has approved them; until then they are framed with `mark`."""
     if verdict is ApprovalOutcome.APPROVED:
         return (
             "The user approved this plan, and the task list holds its steps. Work through it in this order; keep the "
@@ -334,7 +335,7 @@ def told_text(plan: str, verdict: ApprovalOutcome, mark: str) -> str:
 
 
 def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, ...]:
-    """The row."""
+    """Return the command row."""
 
     async def plan(asked: CommandRequest) -> Outcome:
         words = asked.words

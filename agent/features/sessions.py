@@ -67,7 +67,7 @@ def conversation_commands(
     *,
     left: Sequence[Left] = (),
 ) -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
     commands = _Commands(store, compactor, lanes, scrubber, ending, clock, left)
     return (
         CommandRow("new", commands.new),
@@ -164,7 +164,7 @@ class _Commands:
 
 
 def _page(argument: str) -> int:
-    """The page of the list that is asked for; what is no number asks for the first."""
+    """Read which page of the list is asked for; anything but a number asks for the first."""
     is_number = argument.isdecimal() and argument.isascii() and len(argument) < len(str(_PAGES_MAX))
     return max(int(argument), 1) if is_number else 1
 
@@ -192,7 +192,7 @@ _TURN: Final = re.compile(r"t_[0-9a-f]{20}")
 
 
 def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
 
     async def retry(asked: CommandRequest) -> Outcome:
         if _TURN.fullmatch(asked.argument) and not await _is_newest(store, asked):
@@ -260,18 +260,19 @@ def _author(entry: Entry, key: SessionKey) -> SessionKey:
 
 
 async def _is_newest(store: Store, asked: CommandRequest) -> bool:
-    """Whether the turn that a button names is the last of this conversation."""
+    """Tell whether the turn that a button names is the last of this conversation."""
     newest = await store.transcript.newest_view(asked.session.id, chars_max=1)
     return bool(newest.entries) and newest.entries[-1].turn_id == asked.argument
 
 
 async def _numbered(store: Store, session: Session, number: int) -> Session | None:
-    """Of the same key only: nobody resumes what another has said. A number no database can hold is nobody's."""
+    """Find a session by its number, among those of the same key only: nobody resumes another person's. A number too
+    large for the database finds none."""
     return await store.sessions.numbered(session.key, number) if number < 2**31 else None
 
 
 def _not_chosen(asked: CommandRequest, models: Models) -> str:
-    """What there is none of is told apart from what is not for everybody."""
+    """Say why the model was not chosen: whether it is unknown or only for admins."""
     words = asked.words
     if models.is_callable(asked.argument):
         return words.say("Only an admin may choose that model. You may choose:") + "\n\n" + _listed(models.choosable)
@@ -309,7 +310,7 @@ _NOTHING: Final = sentence("There is nothing to take back.")
 
 
 def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
-    """Its row."""
+    """Return the row of /undo."""
 
     async def undo(asked: CommandRequest) -> CommandReply:
         wanted, words = asked.argument or "1", asked.words
@@ -332,7 +333,7 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
 
 
 def first_words(text: CleanText) -> str:
-    """One short line of what somebody said."""
+    """Shorten what somebody said to one line."""
     line = " ".join(text.split()) or "(a file)"
     return line if len(line) <= UNDO_SHOWN_CHARS else line[: UNDO_SHOWN_CHARS - 1].rstrip() + "…"
 
@@ -345,7 +346,7 @@ _NAME_SHOWN: Final = 40  # characters of a name that nobody knows
 
 
 def profile_commands() -> tuple[CommandRow, ...]:
-    """The row of /agent."""
+    """Return the row of /agent."""
 
     async def agent(asked: CommandRequest) -> CommandReply:
         name, words = asked.argument.lower(), asked.words
@@ -406,14 +407,14 @@ class SuggestionServer:
         self._scrubber = scrubber
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         slots = asyncio.Semaphore(SUGGESTING_PARALLEL_MAX)
         async with asyncio.TaskGroup() as group:
             async for wanted in self._asked(slots):
                 group.create_task(self._answer(wanted)).add_done_callback(lambda _: slots.release())
 
     async def suggestions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
-        """What fits to what was typed, at most SUGGESTIONS_MAX; nothing for one who may not talk to us."""
+        """Suggest what fits to what was typed, at most SUGGESTIONS_MAX; nothing for a person who may not talk to us."""
         if not await self._people.is_admitted(wanted.owner):
             return ()
         match wanted.kind:
@@ -428,7 +429,7 @@ class SuggestionServer:
                 return ()
 
     async def _asked(self, slots: asyncio.Semaphore) -> AsyncIterator[SuggestionRequest]:
-        """Each with one of the slots."""
+        """Yield each request as soon as one of the slots is free for it."""
         while True:
             await slots.acquire()
             try:
@@ -448,12 +449,12 @@ class SuggestionServer:
             _log.warning("suggesting.failed", kind=wanted.kind, reason=str(error))
 
     async def _sessions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
-        """Of the lane's own conversations, newest first, as /sessions lists them."""
+        """Suggest the lane's own conversations, newest first, as /sessions lists them."""
         found = await self._store.sessions.page(key=wanted.key, limit=SUGGESTED_SESSIONS_MAX)
         return self._fitting(wanted, ((f"{session.number}. {session.title}", str(session.number)) for session in found))
 
     def _fitting(self, wanted: SuggestionRequest, offered: Iterable[tuple[str, str]]) -> Sequence[Suggestion]:
-        """Those with the typed words somewhere in what is shown; first those that begin with them."""
+        """Select the suggestions that show the typed words somewhere; those that begin with them come first."""
         typed = wanted.typed.strip().casefold()
         fitting = [(label, value) for label, value in offered if typed in label.casefold()]
         fitting.sort(key=lambda pair: not pair[1].casefold().startswith(typed))

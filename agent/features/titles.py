@@ -53,14 +53,15 @@ from gateway.store import Store
 
 
 def nameable(message: InboundMessage) -> ReplyAddress | None:
-    """Where the conversation of this message may give its place a name, if that has one. Not where others read it and
-    the conversation is a person's own in all places: its title may come from his direct messages."""
+    """Return the place that the conversation of this message may name, if places have names there. A person's private
+    conversation may not name a place that others read: its title may come from direct messages."""
     is_others = message.key.is_private and not message.is_private
     return message.address if message.is_nameable and not is_others else None
 
 
 def title_reply(title: CleanText, *, turn_id: str, key: SessionKey, address: ReplyAddress, now_ms: int) -> Reply:
-    """What tells the channel; the same for every attempt at the turn that made the title."""
+    """Build the reply that tells the channel the title; it is the same for every attempt at the turn that made the
+    title."""
     return Reply(
         id=f"{TITLE_PREFIX}{turn_id}",
         turn_id=turn_id,
@@ -113,13 +114,13 @@ _PARTED_PLACEHOLDER: Final = re.compile(r"\[(?:r(?:e(?:d(?:a(?:c(?:t(?:e(?:d(?::
 
 
 def first_request(text: CleanText) -> tuple[PromptMessage, ...]:
-    """The titler's whole input: the first user text, bounded, nothing else."""
+    """Build the titler's whole input: the first user text, bounded, nothing else."""
     return (PromptMessage(Role.USER, clipped(text, TITLE_INPUT_CHARS_MAX)),)
 
 
 def sanitize_title(raw: str, scrub: Scrub) -> CleanText:
-    """A title out of whatever a model wrote: one line, no marks, no secret, at most 60 graphemes; empty if
-    nothing is left. Idempotent."""
+    """Reduce a model's answer to a title: one line, no marks, no secret, at most 60 graphemes; empty if nothing is
+    left. Idempotent."""
     title = _first_line(scrub(raw))
     for _ in range(_PASSES_MAX):
         clean = shorten(scrub(title))
@@ -130,13 +131,13 @@ def sanitize_title(raw: str, scrub: Scrub) -> CleanText:
 
 
 def wanted_title(argument: str, scrub: Scrub) -> CleanText:
-    """The title that a user asks for with /title: their own words, on one line, clean and short enough."""
+    """Clean the title that a user asks for with /title: the user's own words, on one line, short enough."""
     return shorten(scrub(" ".join(_INVISIBLE.sub(r"\1", argument).split())))
 
 
 def shorten(text: CleanText) -> CleanText:
-    """At most 60 grapheme clusters: longer ones are cut to 59 and an ellipsis. No placeholder of a secret is cut
-    in two: the title ends before it."""
+    """Shorten to at most 60 grapheme clusters: a longer title is cut to 59 and an ellipsis. No placeholder of a secret
+    is cut in two: the title ends before it."""
     graphemes = regex.findall(r"\X", text)
     if len(graphemes) <= TITLE_GRAPHEMES_MAX:
         return text
@@ -146,7 +147,7 @@ def shorten(text: CleanText) -> CleanText:
 
 
 def _first_line(text: str) -> str:
-    """The first line that says something, once the model's thoughts are gone; "" if there is none."""
+    """Return the first line that says something, once the model's thoughts are removed; "" if there is none."""
     bare = _STRAY_END.sub("", _OPEN_THOUGHT.sub("", _CLOSED_THOUGHT.sub("", text[:TITLE_OUTPUT_CHARS_MAX])))
     lines = (_strip_line(line[:TITLE_LINE_CHARS_MAX]) for line in bare.splitlines() if not _FENCE.fullmatch(line))
     return next(filter(None, lines), "")
@@ -166,7 +167,7 @@ def _strip_line(line: str) -> str:
 
 
 def _without_endings(text: str) -> str:
-    """No closing punctuation, except the ellipsis that says a title was cut."""
+    """Strip closing punctuation, except the ellipsis that marks a cut title."""
     is_cut = text.endswith("…") and len(regex.findall(r"\X", text)) == TITLE_GRAPHEMES_MAX
     return text if is_cut else text.rstrip(_ENDINGS)
 
@@ -199,7 +200,7 @@ class Titler:
     async def title(
         self, session: Session, *, turn_id: str, permit: Permit, address: ReplyAddress | None = None
     ) -> None:
-        """Title `session` beside that turn, if it still has no title; the place at `address` is told. Two workers
+        """Title `session` alongside that turn, if it still has no title, and tell the place at `address`. Two workers
         never pay for the same title."""
         if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
             return
@@ -234,8 +235,8 @@ class Titler:
     async def _give(
         self, session: Session, title: CleanText, made_of: CleanText, turn_id: str, address: ReplyAddress | None
     ) -> bool:
-        """One commit for the title and the word of it; what the bus does not take now, the relay brings. False: it has
-        one by now, or what this was made of is not there any more."""
+        """Commit the title and the reply about it together; if the bus does not take the reply now, the relay delivers
+        it later. Return False if the session has a title by now, or its source is gone."""
         now_ms = self._clock.now_ms()
         telling = (
             title_reply(title, turn_id=turn_id, key=session.key, address=address, now_ms=now_ms) if address else None
@@ -251,7 +252,7 @@ class Titler:
         return is_given
 
     async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
-        """What the model calls it, empty if that is no title. Raises the `ModelError` tree and `TimeoutError`."""
+        """Ask the model for a title; empty if its answer is none. Raises the `ModelError` tree and `TimeoutError`."""
         model = self._models.utility(session)
         is_reasoning = self._models.facts(model).is_reasoning
         request = ModelRequest(
@@ -274,7 +275,8 @@ class Titler:
 
 
 def _whole_lines(answer: ModelAnswer) -> str:
-    """What of an answer can be a title: of one that was cut off, the lines that have an end; of no answer, nothing."""
+    """Return the part of an answer that can be a title: of one that was cut off, the complete lines; of a failed one,
+    nothing."""
     match answer.ending:
         case StopReason.OWN:
             return answer.text

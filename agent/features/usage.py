@@ -80,7 +80,7 @@ _MINUTE_MS: Final = 60_000
 
 
 def spent_sentence(error: BudgetSpent, words: Words, *, now_ms: int) -> str:
-    """For whoever wrote a message that cannot be answered today any more."""
+    """Tell the author of a message that no more can be answered today."""
     return words.say(
         "{spent} I cannot answer until {time}.",
         spent=words.say(_SPENT[error.measure][error.is_everybodys]),
@@ -89,7 +89,7 @@ def spent_sentence(error: BudgetSpent, words: Words, *, now_ms: int) -> str:
 
 
 def little_left_note(measures: Collection[Measure], words: Words, *, reset_at_ms: int, now_ms: int) -> str:
-    """One quiet line under an answer, empty where there is nothing to say."""
+    """Write one quiet line under an answer, empty where there is nothing to say."""
     if not measures:
         return ""
     return words.say(
@@ -100,7 +100,7 @@ def little_left_note(measures: Collection[Measure], words: Words, *, reset_at_ms
 
 
 def reset_text(reset_at_ms: int, words: Words, *, now_ms: int) -> str:
-    """`00:00 UTC (in 3 h 20 min)`."""
+    """Write when the budget is renewed: `00:00 UTC (in 3 h 20 min)`."""
     hours, minutes = divmod(-(-max(reset_at_ms - now_ms, 0) // _MINUTE_MS), 60)
     moment = f"{datetime.fromtimestamp(reset_at_ms / 1000, UTC):%H:%M}"
     if hours:
@@ -118,7 +118,7 @@ class Day:
 
 
 def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int) -> str:
-    """The answer to /usage."""
+    """Write the answer to /usage."""
     return "\n\n".join([day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words)])
 
 
@@ -130,7 +130,7 @@ def everybodys_usage_text(
     *,
     now_ms: int,
 ) -> str:
-    """The answer to /usage all."""
+    """Write the answer to /usage all."""
     parts = [day_text(words.say("Everybody today"), today, words, now_ms=now_ms), _month_text(month, words)]
     if top:
         lines = "\n".join(f"{place}. {owner}: {_sum_text(found, words)}" for place, (owner, found) in enumerate(top, 1))
@@ -139,7 +139,7 @@ def everybodys_usage_text(
 
 
 def day_text(title: str, today: Day, words: Words, *, now_ms: int) -> str:
-    """What was spent on a day, of what it may take."""
+    """Write what was spent on a day, and of how much."""
     spent, caps, number = today.spent, today.caps, words.number
     tokens = _of(number(spent.tokens), number(caps.tokens), words, is_capped=caps.tokens > 0)
     cap_usd = Amounts(nano_usd=caps.nano_usd).usd
@@ -191,7 +191,7 @@ def _tokens(count: int, words: Words) -> CleanText:
 
 
 def _usd(dollars: float, words: Words) -> str:
-    """Cents for what costs dollars, four places for what costs cents."""
+    """Format dollars: with two places for amounts in dollars, with four for amounts in cents."""
     return f"${words.number(dollars, 2 if dollars >= 1 else 4)}"
 
 
@@ -207,11 +207,11 @@ class DailyTerms(Protocol):
 
     @property
     def pot(self) -> Caps:
-        """All together."""
+        """Return the caps of all owners together."""
         ...
 
     async def caps_of(self, owner: SessionKey) -> Caps:
-        """One of them."""
+        """Return the caps of one owner."""
         ...
 
 
@@ -229,7 +229,7 @@ class Meter:
         self._unpriced: set[str] = set()
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
-        """A reservation for one call. Raises `BudgetSpent`."""
+        """Reserve one call. Raises `BudgetSpent`."""
         own, pot = await self.caps_of(owner), self._terms.pot
         if own.are_open and pot.are_open:
             return None
@@ -245,21 +245,22 @@ class Meter:
         return call
 
     async def caps_of(self, owner: SessionKey) -> Caps:
-        """What he may take on one day."""
+        """Return what one owner may use on one day."""
         return await self._terms.caps_of(owner)
 
     @property
     def pot(self) -> Caps:
-        """What all together may take on one day."""
+        """Return what all owners together may use on one day."""
         return self._terms.pot
 
     async def spent(self, owner: SessionKey | None) -> Amounts | None:
-        """What counts against today's caps, of one owner or (None) of the pot; None where nothing was counted."""
+        """Return what counts against today's caps, of one owner or (None) of all together; None where nothing was
+        counted."""
         now_ms = self._clock.now_ms()
         return await self._ledger.spent(owner, day_of(now_ms), now_ms=now_ms)
 
     async def little_left(self, owner: SessionKey, words: Words) -> str:
-        """One line that tells `owner`, once per day and measure, that little is left; else nothing."""
+        """Write one line that tells `owner`, once per day and measure, that little is left; else nothing."""
         caps = await self.caps_of(owner)
         if caps.are_open:
             return ""
@@ -331,7 +332,7 @@ class PaidCall:
         self._is_settled = True
 
     def settle_soon(self, cost: Amounts) -> None:
-        """The same, later and once."""
+        """Settle in the background, at most once."""
         if not self._is_settled:
             self._is_settled = True
             self._background.start(self.settle(cost))
@@ -341,7 +342,8 @@ class PaidCall:
 
 
 async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, now_ms: int) -> Day:
-    """Of one person, or (None) of everybody: as the limits count it; where nothing is limited, as it was charged."""
+    """Return the day of one person, or (None) of everybody: as the limits count it; where nothing is limited, as it was
+    charged."""
     day = day_of(now_ms)
     caps = meter.pot if owner is None else await meter.caps_of(owner)
     counted = None if caps.are_open else await meter.spent(owner)
@@ -364,20 +366,20 @@ class Allowances:
 
     @property
     def pot(self) -> Caps:
-        """What all together may take on one day."""
+        """Return what all owners together may use on one day."""
         return self._limits.pot.caps
 
     async def caps_of(self, owner: SessionKey) -> Caps:
-        """What he may take on one day."""
+        """Return what one owner may use on one day."""
         role, rule = await self._people.limits_of(owner)
         return rule.caps_over(self._limits.caps_of(role))
 
     async def rate_of(self, owner: SessionKey) -> Rate:
-        """How fast he may write."""
+        """Return how fast one owner may write."""
         return self._rate(*await self._people.limits_of(owner))
 
     def of_role(self, role: GrantRole, rule: LimitRule) -> LimitRule:
-        """The same of each person of a role, where `rule` was decided about the role."""
+        """Return the limits of each person of a role, given the `rule` that was decided about the role."""
         caps, rate = rule.caps_over(self._limits.caps_of(role)), self._rate(role, rule)
         return LimitRule(caps.tokens, caps.nano_usd, caps.turns, rate.per_minute)
 
@@ -390,7 +392,7 @@ _TOP_SHOWN: Final = 10
 
 
 def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
-    """The row of /usage."""
+    """Return the row of /usage."""
 
     async def usage(asked: CommandRequest) -> CommandReply:
         now_ms = clock.now_ms()
@@ -420,7 +422,7 @@ def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[Comman
 
 
 def _month(now_ms: int) -> Period:
-    """From the first of the month, UTC, to this moment."""
+    """Return the period from the first of the month, UTC, to this moment."""
     first = datetime.fromtimestamp(now_ms / 1000, UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return Period(int(first.timestamp() * 1000), now_ms + 1)
 
@@ -440,7 +442,7 @@ _FORMS: Final = sentence(
 def limits_command(
     keeper: AccessService, allowances: Allowances, people: People, book: UsageStore, meter: Meter, clock: Clock
 ) -> CommandRow:
-    """The row of /limits."""
+    """Return the row of /limits."""
 
     async def limits(asked: CommandRequest) -> CommandReply:
         words = asked.argument.split()
@@ -503,7 +505,7 @@ _SECOND_MS: Final = 1000
 
 
 def queue_command(operator: Operator) -> CommandRow:
-    """The row of /queue."""
+    """Return the row of /queue."""
 
     async def queue(asked: CommandRequest) -> CommandReply:
         return CommandReply(_queue_text(await retry_until_available(operator.figures), asked.words))

@@ -49,7 +49,7 @@ class Relay:
         self._sweep_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             try:
                 are_more = await self.write_receipts() == _RECEIPTS_MAX

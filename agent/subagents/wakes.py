@@ -106,7 +106,7 @@ class SessionWaker:
         self._judge = LostJudge()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         has_told = False
         while True:
             try:

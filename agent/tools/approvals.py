@@ -78,7 +78,7 @@ class Lasting:
 
     @property
     def is_of_turn(self) -> bool:
-        """Whether the tool was approved for the rest of the turn."""
+        """Tell whether the tool was approved for the rest of the turn."""
         return self.of_turn is not None and self.approval.tool in self.of_turn
 
 
@@ -122,7 +122,7 @@ class NobodyToAsk:
     """`Approvals` where no person is present: asking is denying."""
 
     async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
-        """Always DENIED."""
+        """Answer DENIED to every question."""
         return ApprovalOutcome.DENIED
 
 
@@ -247,8 +247,8 @@ class ChatApprovals:
         _log.info("question.kept", tool=approval.tool, lasts=lasts.value)
 
     async def _settled(self, put: PutQuestion, until_s: float, lasting: Lasting | None) -> QuestionState | None:
-        """How it stands when somebody has answered, or nobody has in time, or an answer to another call of the turn
-        covers it: then it is closed."""
+        """Wait until a person answers, the time is over, or an answer to another call of the turn covers this one; then
+        close the question and return its final state."""
         while (left_s := until_s - self._clock.monotonic_s()) > 0:
             standing = await retry_until_available(lambda: self._questions.standing(put.code))
             if standing is None:  # the bus has lost what it knew; the buttons are still there
@@ -261,7 +261,8 @@ class ChatApprovals:
         return await retry_until_available(lambda: self._questions.settle(put.code, None))
 
     async def _open(self, put: PutQuestion, until_s: float) -> None:
-        """Known a little longer than we wait, so that it does not vanish before it is closed."""
+        """Register the question on the bus, for a little longer than we wait: it must not expire before it is
+        closed."""
         ttl_s = max(until_s - self._clock.monotonic_s(), 0.0) + QUESTION_MARGIN_S
         await retry_until_available(lambda: self._questions.put(put, ttl_s=ttl_s))
 
@@ -324,7 +325,7 @@ class ChatApprovals:
         return PutQuestion(code, question.key, replies, asked_by, question.fence, question.digest, question.task_id)
 
     def _further(self, question: ApprovalRequest, code: str, words: Words) -> tuple[str, tuple[Choice, ...]]:
-        """The answers that approve more than the call: as words, and as buttons."""
+        """Return the answers that approve more than this call: as text, and as buttons."""
         lasting = question.lasting
         if lasting is None or not lasting.is_offered:
             return "", ()

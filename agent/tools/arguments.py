@@ -55,8 +55,8 @@ def _loaded(text: str) -> object:
 
 
 def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
-    """Whether a part of the arguments is missing at their end: a repair would close what was cut off, and half of a
-    text would be taken for all of it."""
+    """Tell whether the arguments are cut off at their end. A repair would close the open string, and half of a text
+    would be taken for all of it."""
     if error.msg == "Extra data":
         return False
     has_open_text = error.msg.startswith("Unterminated string")
@@ -86,13 +86,13 @@ def _inside(value: object) -> Iterable[object]:
 
 
 def _no_number(name: str) -> Never:
-    """NaN is within all bounds, because it is beyond none."""
+    """Refuse NaN and Infinity: NaN would pass every bound, because it exceeds none. Raises `ToolError`."""
     raise ToolError(f"the arguments hold {name}, which is no number in JSON")
 
 
 def cleaned(text: str, scrub: Callable[[str], CleanText]) -> CleanText:
-    """The same arguments, clean: each text in them as it is, then all of it as it is written, where the name of a
-    value may say that it is secret."""
+    """Scrub the arguments twice: each text by itself, then the whole JSON, where the name of a value may show that the
+    value is secret."""
     try:
         value = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -101,7 +101,7 @@ def cleaned(text: str, scrub: Callable[[str], CleanText]) -> CleanText:
 
 
 def written_out(text: str) -> str:
-    """The same arguments with every character as itself: a word in `\\u` escapes is hidden from the scrubber."""
+    r"""Write the arguments with every character unescaped: the scrubber does not recognise a word in `\u` escapes."""
     try:
         written = json.dumps(json.loads(text or "{}"), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -117,7 +117,8 @@ _LENGTHS: Final = {"maxItems": "items", "maxLength": "characters"}
 
 
 def schema_problem(problem: ValidationError) -> str:
-    """Where, and what is wrong. A value that is too long is not quoted: what is wrong would stand behind it."""
+    """Say which argument is wrong and why. A value that is too long is not quoted, because the quotation would push the
+    reason out of sight."""
     if problem.validator in _LENGTHS and isinstance(problem.instance, str | list):
         said = f"it has {len(problem.instance)} {_LENGTHS[problem.validator]}; at most {problem.validator_value}"
     else:
@@ -139,8 +140,8 @@ _BOUNDS: Final = frozenset(
 
 
 def without_bounds(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same shape without the bounds of its values: they would stand in every prompt, and a model that oversteps one
-    is told so. Arguments still have to fit the schema itself."""
+    """Copy the schema without the bounds of its values: they would take room in every prompt, and a model that exceeds
+    one is told so. Arguments still have to fit the full schema."""
     return {name: _told(name, value) for name, value in schema.items() if name not in _BOUNDS}
 
 

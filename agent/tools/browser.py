@@ -84,7 +84,7 @@ class _Asked:
 
 @contextlib.asynccontextmanager
 async def forward_proxy(reach: PublicConnector) -> AsyncIterator[int]:
-    """The port of a proxy that serves as long as the block lasts."""
+    """Serve a proxy as long as the block lasts, and yield its port."""
     proxy = _Proxy(reach)
     server = await asyncio.start_server(proxy.serve, _LOOPBACK, 0, limit=BROWSER_HEAD_BYTES_MAX)
     try:
@@ -101,7 +101,7 @@ class _Proxy:
         self._serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the browser's, from its request to its end."""
+        """Serve one connection of the browser from its request to its end."""
         task = asyncio.current_task()
         assert task is not None
         self._serving.add(task)
@@ -148,7 +148,8 @@ async def _both_ways(
     *,
     is_tunnel: bool,
 ) -> None:
-    """Until the server has said everything, or too much; what the browser says ends with that."""
+    """Pass bytes both ways until the server has sent everything, or more than the limit; then stop passing on what the
+    browser sends as well."""
     talking = asyncio.ensure_future(_pump(reader, far_writer))
     try:
         if not is_tunnel:
@@ -171,7 +172,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def _asked(head: bytes) -> _Asked:
-    """The request in a head: `CONNECT host:port`, or a method with a whole http address."""
+    """Parse the request in a head: `CONNECT host:port`, or a method with an absolute http address."""
     line, separator, rest = head.partition(b"\r\n")
     try:
         method, target, version = line.decode("ascii").split(" ")
@@ -192,7 +193,7 @@ def _asked(head: bytes) -> _Asked:
 
 
 def _without_hops(head: bytes) -> bytes:
-    """The head with a connection that ends behind its message: the next request may be for another host."""
+    """Make the head say that the connection closes after its message: the next request may be for another host."""
     return _HOP_HEADERS.sub(b"", head[: -len(_END_OF_HEAD)]) + _CLOSE
 
 
@@ -240,7 +241,7 @@ class Visit:
 
 
 def find_browser(mode: Literal["auto", "unsandboxed", "off"]) -> str | NoBrowser:
-    """The Chromium to use, or why there is none."""
+    """Find the Chromium to use, or return the reason why there is none."""
     if mode == "off":
         return NoBrowser("it is switched off")
     if find_spec("playwright") is None:
@@ -268,7 +269,7 @@ class Chromium:
 
     @contextlib.asynccontextmanager
     async def visit(self, key: SessionKey) -> AsyncIterator[Page]:
-        """The page of a conversation, a new one if it has none. Raises `ToolError`."""
+        """Open the page of a conversation, a new one if it has none. Raises `ToolError`."""
         async with self._changing:
             await self._forget_idle()
             visit = self._visits.get(key) or await self._open(key)
@@ -370,7 +371,7 @@ async def _close_quietly(page: Page) -> None:
 async def open_chromium(
     path: str, reach: PublicConnector, clock: Clock, *, is_sandboxed: bool
 ) -> AsyncIterator[Chromium]:
-    """Ready to start when somebody asks, and closed at the end of the block."""
+    """Provide a Chromium that starts when it is first used and is closed at the end of the block."""
     chromium = Chromium(path, reach, clock, is_sandboxed=is_sandboxed)
     tidying = asyncio.create_task(chromium.keep_tidy())
     try:
@@ -435,7 +436,7 @@ _Act = Callable[["Page", Mapping[str, Any]], Awaitable[None]]
 def browser_tools(
     chromium: Chromium | NoBrowser, workspaces: Workspaces, threads: SharedThreads
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """The tool, or why there is none."""
+    """Return the browser tool, or the reason why there is none."""
     if isinstance(chromium, NoBrowser):
         return (), (AbsentTool(NAME, CATEGORY, chromium.reason, Risk.NETWORK),)
 
@@ -504,7 +505,7 @@ async def _type(page: Page, arguments: Mapping[str, Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _followed(page: Page) -> AsyncIterator[None]:
-    """What is done in the block may lead to another page, a moment later: then that one is waited for."""
+    """Wait after the block for a navigation that it may have caused: the page changes only a moment later."""
     led_on = asyncio.Event()
 
     def note(_frame: Frame) -> None:
@@ -546,7 +547,7 @@ def _asked_action(arguments: Mapping[str, Any], name: str, *, may_be_empty: bool
 
 
 async def _shown(page: Page) -> str:
-    """The page in words: where we are, what stands there, what can be done."""
+    """Describe the page in text: its address, its content, and the actions it offers."""
     # One character more than is shown of anything, by which `head` knows that it was cut.
     limits = [BROWSER_ELEMENTS_MAX, BROWSER_TEXT_CHARS_MAX + 1, BROWSER_LABEL_CHARS_MAX + 1]
     text, rows, count = await page.evaluate(_LOOK, limits)

@@ -98,7 +98,7 @@ class McpLink:
                 self._idle.set()
 
     async def tools(self) -> list[RemoteTool]:
-        """What the server offers, starting it if need be. Raises `ToolError`."""
+        """List the tools that the server offers, and start it if need be. Raises `ToolError`."""
         client = await self._connection()
         found: list[RemoteTool] = []
         cursor: str | None = None
@@ -148,7 +148,7 @@ class McpLink:
         return ToolError(f"the MCP server {self.server.name} ended during the call; it is started again at the next")
 
     async def _connection(self) -> Client:
-        """The live connection, or a new one. Raises `ToolError` while a failed server has its pause."""
+        """Return the live connection, or open a new one. Raises `ToolError` while a failed server has its pause."""
         if self._client is None or self._lost.is_set():
             await self._idle.wait()  # the old one is closed first
             wait_s = self._not_before_s - self._clock.monotonic_s()
@@ -174,7 +174,8 @@ class McpLink:
             await self._lost.wait()
 
     def _ended(self, error: Exception, *, was_connected: bool) -> None:
-        """A server that never came up has to wait; one that died is started again at once."""
+        """Handle the end of a connection: a server that never came up has to wait, one that died is started again at
+        once."""
         first_s, most_s = MCP_BACKOFF_S
         pause_s = 0.0 if was_connected else min(first_s * 2**self._failures, most_s)
         self._failures += not was_connected
@@ -184,7 +185,8 @@ class McpLink:
 
 @asynccontextmanager
 async def _open(server: McpServer, confinement: ServerConfinement | None) -> AsyncIterator[Client]:
-    """An open connection. The SDK is loaded here: a second of work and 50 MB that only its users shall pay."""
+    """Open a connection for the length of the block. The SDK is imported here, because it takes a second and 50 MB that
+    only its users shall pay for."""
     import httpx2  # noqa: PLC0415
     from mcp import (  # noqa: PLC0415
         Client,
@@ -213,7 +215,8 @@ async def _open(server: McpServer, confinement: ServerConfinement | None) -> Asy
 
 
 def _launch(server: McpServer, confinement: ServerConfinement | None) -> Launch:
-    """How it is started. Raises `OSError`, also where nothing could hold a server that is to be held. Blocks."""
+    """Prepare the launch of a server. Raises `OSError`, also where a server has to be confined and no confinement
+    works. Blocks."""
     if not server.access.is_confined:
         program, *arguments = server.command
         return Launch(program, tuple(arguments), server.environment)
@@ -246,7 +249,8 @@ class McpTools:
     def __init__(
         self, servers: Sequence[McpServer], scrubber: Scrubber, clock: Clock, confinement: ServerConfinement | None
     ) -> None:
-        """`confinement` holds those that are programs, but those that the settings let go."""
+        """Prepare the servers. `confinement` applies to those that are programs, except those that the
+        settings exempt."""
         self._links = tuple(McpLink(server, clock, confinement) for server in servers)
         self._scrubber = scrubber
 
@@ -259,7 +263,7 @@ class McpTools:
                 group.create_task(self._discover(link, offer))
 
     async def _discover(self, link: McpLink, offer: Callable[[Sequence[Tool]], None]) -> None:
-        """Until it succeeds: a server may come up later than we do."""
+        """Ask the server for its tools until that succeeds: it may come up later than we do."""
         while True:
             try:
                 found = await link.tools()
@@ -274,7 +278,7 @@ class McpTools:
             return
 
     def _tool(self, link: McpLink, remote: RemoteTool) -> Tool | None:
-        """One of theirs as one of ours; None for a schema that no model could be given."""
+        """Convert a remote tool into one of ours; None for a schema that cannot be given to a model."""
         schema = self._clean_schema(remote.input_schema)
         name = tool_name(link.server.name, remote.name)
         if not _is_usable(schema) or self._scrubber.scrub(name) != name:
@@ -299,8 +303,8 @@ class McpTools:
         )
 
     def _clean_schema(self, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A schema has defaults, examples and descriptions in it, and the model reads them all. Empty, which is not
-        usable, if nothing readable is left."""
+        """Scrub a schema with its defaults, examples and descriptions, because the model reads them all. Return an
+        empty one, which is not usable, if nothing readable is left."""
         written = json.dumps({name: part for name, part in schema.items() if name not in _NOT_ON_TOP})
         if len(written) > MCP_SCHEMA_CHARS_MAX:
             return {}
@@ -313,8 +317,8 @@ class McpTools:
 
 
 def tool_name(server: str, tool: str) -> str:
-    """`mcp_<server>_<tool>`, in the letters and the length that providers take; still different for different
-    tools."""
+    """Form the name `mcp_<server>_<tool>` in the letters and the length that providers take; different tools still get
+    different names."""
     name = f"{MCP_PREFIX}{server}_{tool}"
     fit = _UNFIT.sub("_", name)
     if fit == name and len(fit) <= MCP_TOOL_NAME_CHARS_MAX:
@@ -352,7 +356,7 @@ def _is_usable(schema: Mapping[str, Any]) -> bool:
 
 
 def as_text(result: CallToolResult) -> str:
-    """A result as text: its texts, a word on everything else, its structure if there is nothing else."""
+    """Convert a result to text: its texts, a note on everything else, and its structure if it has nothing else."""
     parts = [_block(block.model_dump(mode="json", by_alias=True)) for block in result.content]
     if not parts and result.structured_content is not None:
         return json.dumps(result.structured_content, ensure_ascii=False, indent=1)

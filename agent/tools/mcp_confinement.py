@@ -117,7 +117,8 @@ class BubblewrapConfinement:
         return Launch(self._bwrap, (*arguments, "--", str(program), *command[1:]), own)
 
     def _views(self, readable: Iterable[Path], writable: Iterable[Path]) -> list[str]:
-        """Outer places before inner ones; ours are covered where they lie in what is shown."""
+        """Build the mount arguments, outer places before inner ones; hidden folders are covered where they lie within a
+        shown place."""
         steps: dict[Path, tuple[str, ...]] = {place: ("--ro-bind", str(place), str(place)) for place in readable}
         steps |= {place: ("--bind", str(place), str(place)) for place in writable}
         shown = [place.resolve() for place in steps]
@@ -156,14 +157,14 @@ class LandlockConfinement:
         return Launch(sys.executable, ("-I", "-S", "-c", _LAUNCH, json.dumps(order)), {**own, **environment})
 
     def _is_ours(self, place: Path) -> bool:
-        """Landlock takes nothing back of what it shows."""
+        """Tell whether a place contains or is one of the hidden folders: Landlock cannot take back a part of a place
+        that it shows."""
         return any(ours.is_relative_to(place.resolve()) for ours in self._hidden)
 
 
 def become() -> NoReturn:
-    """Be the first steps of a server that Landlock holds: give up what it must not reach, and become it. Without any
-    installed package; what it is to do stands in the one argument, what the server is given in its environment alone.
-    """
+    """Give up everything that a server held by Landlock must not reach, then become the server. It uses no installed
+    package; its instructions are the single argument, and the server's own variables come in its environment alone."""
     order = json.loads(sys.argv[1])
     environment = {name: value for name, value in os.environ.items() if name not in order["without"]}
     writable = [Path(place) for place in order["writable"]]
@@ -179,7 +180,7 @@ def become() -> NoReturn:
 
 
 async def find_confinement(*, hidden: Sequence[Path]) -> ServerConfinement | None:
-    """The best that works here, None for none. What is `hidden` no server sees."""
+    """Find the best confinement that works here, None for none. No server sees the `hidden` places."""
     bwrap = shutil.which("bwrap")
     for options in OPTIONS if bwrap is not None else ():
         cage = BubblewrapConfinement(str(bwrap), options, hidden)
@@ -190,7 +191,7 @@ async def find_confinement(*, hidden: Sequence[Path]) -> ServerConfinement | Non
 
 
 def not_held(access: ServerAccess, confinement: ServerConfinement | None) -> str:
-    """Why a server that is to be held cannot be, as a short clause; "" where it can."""
+    """Say in a short clause why a server that has to be confined cannot be; "" where it can."""
     remedy = "install bubblewrap and allow user namespaces, or set confined=off for it in tools.mcp_access"
     if confinement is None:
         return f"neither bubblewrap nor Landlock works here: {remedy}"
@@ -215,7 +216,7 @@ async def _works(trial: Launch) -> bool:
 
 
 def _found(program: str, environment: Mapping[str, str]) -> Path:
-    """The program's file, looked for as our own environment says. Raises `OSError`."""
+    """Find the program's file on the PATH of our own environment. Raises `OSError`."""
     found = shutil.which(program, path=environment.get("PATH"))
     if found is None:
         raise FileNotFoundError(f"there is no program {program}")
@@ -223,7 +224,7 @@ def _found(program: str, environment: Mapping[str, str]) -> Path:
 
 
 def _named(arguments: Iterable[str]) -> Iterator[Path]:
-    """The files and folders that a command names in full: whoever wrote it meant it to read them."""
+    """Find the files and folders that a command names by absolute path: the operator meant them to be read."""
     for word in arguments:
         place = Path(word.rpartition("=")[2])
         with suppress(OSError):  # a text that only begins like a path
@@ -232,8 +233,8 @@ def _named(arguments: Iterable[str]) -> Iterator[Path]:
 
 
 def _places(program: Path) -> set[Path]:
-    """What a program is made of, outside of the system: itself, the prefix whose `bin` it lies in, whatever it is a
-    link to, and likewise its interpreter."""
+    """List the places outside of the system that a program needs: its file, the prefix whose `bin` holds it, the
+    targets of its links, and the same for its interpreter."""
     found: set[Path] = set()
     for _ in range(_INTERPRETERS_MAX):
         for place in {*_links(program), program.resolve()}:
@@ -254,7 +255,7 @@ def _links(program: Path) -> Iterator[Path]:
 
 
 def _interpreter(program: Path) -> Path | None:
-    """What its first line names, also by way of `env`."""
+    """Find the interpreter that the first line of a script names, also by way of `env`."""
     first = b""
     with suppress(PermissionError), program.open("rb") as file:  # it may be run, and not read
         first = file.read(_SHEBANG_BYTES).partition(b"\n")[0]

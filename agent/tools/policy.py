@@ -56,7 +56,7 @@ class PermissionRule:
     otherwise: Permission = Permission.DENY
 
     def of(self, name: str, risk: Risk) -> Permission:
-        """What this rule says of the tool `name`."""
+        """Return the permission that this rule gives to the tool `name`."""
         return dict(self.tools).get(name) or dict(self.risks).get(risk) or self.otherwise
 
 
@@ -67,7 +67,7 @@ class Permissions:
     rules: frozenset[PermissionRule] = frozenset()
 
     def of(self, name: str, risk: Risk) -> Permission:
-        """The strictest word of all rules on the tool `name`."""
+        """Return the strictest permission that any rule gives to the tool `name`."""
         words = (rule.of(name, risk) for rule in self.rules)
         return max(words, key=_STRICTNESS.__getitem__, default=Permission.ALLOW)
 
@@ -76,7 +76,7 @@ class Permissions:
 
     @classmethod
     def only(cls, names: Iterable[str]) -> Permissions:
-        """Allows the named tools and denies all others: what the type of a sub-agent may have."""
+        """Allow the named tools and deny all others: the permissions of a sub-agent's type."""
         return cls(frozenset({PermissionRule(tools=frozenset((name, Permission.ALLOW) for name in names))}))
 
 
@@ -89,7 +89,7 @@ def permissions(
     tools: Mapping[str, Permission] | None = None,
     otherwise: Permission = Permission.DENY,
 ) -> Permissions:
-    """A permission set of one rule."""
+    """Build a permission set of one rule."""
     rule = PermissionRule(frozenset((tools or {}).items()), frozenset((risks or {}).items()), otherwise)
     return Permissions(frozenset({rule}))
 
@@ -115,7 +115,7 @@ class PolicyLine:
     places: tuple[Audience, ...] = ()
 
     def concerns(self, role: GrantRole, place: Audience) -> bool:
-        """True if this line speaks of `role` in `place`."""
+        """Tell whether this line applies to `role` in `place`."""
         return (not self.roles or role in self.roles) and (not self.places or place in self.places)
 
 
@@ -127,7 +127,7 @@ class Policy:
     lines: tuple[PolicyLine, ...] = field(default=())
 
     def permissions(self, role: GrantRole, place: Audience) -> Permissions:
-        """What the tools of a turn may do that `role` asked for in `place`. A blocked user gets nothing."""
+        """Return the permissions of a turn that `role` asked for in `place`. A blocked user gets none."""
         default = _BY_DEFAULT[role]
         spoken = {line.subject: line.permission for line in self.lines if line.concerns(role, place)}
         if not spoken or default == _NOTHING:

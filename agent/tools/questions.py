@@ -94,7 +94,7 @@ def lasts_of(answer: str) -> Lasts:
 
 
 def question_text(text: str, code: str, words: Words, *, minutes: int, more: str = "") -> str:
-    """The question with the words that answer it; `more` tells of further ones."""
+    """Write the question with the words that answer it; `more` names further answers."""
     waits = words.say(
         "Waits {time} for `/approve {code}` or `/deny {code}`.",
         time=words.count("{count} minute", "{count} minutes", max(minutes, 1)),
@@ -146,18 +146,18 @@ def admins_asked_text(words: Words, *, minutes: int) -> str:
 
 
 def ended_text(question: str, ending: str) -> str:
-    """What stands in the place of a `question_text` once it is settled: how it ended instead of how to answer."""
+    """Write the text that replaces a `question_text` once it is settled: how it ended instead of how to answer."""
     asked, _, _ = question.rpartition("\n\n")
     return f"{asked}\n\n{ending}"
 
 
 def ending_by(kind: ControlKind, lasts: Lasts, name: str, words: Words) -> str:
-    """How a person settled it."""
+    """Say how a person settled the question."""
     return words.say(_SETTLED[kind, lasts], name=plain_name(name, words))
 
 
 def ended_by_choice(label: str, name: str, words: Words) -> str:
-    """What stands under a text whose buttons are gone: which one a person pressed."""
+    """Say which button a person pressed; this is put under a text whose buttons are gone."""
     return words.say("**{label}**, chosen by {name}.", label=plain_name(label, words), name=plain_name(name, words))
 
 
@@ -191,10 +191,10 @@ NO_CODE_WORD: Final = sentence(
 
 
 def settled_word(ending: str, words: Words) -> str:
-    """For whoever comes too late, with another answer."""
+    """Tell a person whose answer came too late how the question was settled."""
     return words.say("That is settled already. {ending}", ending=ending)
 
 
 def plain_name(name: str, words: Words) -> str:
-    """A name in our sentence: none of its characters formats anything."""
+    """Escape a name for use in our sentence, so that none of its characters formats anything."""
     return " ".join(_NAME_MARKS.sub(" ", name).split()) or words.say("somebody")

@@ -62,7 +62,7 @@ class Fitting:
         self._validator = Draft202012Validator(schema, registry=Registry())
 
     def arguments(self, text: str) -> Mapping[str, Any]:
-        """The arguments; broken JSON is repaired where that is possible. Raises `ToolError`."""
+        """Parse the arguments; broken JSON is repaired where that is possible. Raises `ToolError`."""
         arguments = parse_arguments(text)
         problems = list(islice(self._validator.iter_errors(arguments), _PROBLEMS_SHOWN))
         if problems:
@@ -71,13 +71,14 @@ class Fitting:
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raises `SchemaError`."""
+    """Check that a schema is valid. Raises `SchemaError`."""
     _check(json.dumps(schema, sort_keys=True))
 
 
 @cache
 def _check(schema: str) -> None:
-    """Our own schemas are the same in every registry, and looking at all of them takes 0.2 s."""
+    """Check a schema, once for each text: our own are the same in every registry, and checking all of them
+    takes 0.2 s."""
     Draft202012Validator.check_schema(json.loads(schema))
 
 
@@ -119,8 +120,8 @@ class Envelopes:
         self._clock = clock
 
     def wrap(self, key: SessionKey, raw: str, *, foreign: bool, reads_on: bool = True) -> Envelope:
-        """The envelope of what a tool returned for `key`: at most TOOL_RESULT_CHARS_MAX characters. Only who `reads_on`
-        gets a handle to the rest: a sub-agent may not have `read_more`."""
+        """Wrap what a tool returned for `key` in an envelope of at most TOOL_RESULT_CHARS_MAX characters. It offers a
+        handle to the rest only if the caller `reads_on`: a sub-agent may not have `read_more`."""
         scrubber = self._scrubber.for_chat(str(key))
         clean = scrubber.scrub(readable(raw))
         if clean == WHOLE_TEXT:
@@ -143,16 +144,17 @@ class Envelopes:
 
 
 def correction_note(results: Sequence[ToolResult], scrubber: Scrubber) -> CleanText | None:
-    """One note on all failures of a round, None if there are none.
+    """Write one note on all failures of a round, None if there are none.
 
-    It repeats results that are clean already, and is scrubbed all the same: the calls' names are the model's.
+    It repeats results that are clean already, and is scrubbed all the same, because the model made up the calls' names.
     """
     failures = [(result.name, _in_short(result.text)) for result in results if result.is_error]
     return scrubber.scrub(failure_note(failures)) if failures else None
 
 
 def _in_short(text: str) -> str:
-    """The frame of foreign text is longer than what is quoted of it: so few words are said to be others'."""
+    """Shorten a result to one line. A few words say that the text is foreign, because the usual frame would be longer
+    than the quotation."""
     foreign = unframed(text)
     said = text if foreign is None else f"(written by others) {foreign}"
     line = " ".join(said[: 8 * NOTE_CHARS_MAX].split())
@@ -231,20 +233,20 @@ class ToolRegistry:
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """As the model sees them, in a fixed order: the prompt's prefix must not change."""
+        """List the tools as the model sees them, in a fixed order: the prompt's prefix must not change."""
         return tuple(tool.spec for _, tool in sorted(self._tools.items()))
 
     @property
     def names(self) -> frozenset[str]:
-        """Of all tools there are, those that are off here included."""
+        """Return the names of all tools, including those that are switched off here."""
         return frozenset(self._tools.keys() | self._absent.keys())
 
     def permission(self, context: ToolContext, name: str) -> Permission:
-        """What happens to a call of the tool `name` in this context. There is such a tool."""
+        """Return what the policy decides about a call of the tool `name`, which must exist, in this context."""
         return self._granted(context).of(name, self._tools[name].risk)
 
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
-        """The tools that are not denied in this context, in the same fixed order."""
+        """List the tools that are not denied in this context, in the same fixed order."""
         granted = self._granted(context)
         return tuple(
             tool.spec
@@ -253,8 +255,8 @@ class ToolRegistry:
         )
 
     def overview(self, context: ToolContext) -> Mapping[str, tuple[str, ...]]:
-        """Tool names by category, for the system prompt, of those that are not denied in this context; what is
-        off stands there with its reason."""
+        """Group the names of the tools that are not denied in this context by category, for the system prompt; a tool
+        that is off is listed with its reason."""
         granted = self._granted(context)
         categories: defaultdict[str, list[str]] = defaultdict(list)
         for name, tool in sorted(self._tools.items()):
@@ -267,18 +269,18 @@ class ToolRegistry:
 
     @property
     def protected_names(self) -> frozenset[str]:
-        """Tools whose old results are never pruned."""
+        """Return the tools whose old results are never pruned."""
         return frozenset(name for name, tool in self._tools.items() if tool.protected)
 
     async def run_round(self, context: ToolContext, calls: Sequence[RequestedCall]) -> tuple[ToolResult, ...]:
-        """Every call gets a result, in call order. Cancelling cancels every tool."""
+        """Run a round of calls and give every call a result, in call order. Cancelling cancels every tool."""
         shared = _Round(context)
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(self._run_one(shared, call)) for call in calls]
         return tuple(task.result() for task in running)
 
     def note_on(self, context: ToolContext, results: Sequence[ToolResult]) -> CleanText | None:
-        """What the model is told after a round with failures, None if nothing failed."""
+        """Write what the model is told after a round with failures, None if nothing failed."""
         return correction_note(results, self._scrubber.for_chat(str(context.key)))
 
     async def _run_one(self, shared: _Round, call: RequestedCall) -> ToolResult:
@@ -306,7 +308,8 @@ class ToolRegistry:
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
 
     def _tell(self, context: ToolContext, call: RequestedCall, duration_ms: int, *, failure: str) -> None:
-        """A name that no tool has is what a model made up: it may be anything."""
+        """Record the call as a span. A name that no tool has is recorded as `OTHER`, because the model made it up and
+        it may be anything."""
         name, now_ms = call.name if call.name in self.names else OTHER, self._clock.now_ms()
         self._spans.record(
             TraceSpan(
@@ -323,14 +326,15 @@ class ToolRegistry:
         )
 
     def fitting(self, call: RequestedCall) -> str:
-        """The arguments of a call that runs in a sub-agent's own process, as JSON that fits. Raises `ToolError`."""
+        """Return the fitting arguments, as JSON, of a call that runs in a sub-agent's own process. Raises
+        `ToolError`."""
         tool, arguments = self._tools[call.name], self._fitting[call.name].arguments(call.arguments)
         if not tool.quotes:
             refuse_placeholders(call.name, arguments, instead=tool.instead)
         return json.dumps(arguments, ensure_ascii=False)
 
     async def wrapped(self, context: ToolContext, name: str, raw: str) -> CleanText:
-        """The envelope of what the tool `name` returned where it ran: in a sub-agent's own process."""
+        """Wrap what the tool `name` returned where it ran: in a sub-agent's own process."""
         tool = self._tools.get(name)
         envelope = await self._envelope(context, raw, is_foreign=tool is None or tool.foreign)
         return envelope.text
@@ -363,7 +367,7 @@ class ToolRegistry:
             return await run_in_time(tool, shared.context, arguments)
 
     def _wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """The placeholders for which the call needs the values. Raises `ToolError` for one anywhere else."""
+        """Find the placeholders whose values the call needs. Raises `ToolError` for a placeholder anywhere else."""
         name, secret = tool.spec.name, tool.secret_arguments if self._lender else ()
         if not tool.quotes:
             refuse_placeholders(name, arguments, instead=tool.instead, secret=secret)
@@ -444,8 +448,8 @@ class ToolRegistry:
 
 
 def _lasting(context: ToolContext, tool: Tool, digest: str, permission: Permission) -> Lasting:
-    """What an answer may approve beyond one call: always the same call of what executes, else any call of the tool. A
-    sub-agent that outlives its turn is part of none."""
+    """Decide what an answer may approve beyond one call: for a tool that executes, only repetitions of the same call;
+    else any call of the tool. A sub-agent that outlives its turn cannot be approved for a turn."""
     where = () if context.place is Audience.DM else context.key.place or context.place_ids
     which = digest if tool.risk is Risk.EXECUTE else ""
     return Lasting(

@@ -34,8 +34,8 @@ class Pieces(NamedTuple):
 
 
 def abridged(text: str, chars_max: int, *, handle: str = "", advice: str = "") -> str:
-    """`text` in at most `chars_max` characters: the middle goes, and a mark says how much of it, and how to read on
-    where there is a `handle`, else the `advice`. Where there is room for no mark, only the head stays."""
+    """Shorten `text` to at most `chars_max` characters: the middle goes, and a mark says how much of it, and how to
+    read on where there is a `handle`, else the `advice`. Where there is no room for a mark, only the head is kept."""
     if len(text) <= chars_max:
         return text
     room = chars_max - _MARK_CHARS - len(handle or advice)
@@ -48,7 +48,7 @@ def abridged(text: str, chars_max: int, *, handle: str = "", advice: str = "") -
 
 
 def pieces(length: int, text: str) -> Pieces:
-    """Where to cut `text` so that head and tail together have at most `length` characters.
+    """Choose where to cut `text` so that head and tail together have at most `length` characters.
 
     Two thirds go to the head, where most tools say what matters. Both cuts are at the edge of a grapheme.
     """
@@ -61,7 +61,7 @@ def pieces(length: int, text: str) -> Pieces:
 
 
 def grapheme_start(text: str, at: int) -> int:
-    """The last edge of a grapheme that is not behind `at`."""
+    """Find the last edge of a grapheme at or before `at`."""
     if at <= 0 or at >= len(text):
         return max(0, min(at, len(text)))
     edge = _safe_start(text, at)
@@ -78,7 +78,7 @@ def _next_start(text: str, start: int) -> int:
 
 
 def _safe_start(text: str, at: int) -> int:
-    """Where to begin counting: an ASCII letter, digit or line end begins a grapheme in any company."""
+    """Find where counting can begin: an ASCII letter, digit or line end begins a grapheme whatever surrounds it."""
     for start in range(at - 1, max(0, at - _RUN_UP), -1):
         if text[start] == "\n" and text[start - 1] != "\r":
             return start
@@ -106,18 +106,19 @@ _FRAMED: Final = re.compile(
 
 
 def framed(text: str, mark: str) -> str:
-    """`text` between an opening and a closing line that carry `mark`."""
+    """Put `text` between an opening and a closing line that carry `mark`."""
     return _OPENING.format(mark=mark) + text + _CLOSING.format(mark=mark)
 
 
 def unframed(text: str) -> str | None:
-    """What stands in a text that is all frame; None where it is not. Whoever passes it on says who wrote it."""
+    """Take the frame off a text that is entirely framed; None for any other. A caller that passes the content on has to
+    say that others wrote it."""
     found = _FRAMED.fullmatch(text)
     return found["text"] if found else None
 
 
 def frame_chars(mark_chars: int) -> int:
-    """How many characters the frame itself takes, for a mark of so many."""
+    """Count the characters of the frame itself, for a mark of that length."""
     return len(framed("", "x" * mark_chars))
 
 
@@ -175,8 +176,8 @@ class ResultStore:
         return handle
 
     async def page(self, key: SessionKey, handle: str, offset: int) -> str:
-        """One page with a first line that says where it is. Raises `ToolError` for a handle of nobody's or
-        of somebody else's; the two cannot be told apart."""
+        """Return one page, with a first line that says where it is. Raises `ToolError` for a handle that does not exist
+        or belongs to another conversation; the two cannot be told apart."""
         kept = await self._found(handle)
         if kept is None or kept.key != key:
             raise ToolError("this handle is unknown or has expired: call the tool again")
@@ -190,7 +191,7 @@ class ResultStore:
         return f"[characters {offset} to {end} of {len(kept.text)}; {rest}]\n{shown}"
 
     def tool(self) -> Tool:
-        """`read_more` on this shelf."""
+        """Build `read_more` on this store."""
 
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             context.reading.is_foreign = True  # most of what is long comes from others

@@ -41,15 +41,16 @@ class NotAvailable(ToolError):
 
 
 def not_available(placeholder: str, tool: str, instead: str = _ONCE_MORE) -> NotAvailable:
-    """Why (it is unknown, somebody else's, used up, too old) is nobody's business but ours."""
+    """Build the error for a value that is not available. It does not say why (unknown, another person's, used up, too
+    old): that is revealed to nobody."""
     return NotAvailable(f"The value of {placeholder} is not available to {tool}, and nothing was done. {instead}")
 
 
 def refuse_placeholders(
     tool: str, arguments: Mapping[str, Any], *, instead: str = "", secret: Sequence[str] = ()
 ) -> None:
-    """Raises `NotAvailable` for the first argument, but those in `secret`, that holds a placeholder or something that
-    somebody takes for one. `instead` is what the tool advises to do."""
+    """Refuse the first argument, except those in `secret`, that holds a placeholder or a text that looks like one, with
+    `NotAvailable`. `instead` is what the tool advises to do."""
     for name, value in arguments.items():
         found = () if name in secret else placeholders_in({name: value})
         if found:
@@ -60,12 +61,12 @@ def refuse_placeholders(
 
 
 def placeholders_in(value: object) -> tuple[str, ...]:
-    """Every placeholder in the texts of an argument, and what somebody takes for one, each once."""
+    """List every placeholder in the texts of an argument, and every text that looks like one, each once."""
     return tuple(dict.fromkeys(found for text in _texts(value) for found in LIKENESS.findall(text)))
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text of an argument, names included."""
+    """Yield every text of an argument, names included."""
     match value:
         case str():
             yield value
@@ -96,11 +97,11 @@ class InjectedSecrets:
     secrets: Mapping[str, str] = field(repr=False)
 
     def into(self, arguments: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-        """The arguments with the secrets in those of these names, and in no others."""
+        """Put the secrets into the arguments of these names, and into no others."""
         return {name: self._filled(value) if name in names else value for name, value in arguments.items()}
 
     async def out_of(self, text: str) -> str:
-        """The text without the secrets, in whatever form. In a thread: a result may be long."""
+        """Remove the secrets from the text, in whatever form. This runs in a thread: a result may be long."""
         return await asyncio.to_thread(without_injected, text, self.secrets) if self.secrets else text
 
     def _filled(self, value: Any) -> Any:
@@ -132,7 +133,8 @@ class SecretInjector:
         self._lately: OrderedDict[SessionKey, tuple[float, dict[str, str]]] = OrderedDict()
 
     def lent_lately(self, key: SessionKey) -> InjectedSecrets:
-        """What tools were given in this lane, for what else they say there."""
+        """Return the secrets that tools were recently given in this lane, so that later outputs can be
+        cleaned of them."""
         while self._lately and next(iter(self._lately.values()))[0] <= self._clock.monotonic_s():
             self._lately.popitem(last=False)
         _, secrets = self._lately.get(key, (0.0, {}))
@@ -147,13 +149,14 @@ class SecretInjector:
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Of the origins those that are addresses, not names: they are reached wherever they are."""
+        """Return those of the allowed origins that are addresses instead of names: they may be reached even in a
+        private network."""
         parts = (urlsplit(origin) for origin in self._origins)
         return tuple((part.hostname, part.port or _PORTS[part.scheme]) for part in parts if _is_address(part.hostname))
 
     def wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-        """The placeholders in the secret arguments of a call. Raises `NotAvailable` for a call that is not lent to,
-        before anybody is asked about it."""
+        """List the placeholders in the secret arguments of a call. Raises `NotAvailable` for a call that gets no
+        secrets, before anybody is asked to approve it."""
         secret = {name: arguments[name] for name in tool.secret_arguments if name in arguments}
         found = placeholders_in(secret)
         if found and tool.secrets_go_to is not None and tool.secrets_go_to(arguments) not in self._origins:

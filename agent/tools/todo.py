@@ -41,7 +41,7 @@ _WRITE: Final = ToolSpec(
 
 
 def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
-    """`todo_read` and `todo_write` on the store."""
+    """Build `todo_read` and `todo_write` on the store."""
 
     async def read(context: ToolContext, _arguments: Mapping[str, Any]) -> str:
         todos = await store.transcript.todos(context.key)
@@ -63,5 +63,5 @@ def todo_tools(store: Store, scrubber: Scrubber) -> tuple[Tool, Tool]:
 
 
 def todo_line(todo: Todo) -> str:
-    """One task as the model and the prompt show it."""
+    """Write one task as the model and the prompt show it."""
     return f"{MARKS[todo.state]} {todo.position}. {todo.text}"

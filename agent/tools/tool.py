@@ -29,12 +29,12 @@ class Suspension:
 
     @property
     def barrier(self) -> Barrier | None:
-        """What it waits for; None: it goes on."""
+        """Return the barrier for which the turn waits; None if it goes on."""
         return self._barrier
 
     @property
     def collected(self) -> Sequence[str]:
-        """The tasks whose results it has read."""
+        """Return the tasks whose results the turn has read."""
         return tuple(self._collected)
 
     def wait_for(self, barrier: Barrier) -> None:
@@ -44,7 +44,7 @@ class Suspension:
         self._barrier = barrier
 
     def collect(self, task_ids: Iterable[str]) -> None:
-        """It reads what these have found."""
+        """Note that the turn has read the results of these tasks."""
         self._collected.update(dict.fromkeys(task_ids))
 
 
@@ -95,7 +95,7 @@ class Allotment:
 
     @property
     def problem(self) -> str:
-        """Why no more may be taken, as a clause; "" if it may."""
+        """Say in a clause why no more may be used; "" if it may."""
         if self.tokens >= self._tokens_max:
             return f"the budget of {self._tokens_max} tokens was spent"
         if self._usd_max is not None and self.cost_usd >= self._usd_max:
@@ -103,7 +103,7 @@ class Allotment:
         return self._above.problem if self._above is not None else ""
 
     def check(self) -> None:
-        """Before each model call. Raises `AllotmentSpent`."""
+        """Check the allotment before each model call. Raises `AllotmentSpent`."""
         if problem := self.problem:
             raise AllotmentSpent(problem)
 
@@ -140,11 +140,11 @@ class Enclosures:
 
     @property
     def files(self) -> tuple[ReplyFile, ...]:
-        """As they stand in the reply."""
+        """Return the files as the reply lists them."""
         return tuple(ReplyFile(each.name, each.media_type, len(each.content), each.caption) for each in self._files)
 
     def contents(self, reply_id: str) -> tuple[FileContent, ...]:
-        """As they are committed with the reply of this id."""
+        """Return the contents as they are committed with the reply of this id."""
         return tuple(FileContent(reply_id, position, each.content) for position, each in enumerate(self._files))
 
 
@@ -249,7 +249,7 @@ class Tool:
 
     @property
     def checked(self) -> Mapping[str, Any]:
-        """The schema that the arguments of a call have to fit."""
+        """Return the schema that the arguments of a call have to fit."""
         return self.spec.schema if self.fits is None else self.fits
 
 

@@ -50,8 +50,8 @@ _CATEGORY: Final = "databases"
 
 
 def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """db_query, if a database is configured. It is no reading in the policy's sense: the operator's data is not
-    every guest's."""
+    """Return db_query if a database is configured. The policy does not count it as reading, because not every guest may
+    see the operator's data."""
     if not databases.names:
         return (), (AbsentTool(_NAME, _CATEGORY, "no database is configured", Risk.READ),)
     spec = ToolSpec(
@@ -80,7 +80,7 @@ def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequenc
 
 
 def as_table(found: Rows) -> str:
-    """Rows as a Markdown table, with a last line that counts them."""
+    """Format rows as a Markdown table, with a last line that counts them."""
     if not found.columns:
         return "The statement gave no rows."
     lines = [_line(found.columns), _line(["---"] * len(found.columns)), *map(_line, found.rows)]
@@ -97,8 +97,9 @@ def _line(cells: Sequence[str | None]) -> str:
 
 
 def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: SharedThreads) -> tuple[Tool, ...]:
-    """Those that only read may quote the placeholder of a secret; the others would write it into a file. What they read
-    may be of others: what people sent lies in a workspace, and what was fetched."""
+    """Offer the file tools of a workspace. Those that only read may quote the placeholder of a secret; the others would
+    write it into a file. Text that they read counts as foreign, because a workspace also holds files that people sent
+    and pages that were fetched."""
 
     def one(tool: FileTool) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -138,7 +139,7 @@ async def open_toolbox(
     elsewhere: KeptElsewhere | None = None,
     spans: SpanSink | None = None,
 ) -> AsyncIterator[ToolRegistry]:
-    """A registry with the tools in `own` and all that the settings and this machine allow, as long as the block
+    """Open a registry with the tools in `own` and all that the settings and this machine allow, as long as the block
     lasts. MCP servers join when they are up. Raises `ConfigError`."""
     await databases.check()
     async with AsyncExitStack() as stack:
@@ -219,7 +220,8 @@ def _policy_line(line: PolicySetting) -> PolicyLine:
 async def mcp_servers(
     settings: Sequence[McpSetting], data_dir: Path
 ) -> tuple[Sequence[McpServer], ServerConfinement | None, Sequence[AbsentTool]]:
-    """Those that can be had, what holds them, and those that nothing would hold: they are not started."""
+    """Return the servers that can be started, their confinement, and the servers that need a confinement and have none:
+    those are not started."""
     servers = [_server(setting, data_dir) for setting in settings]
     held = [server for server in servers if server.command and server.access.is_confined]
     confinement = await find_confinement(hidden=[data_dir]) if held else None

@@ -51,7 +51,8 @@ class Documents:
     """Makes text of documents, and small images of large ones; a few at a time, with a share for each owner."""
 
     def __init__(self, *, hidden: Sequence[Path], confinement: str = AUTO) -> None:
-        """`hidden` must not be seen by whoever reads, in the best confinement there is or in this one."""
+        """Prepare the readers. They must not see `hidden`, and run in the best confinement that works here or in the
+        named one."""
         self._hidden = tuple(hidden)
         self._confinement = confinement
         self._slots = Slots(DOCUMENTS_AT_ONCE, DOCUMENTS_OWNER_AT_ONCE)
@@ -59,8 +60,8 @@ class Documents:
         self._sandbox: ChildSandbox | None = None
 
     async def text(self, kept: KeptFile, owner: SessionKey) -> str | None:
-        """The text of a file, raw; None for one that holds none. Raises `FileRefused` with the reason for one that
-        cannot be read."""
+        """Extract the text of a file, unscrubbed; None for a file without text. Raises `FileRefused` with the reason
+        for one that cannot be read."""
         form = format_of(kept)
         if form is not None:
             written = await self._converted(form, kept.content, owner, bytes_max=DOCUMENT_BYTES_MAX)
@@ -69,7 +70,7 @@ class Documents:
         return None if text is None else head(text, DOCUMENT_CHARS_MAX)
 
     async def smaller(self, content: bytes, owner: SessionKey) -> bytes:
-        """An image, made small enough to be shown. Raises `FileRefused`."""
+        """Make an image small enough to be shown. Raises `FileRefused`."""
         small = await self._converted("picture", content, owner, bytes_max=IMAGE_BYTES_MAX + 1)
         if not 0 < len(small) <= IMAGE_BYTES_MAX:
             raise FileRefused(UNREADABLE)
@@ -94,7 +95,7 @@ class Documents:
         return written
 
     async def _held(self) -> ChildSandbox:
-        """The best confinement that works here, looked for when the first document comes."""
+        """Find the best confinement that works here, when the first document comes."""
         async with self._looking:
             if self._sandbox is None:
                 self._sandbox = await find_confinement(self._confinement, hidden=self._hidden)
@@ -102,7 +103,7 @@ class Documents:
 
 
 def format_of(kept: KeptFile) -> str | None:
-    """Which reader a file needs, by its content; None for what is read as it is, or not at all."""
+    """Choose the reader that a file needs, by its content; None for a file that is read as it is, or not at all."""
     content = kept.content
     if _PDF in content[:_PDF_WITHIN]:
         return "pdf"
@@ -112,7 +113,7 @@ def format_of(kept: KeptFile) -> str | None:
 
 
 def _kind_of(errors: bytes) -> str:
-    """The name of an error, of which the rest may quote the document."""
+    """Return only the name of an error, because the rest may quote the document."""
     return errors.rstrip().rpartition(b"\n")[2].partition(b":")[0][:80].decode(errors="replace")
 
 
@@ -139,7 +140,7 @@ async def _feed(pipe: asyncio.StreamWriter, content: bytes) -> None:
 
 
 async def _heard(pipe: asyncio.StreamReader, bytes_max: int) -> bytes:
-    """All that comes, of which so much is kept."""
+    """Read everything from the pipe and keep the first `bytes_max` bytes."""
     kept = bytearray()
     while piece := await pipe.read(_PIECE):
         kept += piece[: bytes_max - len(kept)]

@@ -52,29 +52,29 @@ _MEASURED: Final = (
 
 
 def not_read(name: str, reason: str, words: Words = ENGLISH) -> str:
-    """One sentence about one file; in English for a model."""
+    """Say in one sentence that a file was not read; in English for a model."""
     return words.say("I could not read `{name}`: {reason}.", name=name, reason=_reason(reason, words))
 
 
 def too_large(bytes_max: int) -> str:
-    """A reason: `bytes_max` is what may be read."""
+    """Name the reason that a file is larger than `bytes_max`."""
     if bytes_max < _MEGABYTE:
         return f"it is larger than {max(1, bytes_max // _KILOBYTE)} KB"
     return f"it is larger than {bytes_max // _MEGABYTE} MB"
 
 
 def no_room(complaint: str) -> str:
-    """A reason: what the workspace says."""
+    """Name the reason that the workspace has no room, in its own words."""
     return f"it cannot be kept ({complaint})"
 
 
 def not_shown(name: str, reason: str, words: Words = ENGLISH) -> str:
-    """One sentence about one image; in English for a model."""
+    """Say in one sentence that an image was not shown; in English for a model."""
     return words.say("I could not look at `{name}`: {reason}.", name=name, reason=_reason(reason, words))
 
 
 def _reason(reason: str, words: Words) -> str:
-    """A clause that comes in English, out of an error and often over the bus."""
+    """Translate the reason, a clause in English that came with an error and often over the bus."""
     for pattern, clause in _MEASURED:
         if found := pattern.fullmatch(reason):
             return _with_number(clause, found[1], words)
@@ -91,7 +91,7 @@ UNSEEN: Final = literal_text(
 
 
 def could_be_seen_by(model: str) -> str:
-    """For a model that cannot see: which other one could."""
+    """Tell a model that cannot see images which other model could."""
     return f"{UNSEEN} `{model}` could see it: whoever writes may choose that model with /model {model}."
 
 
@@ -132,8 +132,8 @@ class Inbox:
         self._clock = clock
 
     async def take(self, message: InboundMessage, attachment: Attachment) -> KeptFile | RefusedFile:
-        """A file of `message`, or of what it quotes. May be asked again: it is fetched once. Raises `BusUnavailable`,
-        which is no fault of the file."""
+        """Fetch a file of `message`, or of what it quotes, into the workspace. A second call does not fetch it again.
+        Raises `BusUnavailable`, which is no fault of the file."""
         of_chat = self._scrubber.for_chat(str(message.key))
         name = of_chat.scrub(safe_name(attachment.name))
         try:
@@ -184,13 +184,13 @@ class Inbox:
 
 
 def _position(message: InboundMessage, attachment: Attachment) -> int:
-    """Of a file among those of its message and of what that quotes."""
+    """Find the position of a file among those of its message and its quotes."""
     every = (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
     return every.index(attachment)
 
 
 def _mark(message: InboundMessage, attachment: Attachment) -> str:
-    """The same for the same file of the same message."""
+    """Compute a mark that is always the same for the same file of the same message."""
     source = f"{first_id_of(message.id)}\n{attachment.reference}".encode(errors="surrogatepass")
     return hashlib.blake2b(source, digest_size=_DIGEST_BYTES).hexdigest()
 
@@ -203,7 +203,7 @@ def _found(workspace: Workspace, path: str, bytes_max: int) -> bytes | None:
 
 
 def _check_room(workspace: Workspace, size_bytes: int) -> None:
-    """What could not be kept is not fetched."""
+    """Check that the workspace has room: a file that could not be kept is not fetched."""
     try:
         workspace.check_room(size_bytes)
     except ToolError as error:
@@ -227,23 +227,23 @@ _SMALL: Final = literal_text(".small.jpg")
 
 
 def text_path(path: CleanText) -> CleanText:
-    """Where the text of a file lies."""
+    """Return the path where the text of a file is kept."""
     return joined(path, _TEXT)
 
 
 def small_path(path: CleanText) -> CleanText:
-    """Where the smaller one of an image lies."""
+    """Return the path where the smaller version of an image is kept."""
     return joined(path, _SMALL)
 
 
 def kept_text(workspace: Workspace, path: CleanText) -> str | None:
-    """The text of a file that was read before. Its owner may have changed it since."""
+    """Return the text of a file that was read before. Its owner may have changed the text since."""
     content = kept(workspace, text_path(path), bytes_max=DOCUMENT_BYTES_MAX)
     return None if content is None else content.decode(errors="replace")
 
 
 def kept(workspace: Workspace, path: CleanText, *, bytes_max: int = IMAGE_BYTES_MAX) -> bytes | None:
-    """What was put there."""
+    """Return the content that was kept at this path."""
     try:
         return workspace.read_if_there(path, bytes_max=bytes_max)
     except ToolError:

@@ -112,7 +112,7 @@ class Transcriber:
         self._clock = clock
 
     async def words(self, name: str, media_type: str, content: bytes, occasion: AttachmentContext) -> CleanText:
-        """What is said; empty for silence. Raises the `ModelError` tree."""
+        """Transcribe speech; empty for silence. Raises the `ModelError` tree."""
         key = occasion.session.key
         request = TranscriptionRequest(
             self._model,
@@ -151,7 +151,7 @@ class ImageDescriber:
         self._clock = clock
 
     async def description(self, image: Image, occasion: AttachmentContext) -> CleanText:
-        """A few sentences. Raises the `ModelError` tree."""
+        """Describe an image in a few sentences. Raises the `ModelError` tree."""
         key = occasion.session.key
         request = ModelRequest(
             model=self._model,
@@ -174,7 +174,8 @@ class ImageDescriber:
 
 
 async def _charge(store: Store, usage: Usage, occasion: AttachmentContext) -> None:
-    """At once, and not with the turn: should that be taken again, nobody asks for the same a second time."""
+    """Charge the usage at once and not with the turn's commit: a repeated turn finds the kept result and does not ask
+    the model again."""
     try:
         await store.sessions.charge([usage], session_id=occasion.session.id)
     except StoreError as error:
@@ -249,7 +250,7 @@ class Receiving:
         self._eyes = eyes
 
     async def receive(self, messages: Sequence[InboundMessage], occasion: AttachmentContext) -> Received:
-        """All that came along with these messages and with what they quote."""
+        """Take in all that came along with these messages and with what they quote."""
         files = [(message, attachment) for message in messages for attachment in _files_of(message)]
         if not files:
             return Received({})
@@ -265,7 +266,7 @@ class Receiving:
     async def _all(
         self, files: Sequence[tuple[InboundMessage, Attachment]], occasion: AttachmentContext
     ) -> list[_Looked]:
-        """Side by side, a few at a time; what is not there in time is given up."""
+        """Examine the files in parallel, a few at a time; a file that is not ready in time is given up."""
         slots = asyncio.Semaphore(RECEIVED_AT_ONCE)
 
         async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
@@ -323,7 +324,7 @@ class Receiving:
         return _Looked(element, about)
 
     async def _showable(self, file: KeptFile, occasion: AttachmentContext) -> tuple[CleanText, bytes]:
-        """An image that every provider takes, and where it lies. Raises `FileRefused`."""
+        """Return an image that every provider takes, and its path. Raises `FileRefused`."""
         picture = picture_in(file.content)
         assert picture is not None
         if picture.pixels > IMAGE_PIXELS_MAX or not picture.pixels:
@@ -395,7 +396,7 @@ class Receiving:
     async def _once(
         self, file: KeptFile, occasion: AttachmentContext, make: Callable[[], Awaitable[CleanText]]
     ) -> CleanText:
-        """What is made of a file, made once and then kept beside it."""
+        """Make the text of a file once and keep it next to the file; later calls return the kept text."""
         workspace = self._workspaces.of(occasion.session.key)
         known = await asyncio.to_thread(kept_text, workspace, file.path)
         if known is not None:
@@ -410,12 +411,12 @@ class Receiving:
 
 
 def _files_of(message: InboundMessage) -> tuple[Attachment, ...]:
-    """Its own, then those of what it quotes."""
+    """List a message's own files, then those of what it quotes."""
     return (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
 
 
 def _came(message: InboundMessage, looked: Iterator[_Looked]) -> AttachmentBlocks:
-    """What became of the files of one message, in the order of `_files_of`."""
+    """Group the results of one message's files, which come in the order of `_files_of`."""
     own = list(islice(looked, len(message.attachments)))
     quoted = [list(islice(looked, len(quote.attachments))) for quote in message.quotes]
     return AttachmentBlocks(
@@ -426,7 +427,8 @@ def _came(message: InboundMessage, looked: Iterator[_Looked]) -> AttachmentBlock
 
 
 def _fitted(looked: Sequence[_Looked], room: int) -> list[_Looked]:
-    """Each text with as much as there is room for, in tokens; what a short one leaves is for those behind it."""
+    """Cut each text to its share of the room, in tokens; the rest of a short text's share goes to the texts
+    after it."""
     waiting = sum(each.whole_at is not None and each.text is not None for each in looked)
     fitting = []
     for each in looked:
@@ -454,7 +456,7 @@ def _as_file(file: KeptFile, scrubber: Scrubber) -> Callable[[CleanText | None],
 
 
 def _is_utf8(content: bytes) -> bool:
-    """Whether the file tools can read it as it is."""
+    """Tell whether the file tools can read the content as it is."""
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -512,5 +514,5 @@ class AttachmentIntake:
 
 
 def _brings_foreign(message: InboundMessage) -> bool:
-    """Quotes, files, and what sub-agents have found are not the words of the person."""
+    """Tell whether a message brings text that is not the person's own: quotes, files, or results of sub-agents."""
     return not message.is_text or is_wake(message)

@@ -16,7 +16,7 @@ _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
 
 
 def text_in(content: bytes) -> str | None:
-    """The text; None for what is none. A letter that nobody can read becomes a mark of replacement."""
+    """Decode the text; None for content that is no text. An undecodable character becomes the replacement mark."""
     if (wide := wide_encoding(content)) is not None:
         text = content.decode(wide, errors="replace").removeprefix(_MARK)
         return None if _UNPRINTABLE.search(text[:_LOOKED_AT]) else text
@@ -45,17 +45,17 @@ class Picture:
 
     @property
     def pixels(self) -> int:
-        """How many it has when it is unpacked."""
+        """Count the pixels of the unpacked image."""
         return self.width * self.height
 
     @property
     def side(self) -> int:
-        """The longer one."""
+        """Return the longer side in pixels."""
         return max(self.width, self.height)
 
 
 def picture_in(content: bytes) -> Picture | None:
-    """The image, None for anything else, whatever it is called."""
+    """Recognize an image by its content, whatever its name says; None for anything else."""
     try:
         if content.startswith(_PNG):
             return Picture("image/png", *struct.unpack_from(">II", content, 16))
@@ -71,7 +71,7 @@ def picture_in(content: bytes) -> Picture | None:
 
 
 def _jpeg_frames(content: bytes) -> Iterator[Picture]:
-    """Segment by segment, each of which tells its length."""
+    """Walk the segments of a JPEG file, each of which states its length, and yield the image frames."""
     at = 2
     while at + 1 < len(content):
         if content[at] != 0xFF:
@@ -127,7 +127,7 @@ class Recording:
 
 
 def recording_of(content: bytes, name: str, media_type: str) -> Recording:
-    """What it is by its content; what it calls itself, where nobody knows that."""
+    """Recognize a recording by its content; where that is not known, by its name and media type."""
     form = _format_of(content)
     if form is None:
         return Recording(name, media_type)

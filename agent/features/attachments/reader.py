@@ -22,7 +22,7 @@ LOCKED: Final = 4
 
 
 def main() -> int:
-    """Bytes in, what can be made of them out; how it went is the exit code."""
+    """Read bytes from standard input, write the result to standard output, and report the outcome as exit code."""
     die_with_parent()
     share_one_heap()
     try:

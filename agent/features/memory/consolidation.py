@@ -54,8 +54,8 @@ _CHARS_MAX: Final = {Role.USER: GATHER_CHARS_MAX, Role.ASSISTANT: GATHERED_REPLY
 
 
 def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
-    """What can hold a fact: words of the user, and the answers that they are about. No tool results: what a page
-    or a file says is no fact about the user, nor what somebody else is quoted with."""
+    """Select the entries that can hold a fact: words of the user, and the answers that they refer to. Tool results are
+    left out, because a page or a file states no fact about the user, and so are quotes of others."""
     return [
         entry
         for entry in entries
@@ -67,8 +67,8 @@ def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def gathering_requests(said: Sequence[Entry], known: Sequence[CleanText]) -> list[tuple[PromptMessage, ...]]:
-    """The conversation in parts that a small model can read, oldest first; of a very long one the newest parts.
-    Nothing where the user said nothing."""
+    """Split the conversation into requests that a small model can read, oldest first; of a very long one only the
+    newest parts. There is none where the user said nothing."""
     parts: list[list[CleanText]] = []
     room = 0
     for entry in said:
@@ -92,7 +92,7 @@ def _block(opening: CleanText, lines: Sequence[CleanText], closing: CleanText) -
 
 
 def facts_in(answer: str) -> list[str]:
-    """The facts in a model's answer: whatever else it wrote is no fact. Still to be scrubbed."""
+    """Read the facts from a model's answer and ignore everything else in it. They still have to be scrubbed."""
     found: dict[str, None] = {}
     for line in answer.splitlines():
         fact = _fact_in(line.strip().strip("`,"))
@@ -102,7 +102,7 @@ def facts_in(answer: str) -> list[str]:
 
 
 def _fact_in(line: str) -> str:
-    """One line, "" if it is none of ours, or no fact of a sensible size: half a fact may say the opposite."""
+    """Read the fact of one line, "" if it has none of a sensible size: half a fact may say the opposite."""
     if not line.startswith("{"):
         return ""
     try:
@@ -144,13 +144,13 @@ class Consolidation:
         self._gathers = gathers
 
     async def after(self, finished: Finished) -> None:
-        """What the turn, or one before it, has left to be gone through."""
+        """Go through the conversations that this turn, or one before it, has ended."""
         if finished.has_boundary:
             await self.go_through(finished.turn.batch.key)
 
     @asynccontextmanager
     async def catching_up(self) -> AsyncIterator[None]:
-        """While the block lasts: what processes that died have left."""
+        """Go through what dead processes left unfinished, while the block lasts."""
         going = asyncio.create_task(self.go_through(None))
         try:
             yield
@@ -159,7 +159,8 @@ class Consolidation:
             await asyncio.wait([going])
 
     async def go_through(self, key: SessionKey | None) -> None:
-        """Everything that is due for `key`, or for anybody: what others have left. Never raises ours."""
+        """Go through all boundaries that are due for `key`, or with None for anybody, which includes those that other
+        processes left. Never raises our errors."""
         try:
             for _ in range(BOUNDARIES_AT_ONCE):
                 boundary = await self._store.memories.claim_boundary(

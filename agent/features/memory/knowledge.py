@@ -59,8 +59,7 @@ _BEFORE: Final = 3  # parts of a cut line: one before the place that matters, th
 
 
 def recollection_block(found: Recollection, said: str, *, told: Sequence[str] = ()) -> str:
-    """The block, "" when there is nothing to say that one of the texts in `told` does not say. Still to be
-    scrubbed."""
+    """Write the block, "" when the texts in `told` say everything already. It still has to be scrubbed."""
     facts = [f"- {_one_line(fact.text, said)} ({_day(fact.created_at_ms)})" for fact in found.facts]
     snippets = [
         f"- {_day(snippet.said_at_ms)}, {_SPEAKERS[snippet.role]}: {_one_line(snippet.text, said)}"
@@ -80,7 +79,8 @@ def _part(title: str, lines: Iterable[str], told: Sequence[str]) -> list[str]:
 
 
 def _one_line(text: str, said: str) -> str:
-    """The text on one line, of a long one the part around the first word that was said; it can end no block."""
+    """Put the text on one line, a long one shortened to the part around the first word that was said; it cannot end a
+    block."""
     line = " ".join(text.split()).replace("<", "‹").replace(">", "›")
     if len(line) <= MEMORY_LINE_CHARS_MAX:
         return line
@@ -91,7 +91,7 @@ def _one_line(text: str, said: str) -> str:
 
 
 def _first_shared(line: str, said: str) -> int:
-    """Where the longest word that both have stands for the first time in `line`; 0 if they share none."""
+    """Find where the longest shared word first occurs in `line`; 0 if they share none."""
     theirs = sorted({word.casefold() for word in re.findall(r"\w{3,}", said)}, key=len, reverse=True)
     lowered = line.lower()
     return next((at for word in theirs if (at := lowered.find(word)) >= 0), 0)
@@ -111,8 +111,8 @@ class ChargedEmbedder:
     """`Embedder` on one model of the configuration."""
 
     def __init__(self, inner: EmbeddingModel, model: str, store: Store, clock: Clock, *, space: str) -> None:
-        """`space` is what vectors are kept under: litellm's name of the model, for an entry of the settings may mean
-        another one tomorrow, and vectors of two models cannot be compared."""
+        """Wrap an embedder. `space` is the name under which vectors are kept: litellm's name of the model, because an
+        entry of the settings may mean another one tomorrow, and vectors of two models cannot be compared."""
         self._inner = inner
         self._model = model
         self._space = space
@@ -121,11 +121,11 @@ class ChargedEmbedder:
 
     @property
     def model(self) -> str:
-        """What the vectors belong to."""
+        """Return the name under which the vectors are kept."""
         return self._space
 
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
-        """A vector for each text; of a long text, for its beginning. Raises the `ModelError` tree."""
+        """Embed each text as a vector; of a long text, its beginning. Raises the `ModelError` tree."""
         vectors: list[Vector] = []
         for at in range(0, len(texts), EMBEDDING_TEXTS_MAX):
             page = tuple(clipped(text, EMBEDDING_CHARS_MAX) for text in texts[at : at + EMBEDDING_TEXTS_MAX])
@@ -165,8 +165,8 @@ class PersonMemory:
         self._embedder = embedder
 
     async def block(self, session: Session, said: CleanText, view: Sequence[Entry] = ()) -> CleanText | None:
-        """What has to do with what was just said, marked as data; None when there is nothing, or nothing that
-        the model is not told in `view` already."""
+        """Write the block of memory that relates to what was just said, marked as data; None when there is nothing, or
+        nothing that `view` does not tell the model already."""
         asked = clipped(said, MEMORY_SAID_CHARS_MAX)
         found = await self._store.recollect(
             session.key,
@@ -189,12 +189,12 @@ class PersonMemory:
         return kept.fact
 
     async def recall(self, key: SessionKey, query: str, *, limit: int) -> Sequence[Fact]:
-        """The facts that may be read where `key` speaks, best first; an empty query gives the newest."""
+        """Return the facts that may be read where `key` speaks, best first; an empty query gives the newest."""
         asked = self._scrubber.for_chat(str(key)).scrub(query)
         return await self._store.recall(key, asked, limit=limit, near=await self._near(key, asked))
 
     async def _near(self, key: SessionKey, asked: CleanText) -> Embedding | None:
-        """What was asked as a vector, where there is anything to compare it with."""
+        """Embed the query, if there is anything to compare it with."""
         embedder = self._embedder
         if embedder is None or not asked.strip() or not await self._store.has_vectors(key, embedder.model):
             return None
@@ -206,7 +206,8 @@ class PersonMemory:
         return Embedding(embedder.model, vector)
 
     async def _embedded(self, key: SessionKey, text: CleanText) -> Embedding | None:
-        """A new fact as a vector. Facts that the model has not seen yet go along: it may be new itself."""
+        """Embed a new fact. Facts that this model has not embedded yet go along, because the model itself may
+        be new."""
         embedder = self._embedder
         if embedder is None or not text.strip():
             return None
@@ -253,7 +254,7 @@ def memory_commands(
     *,
     forgotten: Sequence[Forgotten] = (),
 ) -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
 
     async def show(asked: CommandRequest) -> CommandReply:
         key, words = asked.session.key, asked.words
@@ -398,7 +399,7 @@ _RECALL: Final = ToolSpec(
 
 
 def memory_tools(memory: PersonMemory, scrubber: Scrubber) -> tuple[Tool, Tool]:
-    """`remember` and `recall`; facts never leave their owner, nor the place where they were learned."""
+    """Build `remember` and `recall`; facts never leave their owner, nor the place where they were learned."""
 
     async def remember(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         if not arguments["fact"].strip():

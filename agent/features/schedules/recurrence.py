@@ -36,7 +36,7 @@ class Cron:
         return f"cron {self.expression}"
 
     def after(self, instant: datetime, zone: tzinfo) -> datetime:
-        """The first one after `instant`. Raises `BadRecurrence` when there is none."""
+        """Return the first instant of the rule after `instant`. Raises `BadRecurrence` when there is none."""
         local = instant.astimezone(zone)
         if self.expression.split()[1] == "*":
             # Every hour there is, so that nothing pauses while an hour is repeated: cronsim steps through instants.
@@ -61,7 +61,7 @@ class Every:
         return f"every {self.seconds}"
 
     def after(self, instant: datetime, zone: tzinfo) -> datetime:
-        """One interval later. Whoever has a due time counts on from there with `next_after`."""
+        """Return the instant one interval later. A caller with a due time continues from that one by `next_after`."""
         return instant + timedelta(seconds=self.seconds)
 
 
@@ -77,7 +77,7 @@ class Days:
         return f"days {self.count} {self.at:%H:%M} {self.first.isoformat()}"
 
     def after(self, instant: datetime, zone: tzinfo) -> datetime:
-        """The first one after `instant`."""
+        """Return the first instant of the rule after `instant`."""
         today = instant.astimezone(zone).date() - timedelta(days=1)
         rounds = max(0, -(-(today - self.first).days // self.count))
         while True:
@@ -92,7 +92,8 @@ Recurrence = Cron | Every | Days
 
 
 def next_after(rule: Recurrence, zone: tzinfo, *, due: datetime, now: datetime) -> datetime:
-    """When a schedule that was due at `due` is due next: later than `now`, so that what was missed happens once.
+    """Return when a schedule that was due at `due` is due next: later than `now`, so that missed firings happen only
+    once.
 
     Raises `BadRecurrence` when it never happens again.
     """
@@ -103,7 +104,8 @@ def next_after(rule: Recurrence, zone: tzinfo, *, due: datetime, now: datetime) 
 
 
 def at_wall(wall: datetime, zone: tzinfo) -> datetime:
-    """The instant at which the clocks of `zone` show `wall`: the first of two, the next there is if they skip it."""
+    """Return the instant at which the clocks of `zone` show `wall`: the first of two, the next there is if they skip
+    it."""
     found = wall.replace(tzinfo=zone, fold=0)
     while found.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != wall:
         wall += _MINUTE
@@ -112,7 +114,7 @@ def at_wall(wall: datetime, zone: tzinfo) -> datetime:
 
 
 def cron(expression: str) -> Cron:
-    """A checked cron expression of five fields. Raises `BadRecurrence`."""
+    """Check a cron expression of five fields. Raises `BadRecurrence`."""
     tidy = " ".join(expression.upper().split())
     if len(tidy.split()) != _FIELDS:
         raise BadRecurrence("a cron expression has five fields: minute, hour, day, month, weekday")
@@ -124,7 +126,7 @@ def cron(expression: str) -> Cron:
 
 
 def recurrence_from(text: str) -> Recurrence:
-    """The inverse of `str`. Raises `BadRecurrence`."""
+    """Parse the text form of a rule, the inverse of `str`. Raises `BadRecurrence`."""
     name, _, rest = text.partition(" ")
     try:
         match name:
@@ -141,7 +143,8 @@ def recurrence_from(text: str) -> Recurrence:
 
 
 def shortest_gap_s(rule: Recurrence) -> int:
-    """The least time between two firings of a rule, as a bound for how often anybody may be called."""
+    """Return a lower bound in seconds for the time between two firings of a rule, which limits how often anybody may be
+    called."""
     match rule:
         case Every(seconds):
             return seconds

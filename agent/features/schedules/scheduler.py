@@ -57,7 +57,8 @@ class Scheduler:
         self._has_heartbeat = has_heartbeat
 
     async def run(self) -> None:
-        """Until cancelled. Asleep until the next due time; what other processes schedule is seen by polling."""
+        """Fire due schedules until cancelled. It sleeps until the next due time; schedules of other processes are seen
+        by polling."""
         while True:
             try:
                 while await self.fire_due() == FIRINGS_PARALLEL_MAX:
@@ -69,7 +70,7 @@ class Scheduler:
             await self._bell.wait(wait_s)
 
     async def fire_due(self) -> int:
-        """Fire what is due now; how many schedules were claimed."""
+        """Fire what is due now; return how many schedules were claimed."""
         now_ms = self._clock.now_ms()
         due = await self._book.claim_due(
             now_ms=now_ms, until_ms=now_ms + int(FIRING_HELD_S * 1000), limit=FIRINGS_PARALLEL_MAX
@@ -136,7 +137,7 @@ class Scheduler:
 
 
 def _next_due_ms(schedule: Schedule, now_ms: int) -> int | None:
-    """None when it does not happen again. A rule that nobody can read any more never does."""
+    """Compute the next due time; None when there is none. A rule that cannot be read any more never happens again."""
     if not schedule.recurrence:
         return None
     due, now = (datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (schedule.next_due_ms, now_ms))

@@ -60,7 +60,7 @@ class ScheduleService:
     def __init__(
         self, book: ScheduleStore, scrubber: Scrubber, clock: Clock, *, default_zone: str, ring: Callable[[], None]
     ) -> None:
-        """`ring` wakes whoever waits for the next due time of this process."""
+        """Keep the dependencies. `ring` wakes the task of this process that waits for the next due time."""
         self._book = book
         self._scrubber = scrubber
         self._clock = clock
@@ -68,12 +68,12 @@ class ScheduleService:
         self._ring = ring
 
     async def zone(self, owner: SessionKey) -> tuple[ZoneInfo, bool]:
-        """The owner's time zone, and whether the owner ever named it."""
+        """Return the owner's time zone, and whether the owner ever named it."""
         known = await self._book.zone(owner)
         return zone_named(known or self._default_zone), known is not None
 
     async def set_zone(self, owner: SessionKey, wanted: str) -> ZoneInfo | None:
-        """None for a zone that nobody knows. What is scheduled keeps the zone it was ordered in."""
+        """Set the owner's zone; None for an unknown one. Existing schedules keep the zone they were ordered in."""
         name = find_zone(wanted)
         if name is None:
             return None
@@ -81,13 +81,13 @@ class ScheduleService:
         return zone_named(name)
 
     async def remind(self, requester: Requester, said: str) -> Schedule:
-        """A reminder, from words that hold the time and the text. Raises `Unclear`."""
+        """Schedule a reminder from words that hold the time and the text. Raises `Unclear`."""
         zone, _ = await self.zone(requester.key.owner)
         understood = read_request(said, now=self._now(), zone=zone)
         return await self._add(requester, ScheduleKind.REMINDER, said, understood.when, understood.text, zone)
 
     async def order(self, requester: Requester, kind: ScheduleKind, when: str, text: str) -> Schedule:
-        """A reminder or a task, the time apart from the text. Raises `Unclear`."""
+        """Schedule a reminder or a task, with the time apart from the text. Raises `Unclear`."""
         zone, _ = await self.zone(requester.key.owner)
         understood = read_time(when, now=self._now(), zone=zone)
         return await self._add(requester, kind, f"{when}\0{text}", understood, text, zone)
@@ -98,11 +98,11 @@ class ScheduleService:
         return sum([await self._book.cancel(owner, schedule.number) is not None for schedule in found])
 
     async def active(self, owner: SessionKey, *, place: ReplyAddress | None) -> Sequence[Schedule]:
-        """What is still to come, by number; in a group (`place`) what was ordered there."""
+        """List what is still to come, by number; in a group (`place`) only what was ordered there."""
         return [schedule for schedule in await self._book.active(owner) if _is_shown(schedule, place)]
 
     async def cancel(self, owner: SessionKey, number: int, *, place: ReplyAddress | None) -> Schedule | None:
-        """The one that was cancelled; None when there is none of that number to be seen here."""
+        """Cancel a schedule and return it; None when none of that number is visible here."""
         if number not in {schedule.number for schedule in await self.active(owner, place=place)}:
             return None
         return await self._book.cancel(owner, number)
@@ -110,7 +110,8 @@ class ScheduleService:
     async def _add(
         self, requester: Requester, kind: ScheduleKind, words: str, when: When, text: str, zone: ZoneInfo
     ) -> Schedule:
-        """`words` are those of the order: of one cause they name one schedule, whenever it is taken."""
+        """Add a schedule. `words` are those of the order: together with its cause they identify the schedule, so that a
+        repeated turn does not add it twice."""
         _check(when, text, requester.role)
         schedule = Schedule(
             id=_schedule_id(requester.cause, words),
@@ -142,7 +143,7 @@ class ScheduleService:
 
 
 def _check(when: When, text: str, role: GrantRole) -> None:
-    """Raises `Unclear` for what is beyond the limits."""
+    """Check the limits. Raises `Unclear` for a schedule beyond them."""
     if len(text) > SCHEDULE_TEXT_CHARS_MAX:
         raise Unclear(
             lambda words: words.say(
@@ -159,7 +160,8 @@ def _check(when: When, text: str, role: GrantRole) -> None:
 
 
 def _schedule_id(cause: str, words: str) -> str:
-    """The same for every run of the same turn: "in 30 minutes" means the first one's."""
+    """Derive an id that is the same in every attempt at the same turn: "in 30 minutes" counts from the first
+    attempt."""
     return "s_" + blake2b(f"{cause}\0{words}".encode("utf-8", "replace"), digest_size=10).hexdigest()
 
 
@@ -197,7 +199,7 @@ _SCHEDULE: Final = ToolSpec(
 
 
 def schedule_tools(service: ScheduleService) -> tuple[Tool, ...]:
-    """`schedule`, at the same service as /remind."""
+    """Build `schedule` on the service that /remind uses."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         match arguments["action"]:
@@ -251,8 +253,8 @@ async def _cancel_by_id(service: ScheduleService, context: ToolContext, argument
 
 
 def _seen_from(context: ToolContext) -> ReplyAddress | None:
-    """The place whose people read what this turn says; None in a direct message. Raises `ToolError` for a turn in a
-    group with nobody present, which does not know where it is."""
+    """Return the place whose people read what this turn says; None in a direct message. Raises `ToolError` for a turn
+    in a group that was started by nobody present and does not know where it is."""
     if context.place is Audience.DM:
         return None
     if context.address is None:
@@ -272,7 +274,7 @@ _LIST_WORDS: Final = frozenset({"", "list"})
 def remind_commands(
     service: ScheduleService, scrubber: Scrubber, clock: Clock, *, heartbeat_minutes: int
 ) -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
 
     async def remind(asked: CommandRequest) -> CommandReply:
         word, _, rest = asked.argument.partition(" ")
@@ -310,7 +312,7 @@ def remind_commands(
 
 
 def requester_of(asked: CommandRequest) -> Requester:
-    """Whoever gave a command, where it was given."""
+    """Return the author of a command, with the place where it was given."""
     message = asked.message
     return Requester(
         key=message.key,

@@ -56,7 +56,7 @@ _TEXT_SHOWN: Final = 200
 
 
 def moment_text(due_ms: int, zone: tzinfo, words: Words) -> str:
-    """An instant on the wall of a zone: `Mon 23 Nov 2026, 09:30 (Europe/Berlin)`."""
+    """Write an instant in the local time of a zone: `Mon 23 Nov 2026, 09:30 (Europe/Berlin)`."""
     moment = datetime.fromtimestamp(due_ms / 1000, UTC).astimezone(zone)
     return words.say(
         "{weekday} {day} {month} {year}, {time} ({zone})",
@@ -70,7 +70,7 @@ def moment_text(due_ms: int, zone: tzinfo, words: Words) -> str:
 
 
 def rule_text(recurrence: str, words: Words) -> str:
-    """A rule in words, empty for what happens once."""
+    """Write a rule in words, empty for what happens once."""
     if not recurrence:
         return ""
     try:
@@ -88,7 +88,7 @@ def rule_text(recurrence: str, words: Words) -> str:
 
 
 def created_text(schedule: Schedule, words: Words, *, is_zone_known: bool) -> str:
-    """The answer to a request that was understood."""
+    """Write the answer to a request that was understood."""
     when, text = _when(schedule, words), _shown(schedule.text)
     lines = [
         words.say("I shall remind you {when}: {text}", when=when, text=text)
@@ -102,14 +102,14 @@ def created_text(schedule: Schedule, words: Words, *, is_zone_known: bool) -> st
 
 
 def unknown_zone_text(zone: tzinfo, words: Words) -> str:
-    """For somebody who never said where the clock is read."""
+    """Tell the zone in which times are read to a person who never named one."""
     return words.say(
         "I read times in {zone}. If yours differ, say so first: `/remind zone Europe/Berlin`.", zone=str(zone)
     )
 
 
 def list_text(schedules: Sequence[Schedule], zone: tzinfo, words: Words, *, is_zone_known: bool) -> str:
-    """The answer to a bare /remind."""
+    """Write the answer to a bare /remind."""
     lines: list[str]
     if not schedules:
         lines = [f"{words.say('Nothing is scheduled.')} {words.say(_EXAMPLES)}"]
@@ -122,12 +122,12 @@ def list_text(schedules: Sequence[Schedule], zone: tzinfo, words: Words, *, is_z
 
 
 def unclear_text(why: str, words: Words) -> str:
-    """For a time that was not understood."""
+    """Write the answer to a time that was not understood."""
     return f"{words.say('I did not schedule anything: {why}.', why=why)} {words.say(_EXAMPLES)}"
 
 
 def reminder_text(text: str, words: Words, *, due_ms: int, now_ms: int, late_s: float, zone: tzinfo) -> str:
-    """What arrives when a reminder fires."""
+    """Write the message that arrives when a reminder fires."""
     said = words.say("⏰ **Reminder**: {text}", text=text)
     if now_ms - due_ms <= late_s * 1000:
         return said
@@ -135,7 +135,7 @@ def reminder_text(text: str, words: Words, *, due_ms: int, now_ms: int, late_s: 
 
 
 def every_text(seconds: int, words: Words) -> str:
-    """An interval in its largest whole unit: `every 2 hours`, `every day`."""
+    """Write an interval in its largest whole unit: `every 2 hours`, `every day`."""
     if seconds % 86_400 == 0:
         count = seconds // 86_400
         return words.say("every day") if count == 1 else words.count("every {count} day", "every {count} days", count)
@@ -158,7 +158,7 @@ def _line(schedule: Schedule, words: Words) -> str:
 
 
 def _when(schedule: Schedule, words: Words) -> str:
-    """In the zone it was ordered in, which its rule is about."""
+    """Write the time in the zone in which it was ordered: the rule refers to that zone."""
     rule = rule_text(schedule.recurrence, words)
     moment = moment_text(schedule.next_due_ms, zone_named(schedule.zone), words)
     return (
@@ -174,7 +174,7 @@ def _shown(text: str) -> str:
 
 
 def _cron_text(expression: str, words: Words) -> str:
-    """Those that our own phrases make, in words; any other as it is."""
+    """Write the cron expressions that our own phrases produce in words, and any other as it is."""
     minute, hour, day, month, weekdays = expression.split()
     bare = words.say("by cron `{expression}`", expression=expression)
     if not (minute.isdecimal() and hour.isdecimal() and month == "*"):

@@ -52,7 +52,7 @@ def footprint(pid: int, *, processes_max: int, threads_max: int) -> Footprint:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that `pid` has started and that are not its orphans; none if it has ended."""
+    """List the processes that `pid` has started and that are still its children; none if it has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in (_PROC / str(pid) / "task").iterdir():
@@ -61,7 +61,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """`pid` and all below it, parents before their children."""
+    """List `pid` and all its descendants, parents before their children."""
     found = [pid]
     for member in found:
         found += children(member)
@@ -69,7 +69,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def marked(mark: str) -> list[int]:
-    """The processes of this machine that we may look at and that began with `mark` in their environment."""
+    """List the processes of this machine that we may inspect and that started with `mark` in their environment."""
     found, own = [], os.getpid()
     for place in _PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -79,7 +79,7 @@ def marked(mark: str) -> list[int]:
 
 
 def has_memory(pid: int) -> bool:
-    """False for a process that has ended, or is about to."""
+    """Tell whether a process still has memory: False if it has ended or is about to."""
     try:
         return not (_PROC / str(pid) / "statm").read_text().startswith("0 ")
     except OSError:
@@ -87,7 +87,7 @@ def has_memory(pid: int) -> bool:
 
 
 def has_ended(pid: int) -> bool:
-    """True when nothing runs under this number any more, whether or not it was reaped."""
+    """Tell whether nothing runs under this number any more, whether or not the process was reaped."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in _ENDED
     except OSError:
@@ -136,7 +136,7 @@ def kill_group(process: Process) -> None:
 
 
 def signal_each(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signal these; who has ended meanwhile is no matter."""
+    """Send a signal to each of these processes; one that has ended meanwhile is ignored."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -326,7 +326,7 @@ def _mapped(pid: int, mount: str) -> Iterator[_Found]:
 
 
 def _kind(path: str, mount: str) -> str:
-    """What it takes of, "" for what is bounded anyway."""
+    """Tell whether a file takes disk or memory; "" for a file whose size is bounded anyway."""
     if path.startswith(f"{mount}/"):
         return _DISK
     return "" if path.startswith(_SIZED) else _MEMORY
@@ -355,7 +355,7 @@ _SYSTEM: Final = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 
 
 def system_folders() -> list[str]:
-    """Those that stand beside /usr, which most systems have as links into it."""
+    """Return the bubblewrap arguments for the system folders next to /usr, which are links into it on most systems."""
     arguments: list[str] = []
     for name in _SYSTEM:
         place = Path(name)
@@ -367,7 +367,7 @@ def system_folders() -> list[str]:
 
 
 def variables(environment: Mapping[str, str]) -> list[str]:
-    """The arguments that set them."""
+    """Return the bubblewrap arguments that set these variables."""
     return [word for name, value in environment.items() for word in ("--setenv", name, value)]
 
 
@@ -389,7 +389,8 @@ async def start(
 
 
 def _readable(content: bytes, stack: ExitStack) -> int:
-    """A descriptor that gives this, which is far less than a pipe holds, as long as the stack is open."""
+    """Return a descriptor from which `content` can be read until the stack is closed. The content must fit
+    into a pipe."""
     reader, writer = os.pipe()
     stack.callback(os.close, reader)
     with os.fdopen(writer, "wb") as pipe:

@@ -65,10 +65,10 @@ def restrict_with_landlock(
     executable: Iterable[Path] = (),
     has_network: bool = False,
 ) -> None:
-    """From now on this thread, and whatever it starts, reaches nothing but these places; what may be executed may be
-    read. Raises `OSError`.
+    """Restrict this thread, and every process it starts, to these places; a place with execute permission may be read
+    as well. Raises `OSError`.
 
-    What is open stays open, and other threads go on as before: call it before there are any.
+    Files that are open stay open, and other threads are not restricted: call it before there are any.
     """
     known = landlock_version()
     every = _FIRST | sum(right for since, right in _SINCE if known >= since)
@@ -86,12 +86,12 @@ def restrict_with_landlock(
 
 
 def never_gain_rights() -> None:
-    """Nothing that this process executes has more rights than it has. Raises `OSError`."""
+    """Prevent every program that this process executes from gaining rights. Raises `OSError`."""
     _done(_LIBC.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
 
 def _size(known: int) -> int:
-    """How much of a ruleset's description this version reads: a longer one it would refuse."""
+    """Return how many bytes of the ruleset structure this kernel version accepts: it refuses a longer one."""
     if known >= _SCOPES_SINCE:
         return ctypes.sizeof(_Ruleset)
     return _Ruleset.scopes.offset if known >= _TCP_SINCE else _Ruleset.tcp.offset
@@ -205,12 +205,12 @@ class _Machine:
 
     @property
     def refused(self) -> tuple[int, ...]:
-        """What works for nobody."""
+        """List the system calls that every filter refuses."""
         return (*self.looks_into, *self.lasting, *self.system)
 
     @property
     def refused_to_children(self) -> tuple[int, ...]:
-        """What works for commands alone."""
+        """List the system calls that are allowed for commands but refused to a child of ours."""
         return (*self.opens_socket, *self.sockets, *self.starts, *self.others, *self.attributes)
 
 
@@ -270,15 +270,15 @@ class _Program(ctypes.Structure):
 
 
 def is_machine_known() -> bool:
-    """True where there is a filter for this system and architecture."""
+    """Tell whether there is a filter for this system and architecture."""
     return sys.platform == "linux" and os.uname().machine in _MACHINES and struct.calcsize("P") == _POINTER_BYTES
 
 
 def give_up_processes_and_sockets() -> bool:
-    """No process, no socket, no signal to others and no foreign file's mode or owner from now on. False where the
-    kernel does not lend that.
+    """Give up, from now on, starting processes, opening sockets, signalling others and changing the mode or owner of
+    others' files. Return False where the kernel has no such filter.
 
-    It holds this thread and those it starts: call it before there are any.
+    The filter holds for this thread and those it starts: call it before there are any.
     """
     if not is_machine_known():
         return False
@@ -327,8 +327,9 @@ def _for_a_child(machine: _Machine, own_pid: int) -> Iterator[_Step]:
 
 
 def _for_a_command(machine: _Machine) -> Iterator[_Step]:
-    """Its processes are in a namespace, and counted from outside: so none may be in another namespace, and no thread
-    may have files that are not its process's. Room beyond a file's end nobody would count."""
+    """Build the filter of a command, whose processes run in a namespace and are counted from outside. None may enter
+    another namespace, no thread may have a file table other than its process's, and no file may get room beyond its
+    end, because nobody would count that."""
     yield from _for_everybody(machine)
     started: list[_Step] = [
         (_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
@@ -344,7 +345,7 @@ def _for_a_command(machine: _Machine) -> Iterator[_Step]:
 
 
 def _for_everybody(machine: _Machine) -> Iterator[_Step]:
-    """What stands first in every filter."""
+    """Yield the steps with which every filter begins."""
     yield (_LOAD, 0, 0, _ARCHITECTURE_AT)
     yield (_IF_EQUAL, 1, 0, machine.audited_as)
     yield _REFUSED
@@ -360,7 +361,7 @@ def _for_everybody(machine: _Machine) -> Iterator[_Step]:
 
 
 def _when(number: int, steps: Sequence[_Step]) -> Iterator[_Step]:
-    """For this call those steps, of which the last ones are an answer."""
+    """Yield these steps for one system call; the last of them must be an answer."""
     yield (_IF_EQUAL, 0, len(steps), number)
     yield from steps
 
@@ -404,8 +405,8 @@ class _Half(ctypes.Structure):
 
 
 def give_up_capabilities() -> bool:
-    """This thread, and those it starts, have none but that for files, if they had that. False where it fails, and on
-    systems other than Linux, which have none to give up."""
+    """Drop all capabilities of this thread and those it starts, except the one for files if it was there. Return False
+    where that fails, and on systems other than Linux, which have no capabilities."""
     if sys.platform != "linux":
         return False
     header, sets = _Header(_VERSION, 0), (_Half * 2)()

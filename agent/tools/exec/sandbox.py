@@ -75,7 +75,8 @@ class Output:
             del self._tail[: -self._half]
 
     def text(self) -> str:
-        """Everything, or head and tail with a word on what is missing between them, and with no half of a secret."""
+        """Return the whole output, or its head and tail with a note on what is missing between them; a secret is never
+        cut in two."""
         if self._bytes <= 2 * self._half:
             return (self._head + self._tail).decode(errors="replace")
         head = without_broken_end(self._head.decode(errors="replace"))
@@ -101,14 +102,14 @@ class FolderAllowance:
 
     @classmethod
     async def measured(cls, folder: Path, quota: DiskUsage, share: Share | None = None) -> Self:
-        """As much as `quota`, or as there is already: a program that is to make room in a full folder must be able to
-        run."""
+        """Measure the folder and allow `quota`, or as much as it holds already if that is more: a program that makes
+        room in a full folder must be able to run."""
         taken = await asyncio.to_thread(usage, folder)
         return cls(folder, at_least(quota, taken), taken, share)
 
     async def complaint(self, pid: int | None = None) -> str:
-        """Why the run has to be stopped, "" if it may go on. What the processes below `pid` hold and no folder shows
-        counts as well."""
+        """Say why the run has to be stopped, "" if it may go on. Files that processes below `pid` hold open without a
+        name count as well."""
         if self._loop.time() < self._due_s:
             return ""
         said = await asyncio.to_thread(self._look, pid)
@@ -217,7 +218,8 @@ class Sandbox:
 
 
 async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
-    """A sandbox that has been seen to work, or why there is none. `hidden` must not be seen from inside."""
+    """Find a sandbox that has passed its probe, or return the reason why there is none. `hidden` must not be visible
+    from inside."""
     path = shutil.which("bwrap")
     if path is None:
         return NoSandbox("bubblewrap is not installed")
@@ -233,7 +235,7 @@ async def find_sandbox(*, hidden: Sequence[Path]) -> Sandbox | NoSandbox:
 
 
 async def _complaint(sandbox: Sandbox) -> str | None:
-    """None if a program runs inside and finds what it needs."""
+    """Probe the sandbox: None if a program runs inside and finds what it needs, else what went wrong."""
     with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
         try:
             ran = await sandbox.run(["bash", "-c", "echo works"], workspace=Path(folder), timeout_s=SANDBOX_PROBE_S)
@@ -243,7 +245,7 @@ async def _complaint(sandbox: Sandbox) -> str | None:
 
 
 def _arguments(hidden: Sequence[Path]) -> list[str]:
-    """All of bubblewrap's arguments but the workspace."""
+    """Return all arguments of bubblewrap except those for the workspace."""
     arguments = [*APART, "--ro-bind", "/usr", "/usr", *system_folders()]
     for name in _FILES:
         arguments += ["--ro-bind-try", name, name]

@@ -52,8 +52,8 @@ _SLACK_S: Final = 15.0  # for starting, killing and hearing the end: the sandbox
 def execution_tools(
     sandbox: Sandbox | NoSandbox, workspaces: Workspaces, *, has_vault: bool = False
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """The tools that this machine can offer, and those that it cannot with the reason. With a vault they take
-    secrets as environment variables."""
+    """Return the execution tools that this machine can offer, and those that it cannot, with the reason. With a vault
+    they take secrets as environment variables."""
     if isinstance(sandbox, NoSandbox):
         return (), tuple(AbsentTool(name, CATEGORY, sandbox.reason, Risk.EXECUTE) for name in (SHELL, CODE))
     tools = _shell(sandbox, workspaces), _code(sandbox, workspaces, _languages())
@@ -125,7 +125,8 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
 
 
 def _environment(arguments: Mapping[str, Any]) -> Mapping[str, str]:
-    """The variables with secrets. Raises `ToolError` for what is none, or would change how programs are found."""
+    """Read the variables that carry secrets. Raises `ToolError` for a name that is no variable, or one that would
+    change how programs are found."""
     given: Mapping[str, str] = arguments.get(_ENV, {})
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or name in ENVIRONMENT or name.startswith("LD_"):
@@ -144,7 +145,7 @@ def _without_nul(command: str) -> str:
 
 
 def _told(outcome: ProgramOutcome) -> str:
-    """The output of a run that ended well. Raises `ToolError` with the output for any other."""
+    """Return the output of a run that ended well. Raises `ToolError` with the output for any other."""
     if outcome.stopped:
         raise ToolError(f"stopped: {outcome.stopped}\n{outcome.output}".rstrip())
     if outcome.exit_code:

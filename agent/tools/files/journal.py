@@ -64,12 +64,12 @@ class FileStep:
     changes: tuple[Change, ...]
 
     def reversed(self) -> FileStep:
-        """The step that takes this one back."""
+        """Return the step that takes this one back."""
         return FileStep(self.title, tuple(_reversed(change) for change in reversed(self.changes)))
 
 
 def with_folders(workspace: Workspace, step: FileStep) -> FileStep:
-    """The step with the folders that it will bring about as changes of their own, so that they go with it."""
+    """Add to the step, as changes of their own, the folders that it will create, so that undoing it removes them."""
     paths = [
         change.path if isinstance(change, Written) else change.target
         for change in step.changes
@@ -92,13 +92,13 @@ def perform(workspace: Workspace, step: FileStep) -> None:
 
 
 def seems_made(workspace: Workspace, step: FileStep) -> bool:
-    """True if everything is as it will be behind this step. Raises `ToolError` if that cannot be looked at."""
+    """Tell whether everything is already as this step would leave it. Raises `ToolError` if that cannot be examined."""
     return all(_is_made(workspace, change) for change in step.changes)
 
 
 def settle(workspace: Workspace, step: FileStep) -> bool:
-    """For a step that somebody began and may not have ended, because the process was killed: True if all of it is
-    made, else none of it is, as far as nobody has changed the files since."""
+    """Settle a step that was begun and perhaps not finished, because the process was killed. Return True if all of it
+    was carried out; else take back the changes that were made, except where a file was changed since."""
     with suppress(ToolError):
         if seems_made(workspace, step):
             return True
@@ -167,7 +167,7 @@ class BlobFolder:
         self._folder = folder
 
     def read(self, name: str, bytes_max: int) -> bytes | None:
-        """The content of a plain file; None where there is none that can be read, or one that is longer."""
+        """Read a plain file; None where no such file can be read, or it is longer than `bytes_max`."""
         with suppress(OSError), self._opened() as folder, _file(name, folder) as (file, state):
             if stat.S_ISREG(state.st_mode) and state.st_size <= bytes_max:
                 with os.fdopen(file, "rb", closefd=False) as open_file:
@@ -188,7 +188,7 @@ class BlobFolder:
             os.rename(unfinished, name, src_dir_fd=folder, dst_dir_fd=folder)
 
     def sizes(self) -> dict[str, int]:
-        """How long each of the plain files is."""
+        """List how long each of the plain files is, in bytes."""
         found: dict[str, int] = {}
         with suppress(FileNotFoundError), self._opened() as folder, os.scandir(folder) as entries:
             for entry in entries:
@@ -212,7 +212,8 @@ class BlobFolder:
 
 @contextmanager
 def _file(name: str, folder: int) -> Iterator[tuple[int, os.stat_result]]:
-    """What is checked is what is read: the open file, not its name."""
+    """Open a plain file and yield its descriptor and status. The open file is checked, not its name, so that what is
+    checked is what is read."""
     file = os.open(name, _READ, dir_fd=folder)
     try:
         yield file, os.fstat(file)
@@ -245,7 +246,7 @@ class _Rows:
     undone: list[_Row]
 
     def after(self, way: _Way, row: _Row) -> _Rows:
-        """The same when this step has gone this way."""
+        """Return the rows as they are after this step has been made, undone or redone."""
         match way:
             case _Way.MAKE:
                 return _Rows([*self.done, row], [])
@@ -294,8 +295,8 @@ class Journal:
             return step
 
     def _carry_out(self, rows: _Rows, way: _Way, row: _Row, step: FileStep) -> None:
-        """A step that seems made before it began is no work that could be left half done: it changes nothing, or
-        will be refused."""
+        """Carry out the step, with a note in the journal that it was begun. A step that seems made already gets no
+        note: it changes nothing, or is refused."""
         if not seems_made(self._workspace, step):
             self._put(rows, {"way": way, "row": row})
         try:
@@ -314,7 +315,7 @@ class Journal:
         return self._settled(rows, *begun) if begun else rows
 
     def _settled(self, rows: _Rows, way: _Way, row: _Row) -> _Rows:
-        """What the journal says of a step that was begun by a process that is no more."""
+        """Settle the step that a dead process began, and return and store the resulting rows."""
         with suppress(ToolError):
             step = self._step(row)
             if settle(self._workspace, step.reversed() if way is _Way.UNDO else step):
@@ -399,7 +400,7 @@ def _in_plain_words() -> Iterator[None]:
 
 
 def _checked(found: Any) -> tuple[_Rows, tuple[_Way, _Row] | None]:
-    """What stands in the file, and the step that was begun. Raises one of `_NO_JOURNAL`."""
+    """Parse the journal: its rows, and the step that was begun, if any. Raises one of `_NO_JOURNAL`."""
     rows, begun = _Rows(_checked_rows(found["done"]), _checked_rows(found["undone"])), found.get("begun")
     if begun is None:
         return rows, None

@@ -50,7 +50,7 @@ class Looks:
 
 
 def parse_patch(text: str) -> tuple[FilePatch, ...]:
-    """The files of a unified diff. Raises `ToolError` for text that holds none."""
+    """Parse a unified diff into its files. Raises `ToolError` for text that holds none."""
     patches = tuple(_files(_lines(text)))
     if not patches:
         raise ToolError("this is no unified diff: it needs lines with ---, +++ and @@ -1,2 +1,3 @@")
@@ -58,7 +58,7 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
 
 
 def apply_hunks(path: str, text: str, hunks: Sequence[Hunk], looks: Looks) -> str:
-    """The text with every hunk applied. Raises `ToolError` if one does not fit; then nothing is changed."""
+    """Apply every hunk to the text. Raises `ToolError` if one does not fit; then nothing is changed."""
     if text.count("\n") > PATCH_LINES_MAX:
         raise ToolError(f"{path} has more than {PATCH_LINES_MAX} lines: too long to be patched")
     lines = _lines(text)
@@ -74,7 +74,7 @@ def apply_hunks(path: str, text: str, hunks: Sequence[Hunk], looks: Looks) -> st
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends. `splitlines` would also cut at form feeds and their like."""
+    """Split the text into lines with their ends. `splitlines` would also cut at form feeds and the like."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop().removesuffix("\n")
     return [*lines, last] if last else lines
@@ -117,7 +117,7 @@ def _files(lines: list[str]) -> Iterator[FilePatch]:
 
 
 def _names(minus: str, plus: str) -> tuple[str | None, str | None]:
-    """The two paths, without a time stamp behind a tab and without git's a/ and b/."""
+    """Return the two paths, without the time stamp after a tab and without git's a/ and b/."""
     source, target = (line[4:].rstrip("\n").partition("\t")[0].strip() for line in (minus, plus))
     has_source = source.startswith("a/") or source == _NOWHERE
     has_target = target.startswith("b/") or target == _NOWHERE
@@ -141,7 +141,7 @@ def _hunks(lines: list[str], at: int) -> tuple[tuple[Hunk, ...], int]:
 
 
 def _belongs(lines: list[str], at: int) -> bool:
-    """A line of a hunk: not the next hunk, not the header of the next file."""
+    """Tell whether a line belongs to the hunk: it is neither the next hunk nor the header of the next file."""
     line = lines[at]
     if line.startswith("--- ") and at + 2 < len(lines) and lines[at + 1].startswith("+++ "):
         return not _HUNK.match(lines[at + 2])
@@ -149,7 +149,8 @@ def _belongs(lines: list[str], at: int) -> bool:
 
 
 def _hunk(start: int, body: list[str]) -> Hunk:
-    """One hunk's two sides. Editors and models strip the blank that stands for an empty line."""
+    """Parse one hunk into its two sides. An empty line counts as an unchanged one: editors and models strip its leading
+    blank."""
     sides: dict[str, list[str]] = {"-": [], "+": []}
     marks = ""
     for line in body:

@@ -43,15 +43,14 @@ class FolderEntry:
 
     @property
     def is_workspace(self) -> bool:
-        """True for the workspace itself, which is neither written, moved nor deleted."""
+        """Tell whether this is the workspace itself, which is neither written, moved nor deleted."""
         return not self.path
 
 
 @contextmanager
 def open_entry(workspace: int, path: str, *, makes_folders: bool, follows_last: bool) -> Iterator[FolderEntry]:
-    """Where `path` leads from the open folder `workspace`. The last name need not exist, the folders before it
-    must, unless they are made. Where the last name is a symbolic link, it is followed or left as it is.
-    Raises `ToolError`."""
+    """Walk to `path` from the open folder `workspace`. The last name need not exist; the folders before it must, unless
+    they are made. A symbolic link as the last name is followed or left as it is. Raises `ToolError`."""
     walk = _Walk(os.dup(workspace), makes_folders, follows_last)
     try:
         yield walk.to(path)
@@ -91,7 +90,7 @@ class _Walk:
             os.close(folder)
 
     def _link(self, name: str) -> str | None:
-        """Where a symbolic link points, None for anything else. What it says is only walked, never trusted."""
+        """Read where a symbolic link points, None for anything else. Its target is only walked, never trusted."""
         try:
             return os.readlink(name, dir_fd=self._open[-1])
         except OSError:
@@ -130,7 +129,7 @@ class _Walk:
 
 
 def _split(path: str) -> list[str]:
-    """The parts of a path as somebody wrote it, without those that mean nothing. Raises `ToolError`."""
+    """Split a path as somebody wrote it into its parts, without the meaningless ones. Raises `ToolError`."""
     if len(path) > FILE_PATH_CHARS_MAX:
         raise ToolError(f"a path has at most {FILE_PATH_CHARS_MAX} characters")
     if "\0" in path:
@@ -152,7 +151,7 @@ def _outside(path: str) -> ToolError:
 
 
 def in_plain_words(error: OSError, path: str) -> ToolError:
-    """What the system complained about, without the place on the operator's disk."""
+    """Turn an error of the system into a `ToolError` that does not name the place on the operator's disk."""
     match error.errno:
         case errno.ENOENT:
             return NotThere(f"{path} does not exist")
@@ -171,7 +170,7 @@ def in_plain_words(error: OSError, path: str) -> ToolError:
 
 
 def text_of(path: str, content: bytes) -> str:
-    """The content as text, line ends as they are. Raises `ToolError` for anything but UTF-8."""
+    """Decode the content as text, with its line ends unchanged. Raises `ToolError` for anything but UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -179,7 +178,7 @@ def text_of(path: str, content: bytes) -> str:
 
 
 def path_locks(*names: str) -> Callable[[Mapping[str, Any]], tuple[str, ...]]:
-    """For `Tool.locks`: the files named by these arguments, in one spelling each."""
+    """Build the function for `Tool.locks` that returns the files named by these arguments, each in one spelling."""
 
     def locks(arguments: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(_one_spelling(arguments[name]) for name in names if name in arguments)

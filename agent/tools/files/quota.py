@@ -49,7 +49,7 @@ HOME_QUOTA: Final = DiskUsage(WORKSPACE_BYTES_MAX + 2 * JOURNAL_BYTES_MAX, 2 * W
 
 
 def usage(workspace: Path) -> DiskUsage:
-    """What it takes now. What comes or goes meanwhile may be counted or not."""
+    """Measure what the folder takes now. Files that come or go meanwhile may be counted or not."""
     taken, files = 0, 0
     waiting = [workspace]
     while waiting and files < _COUNTED_MAX:
@@ -64,7 +64,7 @@ def usage(workspace: Path) -> DiskUsage:
 
 
 def complaint(taken: DiskUsage, allowed: DiskUsage) -> str:
-    """What is wrong with so much, as a sentence; "" for nothing."""
+    """Say in a sentence which limit is exceeded; "" if none is."""
     if taken.size_bytes > allowed.size_bytes:
         return f"the workspace is full: it may hold {allowed.size_bytes // 1024**2} MB; delete something"
     if taken.files > allowed.files:
@@ -73,7 +73,7 @@ def complaint(taken: DiskUsage, allowed: DiskUsage) -> str:
 
 
 def at_least(quota: DiskUsage, taken: DiskUsage) -> DiskUsage:
-    """Whichever is more, of each."""
+    """Return the larger value of each measure."""
     return DiskUsage(max(taken.size_bytes, quota.size_bytes), max(taken.files, quota.files))
 
 
@@ -113,7 +113,7 @@ class DiskTotals:
         self._is_looking = False
 
     def share(self, home: Path, owner: str) -> Share:
-        """The part of `home`, which is noted to be `owner`'s."""
+        """Return the share that is `home`, and note that it belongs to `owner`."""
         file = home / _OWNER_FILE
         if _owner_in(home) != owner:
             file.write_text(owner)
@@ -122,7 +122,7 @@ class DiskTotals:
         return Share(self, home.name, owner)
 
     def complaint(self, owner: str, growth: int) -> str:
-        """Why `owner` may not have `growth` bytes more, "" if he may."""
+        """Say why `owner` may not have `growth` bytes more, "" if that is allowed."""
         limits = self._limits
         if limits.free_bytes and shutil.disk_usage(self._root).free - growth < limits.free_bytes:
             return "the disk of this machine is nearly full: nothing can be kept now; tell the operator"
@@ -134,7 +134,7 @@ class DiskTotals:
         return ""
 
     def grown(self, name: str, growth: int) -> None:
-        """So much more is in the home of that name, or less."""
+        """Add `growth` bytes, which may be negative, to the home of that name."""
         with self._lock:
             self._bytes[name] = max(self._bytes.get(name, 0) + growth, 0)
 
@@ -214,17 +214,17 @@ class Share:
     owner: str
 
     def complaint(self, growth: int) -> str:
-        """Why it may not hold `growth` bytes more, for what the others hold; "" if it may."""
+        """Say why this home may not grow by `growth` bytes, given what the owner's other homes hold; "" if it may."""
         return self.holdings.complaint(self.owner, growth)
 
     def grown(self, growth: int) -> None:
-        """It holds so much more, or less."""
+        """Add `growth` bytes, which may be negative, to this home."""
         self.holdings.grown(self.name, growth)
 
 
 def _owner_in(home: Path) -> str:
-    """What is noted there, "" for nothing: a home of before there were notes counts among all, and as its owner's once
-    he comes back to it."""
+    """Read which owner is noted in the home, "" for none. A home that is older than these notes counts only in the
+    total, and for its owner from the owner's next visit."""
     try:
         return (home / _OWNER_FILE).read_text()
     except OSError:

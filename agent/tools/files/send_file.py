@@ -44,8 +44,8 @@ _BY_NAME: Final = {".md": "text/markdown", ".csv": "text/csv", ".yaml": "applica
 
 
 def safe_name(path: str) -> str:
-    """The last part of a path as a name that may stand anywhere, at most FILE_NAME_CHARS_MAX characters and
-    FILE_NAME_BYTES_MAX bytes long."""
+    """Turn the last part of a path into a file name that is safe everywhere, of at most FILE_NAME_CHARS_MAX characters
+    and FILE_NAME_BYTES_MAX bytes."""
     name = unicodedata.normalize("NFC", posixpath.basename(path.replace("\\", "/")))
     seen = "".join(char for char in name if unicodedata.category(char) not in _HIDDEN)
     tidy = _RESERVED.sub("_", seen).strip(" .")
@@ -57,7 +57,8 @@ def safe_name(path: str) -> str:
 
 
 def media_type(name: str, content: bytes) -> str:
-    """What the content is. A name only chooses among the kinds of text, and among packed formats that look alike."""
+    """Detect the media type from the content. The name only chooses among the kinds of text, and among packed formats
+    that look alike."""
     if is_text(content):
         named = _BY_NAME.get(posixpath.splitext(name)[1].lower()) or mimetypes.guess_type(name)[0] or _PLAIN
         return named if _TEXTUAL.fullmatch(named) else _PLAIN
@@ -90,9 +91,9 @@ _SPEC: Final = ToolSpec(
 
 
 def sending_tool(workspaces: Workspaces, scrubber: Scrubber, threads: SharedThreads) -> Tool:
-    """`send_file` on the workspace of whoever asks.
+    """Build `send_file` for the workspace of the conversation that calls it.
 
-    As harmless as an answer, hence its risk: it tells the person who asked what this conversation already holds.
+    Its risk is that of an answer: it sends to the person who asked only what this conversation already holds.
     """
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -123,7 +124,7 @@ def _note(content: bytes, clean: bytes, *, is_readable: bool) -> str:
 
 
 async def _scrubbed(path: str, content: bytes, scrubber: Scrubber) -> bytes:
-    """A text without secrets. Raises `ToolError` for one that is too long to be looked through."""
+    """Scrub the secrets from a text file. Raises `ToolError` for one that is too long to be scanned."""
     if len(content) > SCRUBBED_FILE_BYTES_MAX:
         raise ToolError(f"{path} is a text of more than {SCRUBBED_FILE_BYTES_MAX} bytes: send it in parts")
     clean = await without_secrets(content, scrubber)

@@ -70,7 +70,7 @@ class FolderLock:
 
 
 def _locked(folder: Path) -> int:
-    """An open folder that nobody else has locked."""
+    """Open a folder and lock it, waiting a short time for others. Raises `ToolError` when the lock stays taken."""
     descriptor = os.open(folder, _FOLDER)
     try:
         give_up_at = time.monotonic() + FOLDER_LOCK_S
@@ -112,8 +112,8 @@ class Listed:
 
 
 def parts_of(home: Path) -> tuple[Path, Path]:
-    """The folders of a home: its files, and its journal. What a process may write in is these and never the home: else
-    it could put a link to somebody else's in the place of one."""
+    """Return the two folders of a home: its files and its journal. A process may write in these and never in the home
+    itself, where it could replace one by a link to another home."""
     return home / "files", home / "journal"
 
 
@@ -133,7 +133,7 @@ class Workspaces:
         self._open: WeakValueDictionary[SessionKey, Workspace] = WeakValueDictionary()
 
     def of(self, key: SessionKey) -> Workspace:
-        """The workspace of `key`, made if it is new. Two tools of one process get the same one."""
+        """Return the workspace of `key`, and create it if it is new. Two tools of one process get the same object."""
         known = self._open.get(key)
         if known is None:
             home = self.root / folder_name(key)
@@ -157,12 +157,12 @@ class Workspace:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def read(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
-        """The content of a plain file of at most `bytes_max`. Raises `ToolError`."""
+        """Read a plain file of at most `bytes_max`. Raises `ToolError`."""
         with self._spot(path) as at:
             return _read(at, bytes_max)
 
     def read_if_there(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes | None:
-        """`read`, None for a file that does not exist."""
+        """Read a plain file as `read` does, but return None for one that does not exist."""
         try:
             return self.read(path, bytes_max=bytes_max)
         except NotThere:
@@ -199,7 +199,7 @@ class Workspace:
                 self.delete(path)
 
     def missing_folders(self, path: str) -> tuple[str, ...]:
-        """The folders above `path` that a write would make, outermost first. Raises `ToolError`."""
+        """List the folders above `path` that a write would create, outermost first. Raises `ToolError`."""
         missing = []
         for at, letter in enumerate(path):
             if letter == "/" and path[:at].strip("./"):
@@ -226,18 +226,18 @@ class Workspace:
             os.rename(at.name, to.name, src_dir_fd=at.folder, dst_dir_fd=to.folder)
 
     def resolved(self, path: str) -> str:
-        """The path without dots and symbolic links. Raises `ToolError` if it leads nowhere or outside."""
+        """Resolve dots and symbolic links in the path. Raises `ToolError` if it leads nowhere or outside."""
         with self._spot(path) as at:
             return at.path
 
     def look(self, path: str) -> Listed:
-        """What stands under `path`, a symbolic link as itself. Raises `ToolError` if nothing does."""
+        """Describe the entry at `path`, a symbolic link as itself. Raises `ToolError` if there is none."""
         with self._spot(path, follows_last=False) as at:
             found = os.stat(at.name, dir_fd=at.folder, follow_symlinks=False)
             return _listed(at.path, found)
 
     def has(self, path: str) -> bool:
-        """True if something stands under `path`. Raises `ToolError` if it leads outside."""
+        """Tell whether there is an entry at `path`. Raises `ToolError` if it leads outside."""
         try:
             self.look(path)
         except NotThere:
@@ -245,18 +245,18 @@ class Workspace:
         return True
 
     def entries(self, path: str) -> list[Listed]:
-        """A folder's files and folders by name, at most LISTED_FILES_MAX of them. Raises `ToolError`."""
+        """List a folder's files and folders by name, at most LISTED_FILES_MAX of them. Raises `ToolError`."""
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
             return list(islice(_in_folder(folder, at.path), LISTED_FILES_MAX))
 
     def walk(self, path: str) -> Iterator[Listed]:
-        """Everything below a folder, folders before what is in them, by name; symbolic links are listed, not
+        """Walk everything below a folder, folders before their content, by name; symbolic links are listed, not
         followed; at most WALKED_FILES_MAX. Raises `ToolError`."""
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
             yield from islice(_below(folder, at.path), WALKED_FILES_MAX)
 
     def check_room(self, size_bytes: int) -> None:
-        """Raises `ToolError` if there is no room for one more file of that size."""
+        """Check that there is room for one more file of that size. Raises `ToolError` if not."""
         taken = usage(self.files)
         said = complaint(DiskUsage(taken.size_bytes + size_bytes, taken.files + 1), self._quota)
         if said := said or (self.share.complaint(size_bytes) if self.share is not None else ""):
@@ -275,7 +275,7 @@ class Workspace:
 
     @contextmanager
     def _spot(self, path: str, *, makes_folders: bool = False, follows_last: bool = True) -> Iterator[FolderEntry]:
-        """Every complaint of the system leaves in plain words."""
+        """Open the entry at `path`, and turn every error of the system into a `ToolError` in plain words."""
         try:
             workspace = os.open(self.files, FOLDER_FLAGS)
             try:
@@ -299,7 +299,7 @@ def _opened(name: str, parent: int) -> Iterator[int]:
 
 
 def _in_folder(folder: int, path: str) -> Iterator[Listed]:
-    """What stands in an open folder, by name. What goes away meanwhile is left out."""
+    """List the content of an open folder by name. An entry that disappears meanwhile is left out."""
     for name in sorted(os.listdir(folder)):
         with suppress(FileNotFoundError):
             if not name.startswith(TEMPORARY):
@@ -308,7 +308,7 @@ def _in_folder(folder: int, path: str) -> Iterator[Listed]:
 
 
 def _below(folder: int, path: str, depth: int = 0) -> Iterator[Listed]:
-    """What stands in an open folder and in those below it, each folder followed by what is in it."""
+    """Walk an open folder and those below it, each folder followed by its content."""
     for entry in _in_folder(folder, path):
         yield entry
         if entry.is_folder and depth < PATH_PARTS_MAX:
@@ -329,8 +329,8 @@ def _is_folder(at: FolderEntry) -> bool:
 
 
 def _read(at: FolderEntry, bytes_max: int) -> bytes:
-    """What is checked is what is read: the open file, not its name. A pipe would hang, a device never end, and
-    a second hard link may be a door to somewhere else."""
+    """Read a plain file. The open file is checked, not its name: a pipe would hang, a device would never end, and a
+    second hard link may lead to a file elsewhere."""
     descriptor = os.open(at.name, _READ_FILE, dir_fd=at.folder)
     try:
         _refuse_odd(at.path, os.fstat(descriptor))

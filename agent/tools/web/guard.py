@@ -65,7 +65,7 @@ _ISATAP: Final = frozenset({0x0000_5EFE, 0x0200_5EFE})
 
 
 def is_public(address: str) -> bool:
-    """True for an address that anybody on the internet may reach; False for all others, and for what is none."""
+    """Tell whether anybody on the internet may reach an address; False also for a text that is no address."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -76,7 +76,7 @@ def is_public(address: str) -> bool:
 
 
 def led_to(address: str) -> tuple[str, ...]:
-    """The address itself, which is one, and the IPv4 addresses inside it."""
+    """List the address itself and the IPv4 addresses inside it."""
     parsed = ip_address(address)
     return (address, *map(str, _inside(parsed))) if isinstance(parsed, IPv6Address) else (address,)
 
@@ -93,7 +93,7 @@ def _is_public_6(address: IPv6Address) -> bool:
 
 
 def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
-    """IPv4 addresses that a global IPv6 address leads to."""
+    """Yield the IPv4 addresses that a global IPv6 address leads to."""
     number = int(address)
     if address in _NAT64:
         yield IPv4Address(number & 0xFFFF_FFFF)
@@ -130,13 +130,13 @@ _DISCARD_PORT: Final = 9
 
 
 def is_near(address: str) -> bool:
-    """True for an address of this machine, or of a network that it stands in. Sends nothing."""
+    """Tell whether an address belongs to this machine or to a network that it is in. Sends nothing."""
     parsed = ip_address(address)
     return _is_own(parsed) or (sys.platform == "linux" and _is_on_link(parsed))
 
 
 def _is_own(address: IPv4Address | IPv6Address) -> bool:
-    """Whoever speaks to himself does it from the very address that he speaks to."""
+    """Tell whether this machine has the address: only then is it also the source address of a connection to it."""
     try:
         with socket.socket(_family(address), socket.SOCK_DGRAM) as asking:
             asking.connect((str(address), _DISCARD_PORT))
@@ -159,7 +159,7 @@ def _is_on_link(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _asked(address: IPv4Address | IPv6Address) -> bytes:
-    """The kernel's answer to where it would send to an address. Raises `OSError`."""
+    """Ask the kernel for its route to an address. Raises `OSError`."""
     destination = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(address.packed), _DESTINATION) + address.packed
     route = _ROUTE.pack(_family(address), address.max_prefixlen, *[0] * 6, _AS_IT_IS_KEPT) + destination
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as asking:
@@ -169,7 +169,7 @@ def _asked(address: IPv4Address | IPv6Address) -> bytes:
 
 
 def _attributes(answer: bytes) -> Iterator[int]:
-    """The kinds of what is said of a route."""
+    """Yield the kinds of the attributes of a route."""
     end, at = _HEADER.unpack_from(answer)[0], _HEADER.size + _ROUTE.size
     while at + _ATTRIBUTE.size <= end:
         length, kind = _ATTRIBUTE.unpack_from(answer, at)
@@ -204,14 +204,14 @@ class Unreachable(ToolError):
 
 
 def is_on_public_web(address: str, port: int) -> bool:
-    """True for an address that anybody may reach and that is not of this machine or beside it, on a port on which
-    nothing but web servers is expected."""
+    """Tell whether an address may be reached by anybody, is neither of this machine nor of its networks, and has a port
+    that only web servers use."""
     is_web_port = port in _WELL_KNOWN_PORTS or port >= _USER_PORTS_FROM
     return is_web_port and is_public(address) and not any(map(is_near, led_to(address)))
 
 
 async def resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, or of itself. Raises `OSError`."""
+    """Resolve a name to its addresses, or an address to itself. Raises `OSError`."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
@@ -228,7 +228,7 @@ class PublicConnector:
         self._resolve = resolve
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to one of the host's addresses. Raises `Unreachable`."""
+        """Connect to one of the host's addresses. Raises `Unreachable`."""
         try:
             async with asyncio.timeout(WEB_CONNECT_S):
                 addresses = await self._resolve(host, port)

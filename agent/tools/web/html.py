@@ -21,7 +21,7 @@ _BLANK_LINES: Final = re.compile(r"\n{3,}")
 
 
 def as_markdown(html: str) -> str:
-    """The text of a page, its main part where it names one."""
+    """Convert a page to text, only its main part where it marks one."""
     soup = BeautifulSoup(head(html, WEB_HTML_CHARS_MAX), "html.parser")
     title = soup.title.get_text(" ", strip=True) if soup.title else ""
     for element in soup.find_all(_SILENT):
@@ -36,7 +36,7 @@ def as_markdown(html: str) -> str:
 
 
 def main() -> None:
-    """Bytes in, UTF-8 out."""
+    """Read bytes from standard input and write UTF-8 to standard output."""
     html = sys.stdin.buffer.read().decode(sys.argv[1], errors="replace")
     sys.stdout.buffer.write(as_markdown(html).encode("utf-8", errors="replace"))
 

@@ -119,7 +119,7 @@ class WebSession:
         raise ToolError(f"more than {WEB_REDIRECTS_MAX} redirects")
 
     async def _hop(self, url: URL, headers: Mapping[str, str]) -> WebPage | URL:
-        """One request: a page, or where it was redirected to."""
+        """Send one request; return the page, or the URL to which it was redirected."""
         async with self._client.get(url, headers=headers, allow_redirects=False) as answer:
             if answer.status in _REDIRECTS and (target := answer.headers.get("Location")):
                 return _checked(_joined(url, target))
@@ -135,7 +135,7 @@ class WebSession:
 
 
 async def read_body(answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-    """The body as far as it is wanted; a bomb is unpacked no further."""
+    """Read the body up to the limit, and whether it was cut; a compression bomb is not unpacked further than that."""
     body = bytearray()
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
@@ -145,7 +145,7 @@ async def read_body(answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of a URL in one spelling; "" for what cannot be fetched."""
+    """Return scheme, host and port of a URL in one spelling; "" for one that cannot be fetched."""
     try:
         return str(_checked(url).origin())
     except ToolError:
@@ -153,7 +153,8 @@ def origin(url: str) -> str:
 
 
 def _check(headers: Mapping[str, str]) -> None:
-    """Raises `ToolError` for a header that is none, or that says where a request begins and ends."""
+    """Check the headers. Raises `ToolError` for an invalid one, or one that controls where a request begins
+    and ends."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or name.lower() in _FRAMING:
             raise ToolError(f"{name[:64]!r} is no header that can be set")
@@ -162,7 +163,7 @@ def _check(headers: Mapping[str, str]) -> None:
 
 
 def _checked(url: str) -> URL:
-    """A URL that may be asked for. Raises `ToolError`."""
+    """Parse a URL that may be requested. Raises `ToolError`."""
     if len(url) > WEB_URL_CHARS_MAX:
         raise ToolError(f"a URL has at most {WEB_URL_CHARS_MAX} characters")
     try:
@@ -221,7 +222,7 @@ class PageReader:
         self._slots = asyncio.Semaphore(WEB_CONVERSIONS_MAX)
 
     async def text(self, page: WebPage) -> str:
-        """The text of a page. Raises `ToolError` for what is no text, or takes too long to read."""
+        """Return the text of a page. Raises `ToolError` for a page that is no text, or takes too long to read."""
         kind = page.media_type.lower()
         if kind in _HTML:
             async with self._slots:
@@ -232,7 +233,7 @@ class PageReader:
 
 
 def _known(charset: str) -> str | None:
-    """The charset, if Python can make text of its bytes."""
+    """Return the charset if Python can decode it."""
     try:
         b"x".decode(charset)
     except (LookupError, ValueError):
@@ -241,7 +242,7 @@ def _known(charset: str) -> str | None:
 
 
 def _html_charset(page: WebPage) -> str:
-    """What the header says, else the page of itself."""
+    """Determine the charset of an HTML page: from the header, else from the page itself."""
     if page.charset:
         return _known(page.charset) or "utf-8"
     found = _META_CHARSET.search(page.body[:_SNIFFED_BYTES])

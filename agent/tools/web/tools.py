@@ -51,7 +51,7 @@ class SearchEngine(Protocol):
     """A way to find pages."""
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """At most `count` hits, the best first. Raises `ToolError`."""
+        """Search for at most `count` hits, the best first. Raises `ToolError`."""
         ...
 
     async def close(self) -> None: ...
@@ -70,7 +70,7 @@ class _Client:
         )
 
     async def ask(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
-        """The engine's answer as an object. Raises `ToolError`, never with the engine's own words."""
+        """Request the engine's answer as an object. Raises `ToolError`, never with the engine's own words."""
         try:
             async with self._http.request(method, self._address + path, allow_redirects=False, **request) as answer:
                 status, (body, is_cut) = answer.status, await read_body(answer)
@@ -97,7 +97,7 @@ class Searxng:
         self._client = _Client(address, {})
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """At most `count` hits, the best first. Raises `ToolError`."""
+        """Search for at most `count` hits, the best first. Raises `ToolError`."""
         answer = await self._client.ask("GET", "/search", params={"q": query, "format": "json"})
         return _hits(answer.get("results"), "content", count)
 
@@ -113,7 +113,7 @@ class Brave:
         self._client = _Client(address, {"X-Subscription-Token": api_key})
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """At most `count` hits, the best first. Raises `ToolError`."""
+        """Search for at most `count` hits, the best first. Raises `ToolError`."""
         asked = {"q": query, "count": str(count), "text_decorations": "false"}
         answer = await self._client.ask("GET", "/res/v1/web/search", params=asked)
         web = answer.get("web")
@@ -131,7 +131,7 @@ class Tavily:
         self._client = _Client(address, {"Authorization": f"Bearer {api_key}"})
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
-        """At most `count` hits, the best first. Raises `ToolError`."""
+        """Search for at most `count` hits, the best first. Raises `ToolError`."""
         answer = await self._client.ask("POST", "/search", json={"query": query, "max_results": count})
         return _hits(answer.get("results"), "content", count)
 
@@ -141,7 +141,7 @@ class Tavily:
 
 
 def _hits(rows: object, snippet: str, count: int) -> tuple[Hit, ...]:
-    """What can be used of an engine's rows."""
+    """Select the usable hits of an engine's rows."""
     usable = (row for row in rows if isinstance(row, dict) and row.get("url")) if isinstance(rows, list) else ()
     return tuple(_hit(row, snippet) for row, _ in zip(usable, range(count), strict=False))
 
@@ -159,7 +159,7 @@ def _plain(text: object, chars_max: int) -> str:
 
 
 def as_text(hits: Iterable[Hit]) -> str:
-    """Hits as the model reads them."""
+    """Format hits as the model reads them."""
     return "\n\n".join(
         f"{number}. {hit.title}\n{hit.url}\n{hit.snippet}".rstrip() for number, hit in enumerate(hits, 1)
     )
@@ -205,8 +205,9 @@ _COUNT: Final = 5
 def web_tools(
     session: WebSession, engine: SearchEngine | None, *, lent: WebSession | None = None
 ) -> tuple[Sequence[Tool], Sequence[AbsentTool]]:
-    """web_fetch, and web_search if an engine is configured. With a vault web_fetch takes secrets as headers; calls
-    that were given one have a session of their own, `lent`: no other call finds a connection to where it leads."""
+    """Return web_fetch, and web_search if an engine is configured. With a vault web_fetch takes secrets as headers;
+    calls that were given one use a session of their own, `lent`, so that no other call can reuse a connection to such a
+    host."""
     fetch = _fetch(session, session) if lent is None else _with_secrets(_fetch(session, lent))
     if engine is None:
         return (fetch,), (AbsentTool(SEARCH, CATEGORY, "no search engine is configured", Risk.NETWORK),)
