@@ -127,7 +127,12 @@ async def assembled(
             background=background,
             concurrency=settings.agent.concurrency,
             grace_s=grace_s,
-            beside=(parts.firing.run, parts.waking.run, partial(clients.health.run, bus.operator), *delegation.beside),
+            beside=(
+                parts.firing.serve,
+                parts.waking.watch,
+                partial(clients.health.report_forever, bus.operator),
+                *delegation.beside,
+            ),
             lasting=delegation.lasting,
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)

@@ -467,7 +467,7 @@ class AdminNotices:
         self._told: frozenset[str] = frozenset()
         self._told_of_models: frozenset[str] = frozenset()
 
-    async def run(self) -> None:
+    async def watch(self) -> None:
         """Until cancelled."""
         while True:
             try:

@@ -85,7 +85,7 @@ class ConversationRunner:
         unseen = self._unseen(batch, room.view, chosen.model)
         await self._begin_notes(turn, room.view, lost=lost, unseen=unseen)
         prompt = room.prompt(turn.entries)
-        await self._engine.run(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
+        await self._engine.take_steps(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
         if room.is_abridged:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
@@ -219,7 +219,7 @@ class TurnRunner:
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)
         _, ceiling = await self._conversing.capabilities(batch, session)
-        match await self._commands.run(
+        match await self._commands.execute(
             command, session, role, fence=batch.fence, permit=turn.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored, authors, has_foreign):

@@ -103,7 +103,7 @@ def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: Sh
     def one(tool: FileTool) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             context.reading.is_foreign |= not tool.changes_files
-            return await threads.run(context.owner, partial(tool.work, homes.of(context.key), arguments))
+            return await threads.call(context.owner, partial(tool.work, homes.of(context.key), arguments))
 
         return Tool(
             ToolSpec(tool.name, tool.description, tool.schema),
@@ -177,7 +177,7 @@ async def open_toolbox(
             spans=spans,
         )
         servers = McpTools(reached, scrubber, clock, confinement)
-        keeping = asyncio.create_task(servers.run(registry.add))
+        keeping = asyncio.create_task(servers.serve(registry.add))
         try:
             yield registry
         finally:

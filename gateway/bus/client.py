@@ -156,7 +156,7 @@ class PipelinedConnection:
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    async def run(self, call: ScriptCall) -> Any:
+    async def run_script(self, call: ScriptCall) -> Any:
         """Run one script; return its raw answer."""
         return await self._join(call.command)
 

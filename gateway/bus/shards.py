@@ -105,9 +105,9 @@ class Shard:
             return ScriptCall(script(name), (*self._lane_keys, *keys), (*self._lane_arguments, *arguments))
         return ScriptCall(script(name), tuple(keys), tuple(arguments))
 
-    async def run(self, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
+    async def run_script(self, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
         """Run the script `name`; return its raw answer."""
-        return await self.line.run(self.call(name, keys, arguments))
+        return await self.line.run_script(self.call(name, keys, arguments))
 
     async def pop(self, key: str, *, wait_s: float) -> bytes | None:
         """Take the first element of a list, waiting up to `wait_s` (at most BUS_WAIT_MAX_S) for one."""

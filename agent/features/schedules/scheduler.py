@@ -56,7 +56,7 @@ class Scheduler:
         self._clock = clock
         self._has_heartbeat = has_heartbeat
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Until cancelled. Asleep until the next due time; what other processes schedule is seen by polling."""
         while True:
             try:
