@@ -26,7 +26,7 @@ from agent.prompts.system import SystemPrompts
 from agent.runtime.commit import Commits
 from agent.runtime.window import TurnWindows
 from agent.subagents.texts import attempt_text
-from agent.tools.policy import Audience, Permissions
+from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
@@ -129,7 +129,7 @@ class ConversationRunner:
             batch.key.owner,
             batch.turn_id,
             role=role,
-            place=Audience.DM if newest.is_private else Audience.GROUP,
+            place=Visibility.DM if newest.is_private else Visibility.GROUP,
             asked_by=person,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,

@@ -23,7 +23,7 @@ from agent.tools.files.tools import READING, WRITING, FileTool
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
 from agent.tools.mcp import McpServer, McpTools
 from agent.tools.mcp_confinement import ServerAccess, ServerConfinement, find_confinement, not_held
-from agent.tools.policy import Audience, Permission, Policy, PolicyLine, Risk
+from agent.tools.policy import Permission, Policy, PolicyLine, Risk, Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.results import KeptElsewhere
 from agent.tools.secrets import SecretInjector
@@ -212,7 +212,7 @@ def _engine(web: WebSettings) -> SearchEngine | None:
 
 
 def _policy_line(line: PolicySetting) -> PolicyLine:
-    places = (Audience(line.place),) if line.place else ()
+    places = (Visibility(line.place),) if line.place else ()
     return PolicyLine(line.subject, Permission(line.word), tuple(map(GrantRole, line.roles)), places)
 
 

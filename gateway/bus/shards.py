@@ -42,7 +42,7 @@ _WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "f
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
+class BusCaps:
     """How much the bus takes, and how much of it may run at a time. `user_turns_max`: lanes of one user that run or are
     next, the others are parked; `turns_max`: turns at a time over all processes, 0 for any number."""
 
@@ -51,7 +51,7 @@ class Caps:
     user_turns_max: int = USER_TURNS_MAX
     turns_max: int = TURNS_MAX
 
-    def of_each(self, shards: int) -> Caps:
+    def of_each(self, shards: int) -> BusCaps:
         """Return the caps of one shard among `shards`: those over everybody are divided, rounded up.
 
         Those of a lane and of a user stay exact, for all lanes of a user share a shard.
@@ -74,7 +74,7 @@ class Shard:
         self,
         number: int,
         names: InstallationNames,
-        caps: Caps,
+        caps: BusCaps,
         *,
         intake: PipelinedConnection,
         line: PipelinedConnection,
