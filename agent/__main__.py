@@ -74,13 +74,15 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
         )
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(Relay(worker_id, bus.deliveries, store, clock, spans, clients.health.tally).run()),
+                group.create_task(
+                    Relay(worker_id, bus.deliveries, store, clock, spans, clients.health.tally).relay_receipts()
+                ),
                 group.create_task(FileServer(bus.files, store).serve()),
                 group.create_task(showing_access(keeper, bus.keep_named)),
-                group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
+                group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
             ]
-            await worker.run(stopping)
+            await worker.serve(stopping)
             for task in beside:
                 task.cancel()
 
@@ -94,9 +96,9 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
         bus = await _open_bus(settings, await store.installation())
         stack.push_async_callback(bus.close)
         async with asyncio.TaskGroup() as group:
-            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run())
+            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve())
             lane = control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
-            group.create_task(lane.run())
+            group.create_task(lane.serve())
 
 
 async def _open_bus(settings: Settings, installation: str) -> RedisBus:

@@ -60,7 +60,7 @@ from agent.subagents.wakes import SessionWaker
 from agent.tools.approvals import ChatApprovals
 from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
-from agent.tools.policy import Audience
+from agent.tools.policy import Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.secrets import SecretInjector
 from agent.tools.todo import todo_tools
@@ -87,7 +87,7 @@ _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
 
 def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
     """True where a turn of this person, in this place, is offered a tool that asks for sub-agents."""
-    key, place = asked.session.key, Audience.DM if asked.message.is_private else Audience.GROUP
+    key, place = asked.session.key, Visibility.DM if asked.message.is_private else Visibility.GROUP
     context = ToolContext(key, key.owner, asked.turn_id, role=asked.role, place=place, ceiling=asked.ceiling)
     return any(spec.name in _SPLIT for spec in tools.specs_for(context))
 
@@ -127,7 +127,12 @@ async def assembled(
             background=background,
             concurrency=settings.agent.concurrency,
             grace_s=grace_s,
-            beside=(parts.firing.run, parts.waking.run, partial(clients.health.run, bus.operator), *delegation.beside),
+            beside=(
+                parts.firing.serve,
+                parts.waking.watch,
+                partial(clients.health.report_forever, bus.operator),
+                *delegation.beside,
+            ),
             lasting=delegation.lasting,
         )
         await parts.beside.finish(timeout_s=LAST_WORDS_S)

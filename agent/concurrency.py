@@ -224,7 +224,7 @@ class SharedThreads:
         self._slots = Slots(live_max, owner_max)
         self._pool = ThreadPoolExecutor(live_max, thread_name_prefix=name)
 
-    async def run(self, owner: SessionKey, work: Callable[[], T]) -> T:
+    async def call(self, owner: SessionKey, work: Callable[[], T]) -> T:
         """Return what `work` returns, on a thread. Whoever cancels this waits no longer; the slot is free when the
         thread is."""
         await self._slots.enter(owner)

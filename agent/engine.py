@@ -164,7 +164,7 @@ class PromptWindow(Protocol):
 class Engine(Protocol):
     """Takes the steps of a turn: model calls and the tools they ask for, until there is an answer."""
 
-    async def run(
+    async def take_steps(
         self,
         turn: Turn,
         context: ToolContext,

@@ -470,7 +470,7 @@ class AdminNotices:
         self._told: frozenset[str] = frozenset()
         self._told_of_models: frozenset[str] = frozenset()
 
-    async def run(self) -> None:
+    async def watch(self) -> None:
         """Run until cancelled."""
         while True:
             try:

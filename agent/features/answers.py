@@ -284,7 +284,7 @@ class CachedEngine:
         self._tools_of = tools_of
         self._clock = clock
 
-    async def run(
+    async def take_steps(
         self,
         turn: Turn,
         context: ToolContext,
@@ -304,7 +304,7 @@ class CachedEngine:
                 answer = await self._cache.find(asked) if asked.embedding is not None else None
         if answer is None:
             turn.asked = asked
-            await self._inner.run(turn, context, model=model, system=system, prompt=prompt, room=room)
+            await self._inner.take_steps(turn, context, model=model, system=system, prompt=prompt, room=room)
             return
         _log.info("turn.from_cache")
         turn.answer = answer

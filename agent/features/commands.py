@@ -180,7 +180,7 @@ class CommandTable:
         if unknown := {row.name for row in known if row.is_listed} - _SPECS.keys():
             raise ValueError(f"nothing is said of {', '.join(sorted(unknown))} in the table of commands")
 
-    async def run(
+    async def execute(
         self,
         message: InboundMessage,
         session: Session,

@@ -25,7 +25,7 @@ from agent.limits import (
 from agent.models.requests import ToolSpec
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals
 from agent.tools.arguments import parse_arguments, schema_problem
-from agent.tools.policy import Audience, Risk
+from agent.tools.policy import Risk, Visibility
 from agent.tools.questions import visible
 from agent.tools.results import framed
 from agent.tools.tool import CallOrigin, Tool, ToolContext
@@ -371,7 +371,7 @@ def _context(asked: CommandRequest) -> ToolContext:
         asked.session.key.owner,
         asked.turn_id,
         role=asked.role,
-        place=Audience.DM if message.is_private else Audience.GROUP,
+        place=Visibility.DM if message.is_private else Visibility.GROUP,
         asked_by=message.author,
         address=message.address,
         fence=asked.fence,

@@ -406,7 +406,7 @@ class SuggestionServer:
         self._models = (*choosable(settings), DEFAULT)
         self._scrubber = scrubber
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Run until cancelled."""
         slots = asyncio.Semaphore(SUGGESTING_PARALLEL_MAX)
         async with asyncio.TaskGroup() as group:

@@ -131,7 +131,7 @@ class ModelHealth:
             self.tally.give_back(counts)
             _log.warning("models.not_reported", reason=str(error))
 
-    async def run(self, bus: Operator) -> None:
+    async def report_forever(self, bus: Operator) -> None:
         """Report every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(MODEL_REPORTS_EVERY_S)

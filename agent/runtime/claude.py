@@ -168,7 +168,7 @@ class ClaudeEngine:
         self._transport = transport
         self._working: set[asyncio.Task[None]] = set()  # also those that nobody waits for any more
 
-    async def run(
+    async def take_steps(
         self,
         turn: Turn,
         context: ToolContext,
@@ -180,7 +180,7 @@ class ClaudeEngine:
     ) -> None:
         """Fill `turn` until it has an answer. Raises the `ModelError` tree."""
         if not is_claude(self._endpoint_of(model).model):
-            await self._otherwise.run(turn, context, model=model, system=system, prompt=prompt, room=room)
+            await self._otherwise.take_steps(turn, context, model=model, system=system, prompt=prompt, room=room)
             return
         context = replace(context, suspension=None)  # its loop goes on until there is an answer: it cannot yield
         try:

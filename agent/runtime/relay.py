@@ -48,7 +48,7 @@ class Relay:
         self._unwritten: Sequence[tuple[str, Receipt]] = ()
         self._sweep_at_s = clock.monotonic_s()
 
-    async def run(self) -> None:
+    async def relay_receipts(self) -> None:
         """Run until cancelled."""
         while True:
             try:

@@ -366,7 +366,7 @@ class LaneRunner:
             self._is_store_away = False
         return True
 
-    async def run(self, run: TurnRun) -> None:
+    async def answer(self, run: TurnRun) -> None:
         """The worker's boundary: whatever goes wrong in a turn ends here, recorded and decided.
 
         Cancelled only when the lane is not ours any more, or is handed over by the one who cancels.

@@ -88,7 +88,7 @@ class Steps:
         self._rounds_max = rounds_max
         self._purpose = purpose
 
-    async def run(
+    async def take_steps(
         self,
         turn: Turn,
         context: ToolContext,

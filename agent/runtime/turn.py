@@ -26,7 +26,7 @@ from agent.prompts.system import SystemPrompts
 from agent.runtime.commit import Commits
 from agent.runtime.window import TurnWindows
 from agent.subagents.texts import attempt_text
-from agent.tools.policy import Audience, Permissions
+from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
@@ -85,7 +85,7 @@ class ConversationRunner:
         unseen = self._unseen(batch, room.view, chosen.model)
         await self._begin_notes(turn, room.view, lost=lost, unseen=unseen)
         prompt = room.prompt(turn.entries)
-        await self._engine.run(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
+        await self._engine.take_steps(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
         if room.is_abridged:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
@@ -129,7 +129,7 @@ class ConversationRunner:
             batch.key.owner,
             batch.turn_id,
             role=role,
-            place=Audience.DM if newest.is_private else Audience.GROUP,
+            place=Visibility.DM if newest.is_private else Visibility.GROUP,
             asked_by=person,
             address=None if is_firing(newest) else newest.address,
             fence=batch.fence,
@@ -219,7 +219,7 @@ class TurnRunner:
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)
         _, ceiling = await self._conversing.capabilities(batch, session)
-        match await self._commands.run(
+        match await self._commands.execute(
             command, session, role, fence=batch.fence, permit=turn.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored, authors, has_foreign):

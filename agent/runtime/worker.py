@@ -130,7 +130,7 @@ class Worker:
         self._registering: asyncio.Task[None] | None = None
         self._slot_freed = asyncio.Event()
 
-    async def run(self, stopping: asyncio.Event) -> None:
+    async def serve(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`; then let running turns finish for a while and hand the rest over."""
         registering = asyncio.create_task(self._register())
         stopped = asyncio.create_task(stopping.wait())
@@ -207,7 +207,7 @@ class Worker:
         run = self._answering.run_of(claim, beat)
         lane = str(claim.key)
         self._runs[lane] = run
-        run.task = asyncio.create_task(self._answering.run(run))
+        run.task = asyncio.create_task(self._answering.answer(run))
         run.task.add_done_callback(lambda _: self._ended(lane, run))
 
     def _ended(self, lane: str, run: TurnRun) -> None:

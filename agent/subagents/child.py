@@ -319,7 +319,7 @@ class Child:
         self._words = words
         self._frames = pipes.frames()
 
-    def run(self) -> Never:
+    def live(self) -> Never:
         """Live. What cannot be helped becomes an `error` frame with the name of its class."""
         try:
             self._live()
@@ -404,7 +404,7 @@ def main() -> Never:
     words.guard()
     die_with_parent()
     share_one_heap()
-    Child(Pipes(), words).run()
+    Child(Pipes(), words).live()
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class PlanSubAgents:
         """What it answered. Raises `NoPlan` when it did not, and `StoreUnavailable`."""
         order = SubOrder(_PLAN_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
         try:
-            ended = await self._dispatcher.run(context, order)
+            ended = await self._dispatcher.delegate(context, order)
         except OrderRefused as refused:
             raise NoPlan(refused.said) from refused
         if ended.state is TaskState.COMPLETED:
@@ -106,7 +106,7 @@ async def open_subagents(
     agents = SubAgents(
         registry,
         factory,
-        ChildRunner(services, Supervisor(sandbox, scrubber, clock).run, workspaces).carry_out,
+        ChildRunner(services, Supervisor(sandbox, scrubber, clock).supervise, workspaces).carry_out,
         defaultdict(lambda: Slots(settings.live_max)),
         book,
         scrubber,
@@ -138,7 +138,7 @@ def _nobody() -> Delegation:
 class NoSubagents:
     """`agent.subagents.runs.Dispatcher` where there are no sub-agents."""
 
-    async def run(self, _context: ToolContext, _order: SubOrder) -> SubTask:
+    async def delegate(self, _context: ToolContext, _order: SubOrder) -> SubTask:
         """Refuse."""
         raise OrderRefused(NoSubAgent.SWITCHED_OFF)
 

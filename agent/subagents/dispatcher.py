@@ -224,7 +224,7 @@ class SubAgents:
         self._seen: set[asyncio.Task[None]] = set()
         self._queues: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
+    async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Carry it out and return it as it ended. Cancelling kills it, and returns when it is dead."""
         run = await self._order(context, order, TaskMode.INLINE)
         seen = self._see(run)

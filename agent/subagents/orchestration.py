@@ -161,7 +161,7 @@ class Orchestration:
         self._ended: dict[str, Ended] = {}
         self._tasks: dict[str, SubTask] = {}
 
-    async def run(self) -> Account:
+    async def play(self) -> Account:
         """Carry it out. Cancelling kills every sub-agent of it."""
         began_s = self._clock.monotonic_s()
         try:
@@ -223,7 +223,7 @@ class Orchestration:
             form=step.form,
         )
         try:
-            task = await self._dispatcher.run(self._context, order)
+            task = await self._dispatcher.delegate(self._context, order)
         except ToolError as error:
             self._ended[step.id] = Ended("", f"not started: {error}")
         except TrivetError as error:
@@ -276,7 +276,7 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
             clean.get("limit_s", ORCHESTRATION_LIMIT_S),
         )
         strategy = strategy_of(clean, types)
-        account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).run()
+        account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).play()
         context.reading.is_foreign = True  # they may have read what others wrote
         text = account.text(clock.code(FRAME_CHARS))
         if account.outcome.problem:

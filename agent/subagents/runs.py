@@ -77,7 +77,7 @@ class Dispatcher(Protocol):
     """Starts sub-agents for whoever calls from `context`. Raises `OrderRefused` for an order that cannot be carried out
     (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
 
-    async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
+    async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Carry it out and return it as it ended. Waits while too many are live. Cancelling kills it."""
         ...
 

@@ -77,7 +77,7 @@ class Undone:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class StepNode:
     """One step in a graph. It begins once all of `after` are over and all of `needs` are done.
 
     It never begins where one of its `needs` failed or never begins, where fewer than `quorum` of `after` are done, or
@@ -124,7 +124,7 @@ class StepGraph:
     failure, and an orchestration succeeds only if the step that makes its answer did.
     """
 
-    nodes: Sequence[Node]
+    nodes: Sequence[StepNode]
     outcome: Conclusion
     achieved: tuple[Exhibit, ...]
     undone: tuple[Undone, ...] = ()
@@ -148,7 +148,7 @@ class Strategy:
         return Going(ready) if ready else graph.outcome
 
 
-def _ready(nodes: Sequence[Node], ended: Endings) -> tuple[StepOrder, ...]:
+def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
     """The orders that are under way or may begin, in the order of the nodes."""
     by_id = {node.order.id: node for node in nodes}
 

@@ -35,8 +35,8 @@ from agent.subagents.steps import (
     Ended,
     Endings,
     Exhibit,
-    Node,
     StepGraph,
+    StepNode,
     StepOrder,
     Strategy,
     Undone,
@@ -139,7 +139,7 @@ def _sequential(asked: AskedStrategy, ended: Endings) -> StepGraph:
         outcome = fallen_short(achieved, Shortfall.STEP_FAILED, step=f"step {name}", problem=problem)
         why = f"step {name} failed"
     nodes = [
-        Node(
+        StepNode(
             _order(asked, step, f"{place + 1}/{total}", _results(steps[:place], ended)),
             needs=tuple(before.id for before in steps[:place]),
         )
@@ -159,8 +159,8 @@ def _parallel(asked: AskedStrategy, ended: Endings) -> StepGraph:
         if _SYNTHESIS in ended
         else fallen_short(achieved, Shortfall.ALL_FAILED, parts="steps")
     )
-    nodes = [Node(_order(asked, step, f"{place}/{total}")) for place, step in enumerate(steps, 1)]
-    join = Node(last, after=tuple(step.id for step in steps), quorum=1)
+    nodes = [StepNode(_order(asked, step, f"{place}/{total}")) for place, step in enumerate(steps, 1)]
+    join = StepNode(last, after=tuple(step.id for step in steps), quorum=1)
     return StepGraph([*nodes, join], outcome, achieved, (*_undone(steps, ended), *_missing(last, ended)))
 
 
@@ -178,7 +178,7 @@ def _graph(asked: AskedStrategy, ended: Endings) -> StepGraph:
         names = ", ".join(failed)
         outcome = fallen_short(achieved, Shortfall.SOME_FAILED, number=len(failed), all=total, steps=names)
     nodes = [
-        Node(
+        StepNode(
             _order(
                 asked,
                 step,
@@ -237,7 +237,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
     is over; unless two of them have spoken there is nothing to judge.
     """
     sides, rounds = range(1, len(asked.steps) + 1), range(1, (asked.rounds or _ROUNDS) + 1)
-    nodes: list[Node] = []
+    nodes: list[StepNode] = []
     before: tuple[str, ...] = ()
     for number in rounds:
         heard = _newest(asked, ended, number - 1)
@@ -251,7 +251,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
                 heard,
             )
             own = (_said(number - 1, side),) if before else ()
-            nodes.append(Node(order, needs=own, after=before, quorum=_SPEAKING_MIN if before else 0))
+            nodes.append(StepNode(order, needs=own, after=before, quorum=_SPEAKING_MIN if before else 0))
         before = tuple(_said(number, side) for side in sides)
     newest = _newest(asked, ended, rounds[-1])
     achieved = (*newest, *exhibit(_JUDGEMENT, "Judgement", ended))
@@ -261,7 +261,7 @@ def _debate(asked: AskedStrategy, ended: Endings) -> StepGraph:
         if _JUDGEMENT in ended
         else fallen_short(achieved, Shortfall.TOO_FEW_SIDES)
     )
-    judge = Node(last, after=tuple(node.order.id for node in nodes), quorum=_SPEAKING_MIN)
+    judge = StepNode(last, after=tuple(node.order.id for node in nodes), quorum=_SPEAKING_MIN)
     return StepGraph([*nodes, judge], outcome, achieved, _missing(last, ended))
 
 
@@ -310,7 +310,7 @@ def _review(asked: AskedStrategy, ended: Endings) -> StepGraph:
     return StepGraph(nodes, outcome, achieved)
 
 
-def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Endings) -> Sequence[Node]:
+def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Endings) -> Sequence[StepNode]:
     draft, review, again = _ids(number)
     author, reviewer = asked.role("author"), asked.role("reviewer")
     before, verdict = _ids(number - 1), _verdict(number - 1, ended)
@@ -338,11 +338,13 @@ def _iteration(asked: AskedStrategy, number: int, iterations: int, ended: Ending
     asked_again = replace(reviewed, id=again, exhibits=unread, closing=_PROMPTS["unreadable"])
     is_read = review in ended and read_verdict(ended[review].text) is not None
     return (
-        Node(written)
+        StepNode(written)
         if number == 1
-        else Node(written, needs=before[:1], after=before[1:], is_wanted=verdict is not None and not verdict.approved),
-        Node(reviewed, needs=(draft,)),
-        Node(asked_again, needs=(review,), is_wanted=not is_read),
+        else StepNode(
+            written, needs=before[:1], after=before[1:], is_wanted=verdict is not None and not verdict.approved
+        ),
+        StepNode(reviewed, needs=(draft,)),
+        StepNode(asked_again, needs=(review,), is_wanted=not is_read),
     )
 
 
@@ -399,9 +401,9 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
         outcome = fallen_short(achieved, Shortfall.ALL_FAILED, parts="parts")
     else:
         outcome = _concluded(_JOIN, "the lead", ended, achieved)
-    nodes = [*_splitting(asked, problem, ended, is_split=bool(parts)), *map(Node, orders)]
+    nodes = [*_splitting(asked, problem, ended, is_split=bool(parts)), *map(StepNode, orders)]
     if parts:
-        nodes.append(Node(last, after=tuple(order.id for order in orders), quorum=1))
+        nodes.append(StepNode(last, after=tuple(order.id for order in orders), quorum=1))
     return StepGraph(nodes, outcome, achieved, _missing(last, ended))
 
 
@@ -418,7 +420,7 @@ def _split(asked: AskedStrategy, ended: Endings) -> tuple[tuple[WorkPart, ...], 
     return (), problem
 
 
-def _splitting(asked: AskedStrategy, problem: str, ended: Endings, *, is_split: bool) -> Sequence[Node]:
+def _splitting(asked: AskedStrategy, problem: str, ended: Endings, *, is_split: bool) -> Sequence[StepNode]:
     offered = (
         f"At most {ORCHESTRATION_PARTS_MAX} parts. `type` is one of {', '.join(asked.types)}; "
         f"without it, {asked.role('worker').sub_type}."
@@ -430,7 +432,7 @@ def _splitting(asked: AskedStrategy, problem: str, ended: Endings, *, is_split: 
         exhibits=exhibit(_SPLITS[0], _BAD_ANSWER, ended),
         closing=f"{_PROMPTS['unreadable']} What was wrong with it: {problem}. {offered}",
     )
-    return [Node(first), Node(again, needs=_SPLITS[:1], is_wanted=not is_split)]
+    return [StepNode(first), StepNode(again, needs=_SPLITS[:1], is_wanted=not is_split)]
 
 
 # --- the answers that decide how it goes on

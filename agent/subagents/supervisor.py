@@ -411,7 +411,7 @@ class Supervisor:
         self._clock = clock
         self._command = tuple(command)
 
-    async def run(self, order: ChildOrder, host: Host) -> ChildEnding:
+    async def supervise(self, order: ChildOrder, host: Host) -> ChildEnding:
         """Carry an order out. A child that fails, floods, dies or takes too long is an ending, and so is a spent
         budget; whatever else the host raises is raised. Cancelling kills it.
 

@@ -120,7 +120,7 @@ class DelegationTools:
         )
 
     async def _run(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        task = await self._agents.run(context, self._order(context, arguments))
+        task = await self._agents.delegate(context, self._order(context, arguments))
         context.reading.is_foreign = True  # it may have read what others wrote
         text = results_text([task], self._clock.code(FRAME_CHARS), SUBAGENT_RESULT_CHARS_MAX)
         if task.state is not TaskState.COMPLETED:

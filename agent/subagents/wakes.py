@@ -105,7 +105,7 @@ class SessionWaker:
         self._lost_looked_s = -LOST_LOOK_S
         self._judge = LostJudge()
 
-    async def run(self) -> None:
+    async def watch(self) -> None:
         """Run until cancelled."""
         has_told = False
         while True:

@@ -446,7 +446,7 @@ def browser_tools(
                 if arguments["action"] == "screenshot":
                     picture = await page.screenshot(type="png", timeout=BROWSER_CALL_S * 500)
                     path = arguments.get("path") or _PICTURE
-                    return await threads.run(
+                    return await threads.call(
                         context.owner, partial(put, workspaces.of(context.key), "browser", path, picture)
                     )
                 await _ACTIONS[arguments["action"]](page, arguments)

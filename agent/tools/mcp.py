@@ -254,7 +254,7 @@ class McpTools:
         self._links = tuple(McpLink(server, clock, confinement) for server in servers)
         self._scrubber = scrubber
 
-    async def run(self, offer: Callable[[Sequence[Tool]], None]) -> None:
+    async def serve(self, offer: Callable[[Sequence[Tool]], None]) -> None:
         """Ask every server for its tools and `offer` them, once per server; then keep the servers for the calls.
         Runs until it is cancelled, and stops the servers then."""
         async with asyncio.TaskGroup() as group:

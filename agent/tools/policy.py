@@ -37,7 +37,7 @@ class Permission(StrEnum):
     """It is refused."""
 
 
-class Audience(StrEnum):
+class Visibility(StrEnum):
     """Where a turn was asked for: in private or before others."""
 
     DM = "dm"
@@ -112,9 +112,9 @@ class PolicyLine:
     subject: str
     permission: Permission
     roles: tuple[GrantRole, ...] = ()
-    places: tuple[Audience, ...] = ()
+    places: tuple[Visibility, ...] = ()
 
-    def concerns(self, role: GrantRole, place: Audience) -> bool:
+    def concerns(self, role: GrantRole, place: Visibility) -> bool:
         """Tell whether this line applies to `role` in `place`."""
         return (not self.roles or role in self.roles) and (not self.places or place in self.places)
 
@@ -126,7 +126,7 @@ class Policy:
 
     lines: tuple[PolicyLine, ...] = field(default=())
 
-    def permissions(self, role: GrantRole, place: Audience) -> Permissions:
+    def permissions(self, role: GrantRole, place: Visibility) -> Permissions:
         """Return the permissions of a turn that `role` asked for in `place`. A blocked user gets none."""
         default = _BY_DEFAULT[role]
         spoken = {line.subject: line.permission for line in self.lines if line.concerns(role, place)}

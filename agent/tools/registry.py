@@ -24,7 +24,7 @@ from agent.models.requests import RequestedCall, ToolSpec
 from agent.tokens import failure_note, readable
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals, Lasting, NobodyToAsk
 from agent.tools.arguments import parse_arguments, schema_problem
-from agent.tools.policy import Audience, Permission, Permissions, Policy, Risk
+from agent.tools.policy import Permission, Permissions, Policy, Risk, Visibility
 from agent.tools.questions import FOREIGN, tool_question
 from agent.tools.results import (
     READ_MORE,
@@ -450,7 +450,7 @@ class ToolRegistry:
 def _lasting(context: ToolContext, tool: Tool, digest: str, permission: Permission) -> Lasting:
     """Decide what an answer may approve beyond one call: for a tool that executes, only repetitions of the same call;
     else any call of the tool. A sub-agent that outlives its turn cannot be approved for a turn."""
-    where = () if context.place is Audience.DM else context.key.place or context.place_ids
+    where = () if context.place is Visibility.DM else context.key.place or context.place_ids
     which = digest if tool.risk is Risk.EXECUTE else ""
     return Lasting(
         PlaceApproval(room_of(context.owner, where), tool.spec.name, context.role, which),

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agent.limits import SENT_BYTES_MAX, SENT_FILES_MAX, TOOL_TIMEOUT_S
 from agent.models.requests import Permit, ToolSpec, always
-from agent.tools.policy import EVERYTHING, Audience, Permissions, Risk
+from agent.tools.policy import EVERYTHING, Permissions, Risk, Visibility
 from gateway.contracts.errors import ToolError, TrivetError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, ReplyFile
@@ -182,7 +182,7 @@ class ToolContext:
     owner: SessionKey
     turn_id: str
     role: GrantRole = GrantRole.GUEST
-    place: Audience = Audience.GROUP
+    place: Visibility = Visibility.GROUP
     asked_by: SessionKey | None = None
     address: ReplyAddress | None = None
     fence: int = 0

@@ -23,7 +23,7 @@ from agent.tools.files.tools import READING, WRITING, FileTool
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
 from agent.tools.mcp import McpServer, McpTools
 from agent.tools.mcp_confinement import ServerAccess, ServerConfinement, find_confinement, not_held
-from agent.tools.policy import Audience, Permission, Policy, PolicyLine, Risk
+from agent.tools.policy import Permission, Policy, PolicyLine, Risk, Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.results import KeptElsewhere
 from agent.tools.secrets import SecretInjector
@@ -104,7 +104,7 @@ def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: Sh
     def one(tool: FileTool) -> Tool:
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
             context.reading.is_foreign |= not tool.changes_files
-            return await threads.run(context.owner, partial(tool.work, homes.of(context.key), arguments))
+            return await threads.call(context.owner, partial(tool.work, homes.of(context.key), arguments))
 
         return Tool(
             ToolSpec(tool.name, tool.description, tool.schema),
@@ -178,7 +178,7 @@ async def open_toolbox(
             spans=spans,
         )
         servers = McpTools(reached, scrubber, clock, confinement)
-        keeping = asyncio.create_task(servers.run(registry.add))
+        keeping = asyncio.create_task(servers.serve(registry.add))
         try:
             yield registry
         finally:
@@ -213,7 +213,7 @@ def _engine(web: WebSettings) -> SearchEngine | None:
 
 
 def _policy_line(line: PolicySetting) -> PolicyLine:
-    places = (Audience(line.place),) if line.place else ()
+    places = (Visibility(line.place),) if line.place else ()
     return PolicyLine(line.subject, Permission(line.word), tuple(map(GrantRole, line.roles)), places)
 
 

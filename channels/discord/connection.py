@@ -21,7 +21,7 @@ from channels.core.backfill import LAST_WORD_S, Listener, RawMessage, ReadCursor
 from channels.core.lease import while_holding
 from channels.core.message import Addressing, Ignored, Incoming, Retraction
 from channels.core.places import JoinedThreads, ThreadContextLoader
-from channels.core.tasks import BackgroundTasks, Backoff, cancel_reliably, first_to_end
+from channels.core.tasks import AdapterTasks, Backoff, cancel_reliably, first_to_end
 from channels.discord import limits
 from channels.discord.client import (
     IDENTIFY_EVERY_S,
@@ -168,7 +168,7 @@ class DiscordConnection:
         self._holder = parts.holder
         self._timeouts = timeouts
         self._ended = ended
-        self._background = BackgroundTasks(name)
+        self._background = AdapterTasks(name)
         self._ready = asyncio.Event()
         self.client: GatewayClient | None = None
         self.user_id = ""
@@ -211,7 +211,7 @@ class DiscordConnection:
         while True:
             point_rest_at(self._endpoint.api_base)
             client = discord.Client(intents=discord.Intents.none(), proxy=self._endpoint.proxy or None)
-            background = BackgroundTasks(self._name)
+            background = AdapterTasks(self._name)
             try:
                 async with client:
                     await client.login(self._endpoint.token)
@@ -307,7 +307,7 @@ class DiscordConnection:
         return GatewayClient(**parts) if start.shards == 1 else ShardedClient(start, **parts)
 
     def _interacted(
-        self, me: DiscordIdentity, handler: InboundHandler, background: BackgroundTasks
+        self, me: DiscordIdentity, handler: InboundHandler, background: AdapterTasks
     ) -> Callable[[discord.Interaction], None]:
         """Give each interaction, however it comes, to presses and to commands; each takes its own."""
         presses, invocations = (

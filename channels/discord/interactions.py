@@ -26,7 +26,7 @@ from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 from channels.core import notices
 from channels.core.adapter import InboundHandler, WebhookAnswer, WebhookCall, unavailable_answer
 from channels.core.message import Ignored, Incoming, Raw, mapping
-from channels.core.tasks import BackgroundTasks
+from channels.core.tasks import AdapterTasks
 from channels.discord import limits
 from channels.discord.events import roles_of, whole
 from channels.discord.normalize import (
@@ -310,7 +310,7 @@ class DiscordCommands:
         me: DiscordIdentity,
         handler: InboundHandler,
         interaction_tokens: InteractionTokens,
-        background: BackgroundTasks,
+        background: AdapterTasks,
     ) -> None:
         self._me = me
         self._handler = handler
@@ -415,7 +415,7 @@ class DiscordPresses:
         me: DiscordIdentity,
         handler: InboundHandler,
         interaction_tokens: InteractionTokens,
-        background: BackgroundTasks,
+        background: AdapterTasks,
     ) -> None:
         self._me = me
         self._handler = handler

@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Button:
+class StageButton:
     """One button under a message. `id` is what the vendor sends back for it."""
 
     id: str
@@ -83,7 +83,7 @@ class Said:
     edited: bool = False
     reply_to: str | None = None
     files: tuple[str, ...] = ()
-    buttons: tuple[Button, ...] = ()
+    buttons: tuple[StageButton, ...] = ()
     only_for: str | None = None
     silent: bool = False
     above: str = ""
@@ -261,7 +261,7 @@ class ThreadStage(Protocol):
 EVENTS_PER_LISTENER_MAX: Final = 10_000  # a page nobody reads any more must not fill the memory
 
 
-class Audience:
+class StageAudience:
     """Tells every listener of a stage what happened, each at its own speed."""
 
     def __init__(self) -> None:

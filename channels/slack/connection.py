@@ -23,7 +23,7 @@ from channels.core.downloads import goes_direct
 from channels.core.lease import while_holding
 from channels.core.message import Ignored, Incoming, Raw, RawQuote, Retraction, mapping, text
 from channels.core.places import JoinedThreads, ThreadContextLoader
-from channels.core.tasks import BackgroundTasks, Backoff, first_to_end
+from channels.core.tasks import AdapterTasks, Backoff, first_to_end
 from channels.slack import limits
 from channels.slack.client import EventsWebhook, Hear, SlackSockets, SocketTimeouts, bolt_app, sdk_log
 from channels.slack.content import mentioned, people_in, said_in
@@ -207,7 +207,7 @@ class SlackPresses:
         me: SlackIdentity,
         handler: InboundHandler,
         people: SlackPeople,
-        background: BackgroundTasks,
+        background: AdapterTasks,
         *,
         proxy: str = "",
     ) -> None:
@@ -304,7 +304,7 @@ class SlackConnection:
         self._response_urls = response_urls
         self._holder = parts.holder
         self._timeouts = timeouts
-        self._background = BackgroundTasks(name)
+        self._background = AdapterTasks(name)
         self._events = None if endpoint.app_token else EventsWebhook(endpoint.signing_secret, parts.clock)
         self._ready = asyncio.Event()
         self.client: AsyncWebClient | None = None

@@ -30,7 +30,7 @@ from channels.core.adapter import (
 )
 from channels.core.lease import while_holding
 from channels.core.message import Ignored, Incoming, Migrated
-from channels.core.tasks import BackgroundTasks, Backoff
+from channels.core.tasks import AdapterTasks, Backoff
 from channels.telegram import limits
 from channels.telegram.client import TelegramEndpoint
 from channels.telegram.errors import REJECTED, seconds, wait_s
@@ -55,7 +55,7 @@ log = logging.getLogger(__name__)
 class TelegramPresses:
     """The callback queries of one bot."""
 
-    def __init__(self, bot: Bot, me: TelegramIdentity, background: BackgroundTasks) -> None:
+    def __init__(self, bot: Bot, me: TelegramIdentity, background: AdapterTasks) -> None:
         self._bot = bot
         self._me = me
         self._background = background
@@ -451,7 +451,7 @@ class TelegramConnection:
         self._clock = parts.clock
         self._holder = parts.holder
         self._timeouts = timeouts
-        self._background = BackgroundTasks(name)
+        self._background = AdapterTasks(name)
         self._ready = asyncio.Event()
         self._is_called_elsewhere = False
         self._webhook = TelegramWebhook(bot, endpoint, parts.positions, parts.clock) if endpoint.hook_url else None

@@ -50,7 +50,7 @@ class Access:
         nobody has shown it yet."""
         shard = self._shards.of(owner)
         keys = shard.keys
-        found = await shard.run(
+        found = await shard.run_script(
             "view_access",
             (keys.access, keys.grants, keys.place_rules, keys.limit_rules),
             (str(owner), *LIMITED_ROLES, *map(str, places)),
@@ -85,7 +85,7 @@ class Access:
     async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
         """Return the pending code of a stranger, which is that of `pairing` if he has none yet."""
         first, owner = self._shards.first, pairing.owner
-        answer = await first.run(
+        answer = await first.run_script(
             "ask_pairing",
             (first.keys.pairing_of(str(owner)), first.keys.pairing_code(pairing.code), first.keys.pairings),
             (
@@ -99,7 +99,7 @@ class Access:
         """Take a code, once: the same `taker` may ask again and is told the same. `by` is who enters it: who errs
         `PAIRING_TRIES_MAX` times is not listened to for `PAIRING_LOCKED_S`."""
         first = self._shards.first
-        verdict, found = await first.run(
+        verdict, found = await first.run_script(
             "take_pairing",
             (first.keys.pairing_code(code), first.keys.pairing_tries(by), first.keys.pairings),
             (first.keys.pairing_of(""), taker),
@@ -116,7 +116,7 @@ class Access:
         """Turn a stranger down and return who it is: the code is worth nothing, and there is no other for as long as it
         would have held."""
         first = self._shards.first
-        answer = await first.run(
+        answer = await first.run_script(
             "deny_pairing", (first.keys.pairing_code(code), first.keys.pairings), (first.keys.pairing_of(""),)
         )
         return None if answer is None else SessionKey.parse(answer.decode())
@@ -124,7 +124,7 @@ class Access:
     async def pairings(self) -> Sequence[Pairing]:
         """Return who waits, oldest first."""
         first = self._shards.first
-        found = await first.run(
+        found = await first.run_script(
             "list_pairings", (first.keys.pairings,), (first.keys.pairing_of(""), first.keys.pairing_code(""))
         )
         return [_pairing(code.decode(), words) for code, words in found if words]
@@ -141,7 +141,7 @@ class Access:
         ]
         if commands:
             await shard.pool.transaction(commands)
-        answer = await shard.run(
+        answer = await shard.run_script(
             "swap_access",
             (keys.access, keys.grants, keys.place_rules, keys.limit_rules, *staged),
             (projection.revision, int(is_forced)),
@@ -159,7 +159,7 @@ class Questions:
     async def put(self, question: PutQuestion, *, ttl_s: float) -> None:
         """Open a question, unless its code is known; it is forgotten after `ttl_s`."""
         shard = self._shards.named(question.code)
-        await shard.run(
+        await shard.run_script(
             "put_question",
             (shard.keys.question(question.code),),
             (
@@ -183,7 +183,7 @@ class Questions:
         """Settle an open question, or close it without an answer (None). The first one counts.
         Return how the question stands now."""
         shard, envelope = self._shards.named(code), b"" if answer is None else bounded(answer)
-        found = await shard.run("settle_question", (shard.keys.question(code),), (envelope,))
+        found = await shard.run_script("settle_question", (shard.keys.question(code),), (envelope,))
         return _standing(code, dict(zip(found[::2], found[1::2], strict=True))) if found else None
 
     async def told(self, press: InboundMessage, *, wait_s: float) -> Reply | None:
@@ -205,7 +205,7 @@ class Suggestions:
         nothing to one who asks too often."""
         entry = encode_suggestion_request(wanted)
         keys = (self._first.keys.asked, self._first.keys.asking(str(wanted.owner)))
-        if not await self._first.run("ask_suggestions", keys, (entry,)):
+        if not await self._first.run_script("ask_suggestions", keys, (entry,)):
             return ()
         said = await self._first.pop(self._first.keys.suggested(_name_of(entry)), wait_s=wait_s)
         try:

@@ -25,7 +25,7 @@ from gateway.bus.lanes import Lanes
 from gateway.bus.operator import Operator
 from gateway.bus.places import Places
 from gateway.bus.server import Server
-from gateway.bus.shards import Caps, Shard, Shards
+from gateway.bus.shards import BusCaps, Shard, Shards
 from gateway.contracts.ports import Cancel
 from gateway.limits import LANE_MESSAGES_MAX, QUEUE_MESSAGES_MAX, TURNS_MAX, USER_TURNS_MAX
 
@@ -66,7 +66,7 @@ async def open_bus(
     # A shard has one pipeline under way at a time on each connection, so that many are never needed.
     intake, lines = (NodeClients(lambda node: server.line_client(node, connections_max=count)) for _ in range(2))
     names = InstallationNames(found)
-    caps = Caps(lane_messages_max, queue_messages_max, user_turns_max, turns_max).of_each(count)
+    caps = BusCaps(lane_messages_max, queue_messages_max, user_turns_max, turns_max).of_each(count)
 
     def shard(number: int) -> Shard:
         copies = Copies(wait_replicas, ShardKeys(number).meta) if wait_replicas else None

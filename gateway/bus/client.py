@@ -42,7 +42,7 @@ from redis.exceptions import (
 
 from gateway.bus.cluster import NodeResolver
 from gateway.bus.scripts import Command, ScriptCall, Word, all_scripts
-from gateway.bus.server import Node
+from gateway.bus.server import ServerNode
 from gateway.contracts.errors import BusError, BusUnavailable, ConfigError
 from gateway.limits import BUS_BATCH_MAX, BUS_RETRY_FOR_S, REPLICA_WAIT_S
 
@@ -156,7 +156,7 @@ class PipelinedConnection:
         self._writer: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    async def run(self, call: ScriptCall) -> Any:
+    async def run_script(self, call: ScriptCall) -> Any:
         """Run one script; return its raw answer."""
         return await self._join(call.command)
 
@@ -253,7 +253,7 @@ class PipelinedConnection:
         """Commands whose slot is just moving are for once asked of the server it moves to."""
         for index, answer in enumerate(answers):
             if isinstance(answer, AskError) and not isinstance(answer, MovedError):
-                guest = self._resolver.client_of(Node(answer.host, int(answer.port)))
+                guest = self._resolver.client_of(ServerNode(answer.host, int(answer.port)))
                 _, answers[index] = await self._pipeline(guest, [("ASKING",), commands[index]])
 
     def _give_up(self) -> None:

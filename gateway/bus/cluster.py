@@ -19,7 +19,7 @@ from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, ClusterDownError, ConnectionError, NoPermissionError, RedisError
 
 from gateway.bus.keys import ShardKeys
-from gateway.bus.server import Node, Server, close_client
+from gateway.bus.server import Server, ServerNode, close_client
 
 _LOOK_AGAIN_S: Final = 0.1  # many connections meet the same failover at once: one look is enough for all
 
@@ -29,14 +29,14 @@ def slot_of(shard: int) -> int:
     return key_slot(ShardKeys(shard).meta.encode())
 
 
-def owners_in(rows: Sequence[Any], shards: int, asked: Node) -> Mapping[int, Node]:
+def owners_in(rows: Sequence[Any], shards: int, asked: ServerNode) -> Mapping[int, ServerNode]:
     """Shard -> owner, from the answer to CLUSTER SLOTS. A node that does not know its own name is the one asked."""
-    owners: dict[int, Node] = {}
+    owners: dict[int, ServerNode] = {}
     for first, last, primary, *_ in rows:
         host = primary[0].decode() if primary[0] else asked.host
         for shard in range(shards):
             if first <= slot_of(shard) <= last:
-                owners[shard] = Node(host, int(primary[1]))
+                owners[shard] = ServerNode(host, int(primary[1]))
     return owners
 
 
@@ -46,11 +46,11 @@ class Cluster:
     def __init__(self, server: Server, *, shards: int) -> None:
         self._server = server
         self._shards = shards
-        self._owners: Mapping[int, Node] = {}
+        self._owners: Mapping[int, ServerNode] = {}
         self._looking = asyncio.Lock()
         self._looked_at_s = float("-inf")
 
-    async def owner(self, shard: int) -> Node:
+    async def owner(self, shard: int) -> ServerNode:
         """Raises `ClusterDownError` while nobody owns it, `ConnectionError` when no node answers."""
         if shard not in self._owners:
             await self.look()
@@ -59,13 +59,13 @@ class Cluster:
         return self._owners[shard]
 
     @property
-    def known(self) -> tuple[Node, ...]:
+    def known(self) -> tuple[ServerNode, ...]:
         """The owners we have heard of, and the nodes of the URL, in any order."""
         nodes = list({*self._owners.values(), *self._server.address.nodes})
         random.shuffle(nodes)
         return tuple(nodes)
 
-    async def somebody(self) -> Node:
+    async def somebody(self) -> ServerNode:
         """Any server that owns a shard."""
         if not self._owners:
             await self.look()
@@ -80,7 +80,7 @@ class Cluster:
             self._owners = await self._ask_somebody()
             self._looked_at_s = asyncio.get_running_loop().time()
 
-    async def _ask_somebody(self) -> Mapping[int, Node]:
+    async def _ask_somebody(self) -> Mapping[int, ServerNode]:
         for node in self.known:
             client = self._server.discovery_client(node)
             try:
@@ -99,11 +99,11 @@ class Cluster:
 class NodeClients:
     """One client per node, made when it is first needed. None is the only server where there is no Cluster."""
 
-    def __init__(self, make: Callable[[Node | None], Redis]) -> None:
+    def __init__(self, make: Callable[[ServerNode | None], Redis]) -> None:
         self._make = make
-        self._clients: dict[Node | None, Redis] = {}
+        self._clients: dict[ServerNode | None, Redis] = {}
 
-    def of(self, node: Node | None) -> Redis:
+    def of(self, node: ServerNode | None) -> Redis:
         """Return the client of `node`."""
         if node not in self._clients:
             self._clients[node] = self._make(node)
@@ -123,7 +123,7 @@ class NodeResolver:
         self._clients = clients
         self._cluster = cluster
         self._shard = shard
-        self._chosen: Node | None = None
+        self._chosen: ServerNode | None = None
 
     async def client(self) -> Redis:
         """Return the client of the server that serves us now."""
@@ -144,12 +144,12 @@ class NodeResolver:
         self._chosen = None
         await self._cluster.look()
 
-    def client_of(self, node: Node) -> Redis:
+    def client_of(self, node: ServerNode) -> Redis:
         """Return the client of the server that a slot is just moving to (ASK). One server moves no slots."""
         return self._clients.of(None if self._cluster is None else node)
 
 
-def client_of_owner(server: Server, nodes: Sequence[Node], shard: int) -> BlockingRedis:
+def client_of_owner(server: Server, nodes: Sequence[ServerNode], shard: int) -> BlockingRedis:
     """For a thread of its own: the client of whoever owns the shard now, as the first of `nodes` to answer says.
 
     Raises what redis raises.

@@ -53,7 +53,7 @@ class Control:
         """Publish the answer and acknowledge the command, atomically."""
         shard, entry_id = self._shards.signed(receipt)
         channel, keys, names = reply.address.channel, shard.keys, self._shards.names
-        await shard.run(
+        await shard.run_script(
             "finish_control",
             (keys.control, keys.outbound(channel), keys.outbound_channels),
             (names.agents, entry_id, channel, keys.published(""), digest(reply.id), bounded(reply), names.news("")),
@@ -64,7 +64,7 @@ class Control:
     async def finish_press(self, receipt: str, press: InboundMessage, answer: Reply) -> None:
         """Hand the answer to the one who pressed a button (`Questions.told`) and acknowledge the press, atomically."""
         shard, entry_id = self._shards.signed(receipt)
-        await shard.run(
+        await shard.run_script(
             "finish_press",
             (shard.keys.control, shard.keys.told(press.id)),
             (self._shards.names.agents, entry_id, bounded(answer)),

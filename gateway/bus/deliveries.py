@@ -111,7 +111,7 @@ class Deliveries:
         """Write the ledger row, which lives for LEDGER_TTL_S: called with SENDING before each platform call. False,
         and nothing is written: another process took the entry over."""
         reader, (shard, own_id) = self._readers.get(channel), self._shards.signed(entry_id)
-        is_ours = await shard.run(
+        is_ours = await shard.run_script(
             "write_ledger",
             (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id)),
             (self._shards.names.channels, own_id, reader.consumer if reader else "", *ledger_fields(record)),
@@ -133,7 +133,7 @@ class Deliveries:
     async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
         """Write the last state, hand the receipt over and drop the stream entry, atomically and once."""
         (shard, own_id), names, record = self._shards.signed(entry_id), self._shards.names, receipt.record
-        await shard.run(
+        await shard.run_script(
             "finish_delivery",
             (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id), shard.keys.receipts),
             (names.channels, own_id, bounded(receipt), names.news(""), *ledger_fields(record)),
@@ -163,7 +163,7 @@ class Deliveries:
         groups = self._shards.by_shard(ids)
         agents = self._shards.names.agents
         await asyncio.gather(
-            *[shard.run("drop_entries", (shard.keys.receipts,), (agents, *own_ids)) for shard, own_ids in groups]
+            *[shard.run_script("drop_entries", (shard.keys.receipts,), (agents, *own_ids)) for shard, own_ids in groups]
         )
         for reader in self._receipt_readers.values():
             for shard, own_ids in groups:
@@ -177,7 +177,7 @@ class Deliveries:
         is written: the ledger has a row for the reply by now, and whoever wrote it has looked for previews."""
         shard = self._shards.of(preview.key)
         keys = (shard.keys.ledger(preview.reply_id), shard.keys.previews(channel))
-        return bool(await shard.run("note_preview", keys, (preview.reply_id, bounded(preview))))
+        return bool(await shard.run_script("note_preview", keys, (preview.reply_id, bounded(preview))))
 
     async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
         """Return what shows the draft of a reply."""
@@ -210,7 +210,7 @@ class Deliveries:
     async def release(self, name: str, holder: str) -> None:
         """Let go of the lease, if it is ours."""
         shard = self._shards.named(name)
-        await shard.run("release", (shard.keys.hold(name),), (self._process.sign(holder),))
+        await shard.run_script("release", (shard.keys.hold(name),), (self._process.sign(holder),))
 
     # --- token buckets on Redis's clock, one budget for all processes
 
@@ -220,12 +220,12 @@ class Deliveries:
         shard = self._shards.named(account)
         keys = [shard.keys.tokens(account, wish.bucket) for wish in wishes]
         numbers = [number for wish in wishes for number in (wish.per_s, wish.burst, wish.spare)]
-        return int(await shard.run("take_tokens", keys, numbers)) / 1000
+        return int(await shard.run_script("take_tokens", keys, numbers)) / 1000
 
     async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
         """Pause a bucket: a 429 said how long everybody has to wait; a longer pause that runs already stays."""
         shard = self._shards.named(account)
-        await shard.run("pause_bucket", (shard.keys.tokens(account, bucket),), (int(for_s * 1000),))
+        await shard.run_script("pause_bucket", (shard.keys.tokens(account, bucket),), (int(for_s * 1000),))
 
     async def _publish(self, number: int, replies: Sequence[Reply]) -> None:
         shard, news = self._shards[number], self._shards.names.news("")
@@ -243,7 +243,7 @@ class Deliveries:
     async def _hold(self, name: str, holder: str, ttl_s: float, *, over: str = "") -> str | None:
         shard = self._shards.named(name)
         arguments = (self._process.sign(holder), int(ttl_s * 1000), over)
-        answer = await shard.run("hold", (shard.keys.hold(name),), arguments)
+        answer = await shard.run_script("hold", (shard.keys.hold(name),), arguments)
         return None if answer is None else answer.decode()
 
     def _reader(self, channel: str, signed: str) -> GroupReader[Reply]:

@@ -150,7 +150,7 @@ class Vault:
         for secret in secrets:
             arguments += [_field(secret.name), secret.expires_at_ms, b64encode(secret.sealed)]
         shard, vault = self._vault(secrets[0].name.key)
-        await shard.run("put_secrets", (vault,), arguments)
+        await shard.run_script("put_secrets", (vault,), arguments)
 
     async def take(self, names: Sequence[SecretName], *, tool: str) -> Sequence[SealedSecret] | None:
         """Use up one call of each of these secrets of one lane, all of them or none (None: one of them is not there for
@@ -160,7 +160,7 @@ class Vault:
         allowed to, and never more often.
         """
         shard, vault = self._vault(names[0].key)
-        found = await shard.run("take_secrets", (vault,), (tool, *(_field(name) for name in names)))
+        found = await shard.run_script("take_secrets", (vault,), (tool, *(_field(name) for name in names)))
         if not found:
             return None
         pairs = zip(names, found[::2], found[1::2], strict=True)
@@ -169,7 +169,7 @@ class Vault:
     async def drop(self, key: SessionKey) -> None:
         """Forget everything of one lane."""
         shard, vault = self._vault(key)
-        await shard.run("drop_secrets", (vault,), (f"{key}{_SEPARATOR}",))
+        await shard.run_script("drop_secrets", (vault,), (f"{key}{_SEPARATOR}",))
 
     async def drop_all(self, owner: SessionKey) -> None:
         """Forget everything of all lanes of one owner."""

@@ -89,7 +89,7 @@ class GroupReader(Generic[T]):
                     continue
                 except BadEnvelope as error:
                     arguments = (self._group, entry.id, entry.fields[b"e"], str(error))
-                    await shard.run("bury_entry", (reader.stream, shard.keys.dead_letters), arguments)
+                    await shard.run_script("bury_entry", (reader.stream, shard.keys.dead_letters), arguments)
                     reader.handed_out.discard(entry.id)
         except BaseException:  # cancelled, or Redis went away over an unreadable one
             reader.put_back([entry.id for entry in entries])
@@ -137,7 +137,7 @@ class _ShardReader:
         self._has_backlog = True
 
     async def _make_group(self) -> None:
-        await self._shard.run("make_group", (self.stream,), (self._group,))
+        await self._shard.run_script("make_group", (self.stream,), (self._group,))
         self._has_group = True
 
     async def _adopt(self) -> None:
@@ -155,7 +155,7 @@ class _ShardReader:
             return
         for name in await self._left_behind(self._shard, others):
             arguments = (self._group, name, self._consumer, _ADOPT_BATCH)
-            while adopted := int(await self._shard.run("adopt", (self.stream,), arguments)):
+            while adopted := int(await self._shard.run_script("adopt", (self.stream,), arguments)):
                 self._has_backlog = True
                 if adopted < _ADOPT_BATCH:
                     break
@@ -166,7 +166,7 @@ class _ShardReader:
         entries = await self._read_group("0", room)
         gone = [entry.id for entry in entries if not entry.fields]
         if gone:  # deleted from the stream while pending: nothing is left to do
-            await self._shard.run("drop_entries", (self.stream,), (self._group, *gone))
+            await self._shard.run_script("drop_entries", (self.stream,), (self._group, *gone))
         open_entries = [entry for entry in entries if entry.fields and entry.id not in self.handed_out]
         self._has_backlog = len(entries) >= room or len(open_entries) > count
         return self._hand_out(open_entries[:count])

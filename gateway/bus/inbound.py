@@ -61,7 +61,7 @@ class Inbound:
                 *(shard.keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
             ),
         )
-        verdict, queued, running, wait_ms = await shard.intake.run(enqueue)
+        verdict, queued, running, wait_ms = await shard.intake.run_script(enqueue)
         return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1, wait_s=wait_ms / 1000)
 
     async def amend(self, message: InboundMessage) -> Amendment:
@@ -78,14 +78,14 @@ class Inbound:
                 *(shard.keys.seen(""), digest(_RESTARTED + message.id)),
             ),
         )
-        return _AMENDMENTS[await shard.intake.run(amend)]
+        return _AMENDMENTS[await shard.intake.run_script(amend)]
 
     async def withdraw(self, key: SessionKey, message_id: str) -> Amendment:
         """Take a deleted message off its lane; a lane whose failing head it was starts afresh, and a turn that
         is answering it is restarted without it."""
         shard = self._shards.of(key)
         withdraw = shard.call("withdraw", arguments=(lane_handle(key), inbound_prefix(message_id)))
-        return _AMENDMENTS[await shard.intake.run(withdraw)]
+        return _AMENDMENTS[await shard.intake.run_script(withdraw)]
 
     async def request_control(
         self,
@@ -109,7 +109,7 @@ class Inbound:
                 *(shard.keys.pace(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
             ),
         )
-        verdict, wait_ms = await shard.intake.run(asking)
+        verdict, wait_ms = await shard.intake.run_script(asking)
         return Admission(_VERDICTS[verdict], wait_s=wait_ms / 1000)
 
     async def position(self, name: str) -> str | None:

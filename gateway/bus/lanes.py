@@ -133,14 +133,14 @@ class Leases:
             raise BusError(f"not a worker id: {worker[:40]!r} (no spaces, no '|', at most 128 characters)")
         self._forget(worker)
         end_s = time.monotonic() + lease_ttl_s
-        await self._shard.run("register", (self._shard.keys.workers,), (worker, _ms(lease_ttl_s)))
+        await self._shard.run_script("register", (self._shard.keys.workers,), (worker, _ms(lease_ttl_s)))
         self._ends_s[worker] = end_s
 
     async def beat(self, worker: str, *, lease_ttl_s: float) -> tuple[Cancel, ...] | None:
         """Renew the lease of `worker`; the turns to cancel, None if the lease was lost."""
         call = self.beat_call(worker, lease_ttl_s=lease_ttl_s)
         end_s = time.monotonic() + lease_ttl_s
-        answer = await self._shard.line.run(call)
+        answer = await self._shard.line.run_script(call)
         self.renewed(worker, answer, end_s=end_s)
         return self.heard(worker, answer)
 
@@ -162,7 +162,7 @@ class Leases:
 
     async def reap(self) -> int:
         """Make the lanes of dead workers ready again, in front; how many."""
-        return int(await self._shard.line.run(self.reap_call()))
+        return int(await self._shard.line.run_script(self.reap_call()))
 
     def reap_call(self) -> ScriptCall:
         """The script that reaps."""
@@ -171,7 +171,7 @@ class Leases:
     async def drain(self, worker: str) -> None:
         """Hand every lane of `worker` back at once, without counting a failed run, and forget the worker."""
         self._forget(worker)
-        await self._shard.run("drain", (self._shard.keys.workers,), (worker,))
+        await self._shard.run_script("drain", (self._shard.keys.workers,), (worker,))
 
     def _forget(self, worker: str) -> None:
         self._ends_s.pop(worker, None)
@@ -196,7 +196,7 @@ class _ShardLanes:
         # One at a time: what a claim may give again depends on what the one before was answered.
         async with self._claiming:
             await self._settle(worker)
-            answer = await self.shard.run(
+            answer = await self.shard.run_script(
                 "claim",
                 (keys.workers, keys.fence, keys.dead_letters, keys.untold),
                 (
@@ -221,7 +221,7 @@ class _ShardLanes:
         """End a run by the script `name`: nobody here works for the lane any more, whatever Redis says or does not
         say."""
         try:
-            return bool(await self.shard.run(name, keys, (*_proof(claim), *arguments)))
+            return bool(await self.shard.run_script(name, keys, (*_proof(claim), *arguments)))
         except BaseException:
             self._unsettled.append(claim)
             raise
@@ -266,7 +266,7 @@ class _ShardLanes:
     async def _settle(self, worker: str) -> None:
         """Runs whose end Redis did not answer: if it did not arrive, the lane is still ours and goes back."""
         for claim in [claim for claim in self._unsettled if claim.lease.worker == worker]:
-            await self.shard.run("restart", arguments=_proof(claim))
+            await self.shard.run_script("restart", arguments=_proof(claim))
             self._unsettled.remove(claim)
 
 
@@ -413,7 +413,7 @@ class Lanes:
     async def revoke(self, key: SessionKey, fence: int) -> bool:
         """Take the lane from a worker that does not react to a stop; its messages are stopped, and the next claim says
         so. False: the turn with this fence does not own the lane."""
-        return bool(await self._shards.of(key).run("revoke", arguments=(lane_handle(key), fence)))
+        return bool(await self._shards.of(key).run_script("revoke", arguments=(lane_handle(key), fence)))
 
     async def extend(self, claim: Claim, *, messages_max: int) -> tuple[InboundMessage, ...]:
         """Return up to `messages_max` messages that arrived after those the lease covers (steer mode), now covered too;
@@ -422,7 +422,7 @@ class Lanes:
         have = part.holdings.messages(lease.worker, lane, lease.fence)
         if have is None or messages_max <= 0:
             return ()
-        rows = await part.shard.run("extend", arguments=(*_proof(claim), have, messages_max))
+        rows = await part.shard.run_script("extend", arguments=(*_proof(claim), have, messages_max))
         messages: list[InboundMessage] = []
         for row in rows:
             message = _decoded(row[_ARRIVAL_DIGITS:])
@@ -450,7 +450,7 @@ class Lanes:
     async def stop(self, key: SessionKey) -> None:
         """End the running turn of a lane and drop what waits in it, as /stop does; nobody is told. It returns at once:
         `depth` says when the turn has ended."""
-        await self._shards.of(key).run("stop", arguments=(lane_handle(key),))
+        await self._shards.of(key).run_script("stop", arguments=(lane_handle(key),))
 
     async def close(self) -> None:
         """Let claims that are still on their way arrive, and hand them back."""

@@ -60,7 +60,7 @@ class Operator:
     async def note_queue(self, figures: QueueFigures) -> None:
         """Keep how much waits now, unless another process has kept it just before."""
         first = self._shards.first
-        await first.run("note_queue", (first.keys.queue_past,), (figures.queued, figures.oldest_wait_ms))
+        await first.run_script("note_queue", (first.keys.queue_past,), (figures.queued, figures.oldest_wait_ms))
 
     async def queue_past(self) -> Sequence[QueueMoment]:
         """Return what `note_queue` kept, oldest first."""
@@ -119,7 +119,7 @@ class Operator:
         shard, own_id = self._shards.signed(entry_id)
         again = replace(letter.message, id=retry_id_of(letter.message.id))  # its own id is answered, with an apology
         arguments = (own_id, lane_handle(again.key), encode(again))
-        return bool(await shard.run("retry_dead", (shard.keys.dead_letters, shard.keys.untold), arguments))
+        return bool(await shard.run_script("retry_dead", (shard.keys.dead_letters, shard.keys.untold), arguments))
 
     async def drop_dead(self, entry_id: str) -> bool:
         """Forget a dead letter. False: there is none with this id."""
@@ -139,7 +139,7 @@ class Operator:
     async def report_channel(self, channel: str, state: str, *, ttl_s: float) -> None:
         """Note how a channel is (`connected`, or a plain reason); forgotten after `ttl_s`."""
         shard = self._shards.named(channel)
-        await shard.run("report_channel", (shard.keys.channel_reports,), (channel, state, int(ttl_s * 1000)))
+        await shard.run_script("report_channel", (shard.keys.channel_reports,), (channel, state, int(ttl_s * 1000)))
 
     async def report_models(self, news: Mapping[str, ModelTrouble | None]) -> None:
         """Note what became of the newest call of each of these models; None: it answered."""
@@ -207,11 +207,11 @@ async def _figures_of(shard: Shard) -> QueueFigures:
 
 async def _waiting_in(shard: Shard, message_ids: Sequence[str]) -> list[WaitingMessage]:
     identities = [inbound_prefix(message_id) for message_id in message_ids]
-    lanes = await shard.run("list_lanes")
+    lanes = await shard.run_script("list_lanes")
     found: list[WaitingMessage] = []
     for start in range(0, len(lanes), _LANES_SEARCHED):
         some = lanes[start : start + _LANES_SEARCHED]
-        rows = await shard.run("find_waiting", arguments=(len(identities), *identities, *some))
+        rows = await shard.run_script("find_waiting", arguments=(len(identities), *identities, *some))
         for lane, which, suffix, ahead, is_in_work, arrived_at_ms in rows:
             message_id, key = message_ids[which - 1] + suffix.decode(), SessionKey.parse(lane.decode())
             found.append(WaitingMessage(message_id, key, arrived_at_ms, ahead, bool(is_in_work)))

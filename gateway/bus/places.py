@@ -35,7 +35,7 @@ class Places:
         """Remember that a place takes nothing any more; how many refusals the account met lately."""
         shard = self._shard_of(account)
         keys = (shard.keys.grave(place), shard.keys.refusals(account))
-        return int(await shard.run("bury_place", keys, (reason[:ERROR_CHARS_MAX] or "refused",)))
+        return int(await shard.run_script("bury_place", keys, (reason[:ERROR_CHARS_MAX] or "refused",)))
 
     async def revive(self, place: str) -> None:
         """Somebody spoke there: it may be written to again."""
@@ -51,7 +51,7 @@ class Places:
         """Messages of ours in a place, as the platform numbers them."""
         shard = self._shard_of(place)
         if ids:
-            await shard.run("note_sent", (shard.keys.sent_ids(place),), tuple(ids))
+            await shard.run_script("note_sent", (shard.keys.sent_ids(place),), tuple(ids))
 
     async def sent_lately(self, place: str) -> frozenset[str]:
         """Every message of ours in a place that was noted within SENT_IDS_TTL_S, the newest SENT_IDS_MAX."""
@@ -63,7 +63,7 @@ class Places:
         """A chat has another id from now on, for ever."""
         shard = self._shard_of(channel)
         keys = (shard.keys.newest_ids(channel), shard.keys.first_ids(channel))
-        await shard.run("note_move", keys, (old, new))
+        await shard.run_script("note_move", keys, (old, new))
 
     async def newest_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         """Where each of these chats lives now; itself when it never moved."""
@@ -103,7 +103,7 @@ class Places:
         """Whether a message of another bot is to be heard; counted once."""
         shard = self._shard_of(room)
         keys = (shard.keys.own_bots(room.partition(":")[0]), shard.keys.bot_turns(room))
-        return bool(await shard.run("hear_bot", keys, (message_id, speaker)))
+        return bool(await shard.run_script("hear_bot", keys, (message_id, speaker)))
 
     async def person_spoke(self, room: str) -> None:
         """Bots are heard there again."""

@@ -58,7 +58,7 @@ _SCHEMES: Final = {
 }
 
 
-class Node(NamedTuple):
+class ServerNode(NamedTuple):
     """One listening server."""
 
     host: str
@@ -80,7 +80,7 @@ class Address:
     where: str
     arrangement: Arrangement
     is_tls: bool
-    nodes: tuple[Node, ...]
+    nodes: tuple[ServerNode, ...]
     service: str
     database: int
     login: str
@@ -117,7 +117,7 @@ class Address:
             ),
         )
 
-    def url_of(self, node: Node) -> str:
+    def url_of(self, node: ServerNode) -> str:
         """The URL of one data server among several, with the same user, password and options."""
         login = f"{self.login}@" if self.login else ""
         scheme = "rediss" if self.is_tls else "redis"
@@ -140,21 +140,21 @@ class Server:
     def is_cluster(self) -> bool:
         return self.address.arrangement is Arrangement.CLUSTER
 
-    def line_client(self, node: Node | None = None, *, connections_max: int = 1) -> Redis:
+    def line_client(self, node: ServerNode | None = None, *, connections_max: int = 1) -> Redis:
         """A client for ordered lines, each of which needs one connection; it loads the scripts on each."""
         return self._client(
             node, max_connections=connections_max, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_greet
         )
 
-    def pool_client(self, node: Node | None = None) -> Redis:
+    def pool_client(self, node: ServerNode | None = None) -> Redis:
         """A client for reads that block up to `BUS_WAIT_MAX_S`, each on a connection of its own."""
         return self._client(node, max_connections=_POOL_MAX, socket_timeout=BUS_WAIT_MAX_S + COMMAND_TIMEOUT_S)
 
-    def discovery_client(self, node: Node) -> Redis:
+    def discovery_client(self, node: ServerNode) -> Redis:
         """A client that asks one node of a Cluster who owns what: it must answer at once or not at all."""
         return self._client(node, max_connections=1, socket_timeout=DISCOVERY_TIMEOUT_S)
 
-    def heartbeat_client(self, node: Node | None = None) -> redis.Redis:
+    def heartbeat_client(self, node: ServerNode | None = None) -> redis.Redis:
         """A client for the thread of a heartbeat."""
         settings: dict[str, Any] = {
             "client_name": "trivet-heartbeat",
@@ -170,7 +170,7 @@ class Server:
             return primary
         return redis.Redis.from_url(self._url(node), **settings)
 
-    def _client(self, node: Node | None, **settings: Any) -> Redis:
+    def _client(self, node: ServerNode | None, **settings: Any) -> Redis:
         settings |= {
             "client_name": "trivet",
             "retry": Retry(NoBackoff(), 0),
@@ -188,12 +188,12 @@ class Server:
         primary: Redis = watch.master_for(self.address.service, **self._shared_settings(), **settings)
         return primary
 
-    def _url(self, node: Node | None) -> str:
+    def _url(self, node: ServerNode | None) -> str:
         return self.address.url if node is None else self.address.url_of(node)
 
     def _shared_settings(self) -> dict[str, Any]:
         """What the URL says of user, password, database and TLS, for a server whose host is not known yet."""
-        settings: dict[str, Any] = dict(parse_url(self.address.url_of(Node("any", 1))))
+        settings: dict[str, Any] = dict(parse_url(self.address.url_of(ServerNode("any", 1))))
         for word in ("host", "port", "connection_class"):
             settings.pop(word, None)
         return settings | ({"ssl": True} if self.address.is_tls else {})
@@ -254,10 +254,10 @@ def _split(url: str) -> SplitResult:
     return parts
 
 
-def _nodes(hosts: str, arrangement: Arrangement) -> tuple[Node, ...]:
+def _nodes(hosts: str, arrangement: Arrangement) -> tuple[ServerNode, ...]:
     default = _SENTINEL_PORT if arrangement is Arrangement.SENTINEL else _PORT
     found = [_split(f"//{host}") for host in hosts.split(",") if host]
-    nodes = tuple(Node(part.hostname, part.port or default) for part in found if part.hostname)
+    nodes = tuple(ServerNode(part.hostname, part.port or default) for part in found if part.hostname)
     if not nodes:
         raise ConfigError("redis.url names no host: expected host:port[,host:port…] behind ://")
     return nodes
@@ -295,7 +295,7 @@ def _check_options(parts: SplitResult, arrangement: Arrangement) -> None:
             )
 
 
-def _where(parts: SplitResult, nodes: tuple[Node, ...]) -> str:
+def _where(parts: SplitResult, nodes: tuple[ServerNode, ...]) -> str:
     if nodes:
         return f"{parts.scheme}://{','.join(map(str, nodes))}{parts.path}"
     port = f":{parts.port}" if parts.port else ""

@@ -42,7 +42,7 @@ _WAIT_MIN_S: Final = 0.001  # BLPOP counts in milliseconds and takes zero for "f
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
+class BusCaps:
     """How much the bus takes, and how much of it may run at a time. `user_turns_max`: lanes of one user that run or are
     next, the others are parked; `turns_max`: turns at a time over all processes, 0 for any number."""
 
@@ -51,7 +51,7 @@ class Caps:
     user_turns_max: int = USER_TURNS_MAX
     turns_max: int = TURNS_MAX
 
-    def of_each(self, shards: int) -> Caps:
+    def of_each(self, shards: int) -> BusCaps:
         """Return the caps of one shard among `shards`: those over everybody are divided, rounded up.
 
         Those of a lane and of a user stay exact, for all lanes of a user share a shard.
@@ -74,7 +74,7 @@ class Shard:
         self,
         number: int,
         names: InstallationNames,
-        caps: Caps,
+        caps: BusCaps,
         *,
         intake: PipelinedConnection,
         line: PipelinedConnection,
@@ -105,9 +105,9 @@ class Shard:
             return ScriptCall(script(name), (*self._lane_keys, *keys), (*self._lane_arguments, *arguments))
         return ScriptCall(script(name), tuple(keys), tuple(arguments))
 
-    async def run(self, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
+    async def run_script(self, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
         """Run the script `name`; return its raw answer."""
-        return await self.line.run(self.call(name, keys, arguments))
+        return await self.line.run_script(self.call(name, keys, arguments))
 
     async def pop(self, key: str, *, wait_s: float) -> bytes | None:
         """Take the first element of a list, waiting up to `wait_s` (at most BUS_WAIT_MAX_S) for one."""

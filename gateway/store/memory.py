@@ -99,7 +99,7 @@ def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str]) -> 
     if not terms:
         return []
     parameters = _asking(connection, key) | {"page_limit": RECALL_CANDIDATES_MAX}
-    rows = _WITH_A_TERM.run(connection, parameters["ends"], terms, parameters)
+    rows = _WITH_A_TERM.find(connection, parameters["ends"], terms, parameters)
     return ranked(terms, [(to_fact(row), row.terms) for row in rows], limit=RECALL_CANDIDATES_MAX)
 
 

@@ -182,7 +182,7 @@ def matching(
     if not terms or limit <= 0:
         return []
     parameters = {"k": str(key), "but_session_id": but_session_id}
-    rows = _CANDIDATES.run(connection, [str(key)], terms, parameters)
+    rows = _CANDIDATES.find(connection, [str(key)], terms, parameters)
     ids = ranked(terms, [(row.id, row.terms) for row in rows], limit=limit * _SPARE)
     if not ids:
         return []

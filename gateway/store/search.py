@@ -313,7 +313,7 @@ class Search:
         self._content = content
         self._statements = {name: among.where(has_a_term(content)) for name, has_a_term in _HAS_A_TERM.items()}
 
-    def run(
+    def find(
         self, connection: Connection, whose: Sequence[str], terms: Sequence[str], parameters: dict[str, Any]
     ) -> Sequence[Row[Any]]:
         """Find the rows. `whose` (owners or keys) narrows the look-up, the statement has to name them all the same."""

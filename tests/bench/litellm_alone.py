@@ -22,7 +22,7 @@ from agent.models.litellm import LitellmClient
 from agent.models.requests import ModelRequest, PromptMessage, ToolSpec, ask
 from agent.prompts.library import PROMPTS
 from agent.tools.files.workspace import Workspaces
-from agent.tools.policy import Audience
+from agent.tools.policy import Visibility
 from agent.tools.tool import ToolContext
 from agent.tools.toolbox import open_toolbox
 from gateway.clock import SystemClock
@@ -68,7 +68,7 @@ async def offered() -> tuple[ToolSpec, ...]:
             clock=SystemClock(),
         )
         async with toolbox as tools:
-            return (*tools.specs_for(ToolContext(KEY, KEY, "", place=Audience.DM)), *OWN_TOOLS)
+            return (*tools.specs_for(ToolContext(KEY, KEY, "", place=Visibility.DM)), *OWN_TOOLS)
 
 
 async def measure(url: str) -> float:

@@ -131,7 +131,7 @@ async def _memory(sandbox: ChildSandbox, home: Path) -> list[RoleMemory]:
 
 
 async def _run(sandbox: ChildSandbox, home: Path, desk: Desk) -> ChildEnding:
-    ending = await Supervisor(sandbox, Scrubber(), SystemClock()).run(order(home), desk)
+    ending = await Supervisor(sandbox, Scrubber(), SystemClock()).supervise(order(home), desk)
     if ending.state is not TaskState.COMPLETED:
         raise BenchFailed(f"a sub-agent in {sandbox.confinement} failed: {ending.reason}")
     return ending

@@ -10,8 +10,8 @@ from gateway.bus.bus import open_bus
 from gateway.bus.cluster import owners_in, slot_of
 from gateway.bus.heartbeat import Beating
 from gateway.bus.keys import CLUSTER_SHARDS, ShardKeys, shard_number
-from gateway.bus.server import Node
-from gateway.bus.shards import Caps
+from gateway.bus.server import ServerNode
+from gateway.bus.shards import BusCaps
 from gateway.contracts.errors import BusError, ConfigError
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, message, receipt, reply
@@ -43,15 +43,15 @@ def owner_id(cluster: ClusterSet) -> bytes:
 def test_the_shards_are_spread_over_all_primaries() -> None:
     """With three primaries of equal shares none has more than half of the shards."""
     rows = [[0, 5460, [b"a", 1]], [5461, 10922, [b"b", 1]], [10923, 16383, [b"", 1]]]
-    owners = owners_in(rows, CLUSTER_SHARDS, Node("asked", 1))
+    owners = owners_in(rows, CLUSTER_SHARDS, ServerNode("asked", 1))
     assert len(owners) == CLUSTER_SHARDS
     assert {node.host for node in owners.values()} == {"a", "b", "asked"}
 
 
 def test_caps_over_everybody_are_divided_and_those_of_a_user_are_not() -> None:
-    caps = Caps(lane_messages_max=20, queue_messages_max=10_000, user_turns_max=2, turns_max=20).of_each(16)
-    assert caps == Caps(lane_messages_max=20, queue_messages_max=625, user_turns_max=2, turns_max=2)
-    assert Caps(turns_max=0).of_each(16).turns_max == 0
+    caps = BusCaps(lane_messages_max=20, queue_messages_max=10_000, user_turns_max=2, turns_max=20).of_each(16)
+    assert caps == BusCaps(lane_messages_max=20, queue_messages_max=625, user_turns_max=2, turns_max=2)
+    assert BusCaps(turns_max=0).of_each(16).turns_max == 0
 
 
 async def test_a_lane_keeps_its_order_while_its_shard_moves_to_another_server(cluster: ClusterSet) -> None:

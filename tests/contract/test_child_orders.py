@@ -64,7 +64,7 @@ async def order_of(store: Store, folder: Path, sub_type: str, policy: Policy = O
         return "done"
 
     async with nursery(store, act) as made:
-        await made.agents.run(made.context, SubOrder(sub_type, literal_text("look around")))
+        await made.agents.delegate(made.context, SubOrder(sub_type, literal_text("look around")))
     (order,) = desk.orders
     return order
 

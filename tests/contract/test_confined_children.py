@@ -74,7 +74,7 @@ async def _run(sandbox: ChildSandbox, home: Path, tools: Sequence[OfferedTool], 
     supervisor, host = Supervisor(sandbox, Scrubber(), SystemClock()), Model(calls)
     writes = any(tool.name == "file_write" for tool in tools)
     order = ChildOrder(an_init(tools=tools, home=home), home, writes=writes, limit_s=60)
-    ending = await supervisor.run(order, host)
+    ending = await supervisor.supervise(order, host)
     assert ending.state is TaskState.COMPLETED, ending
     assert ending.confinement == sandbox.confinement
     return host.results

@@ -90,7 +90,7 @@ async def turn(
     steps = Steps(ModelClient(client), registry(writing.tool), Scrubber(), SystemClock(), rounds_max=rounds_max)
     taken = begun_turn(hold)
     try:
-        await steps.run(
+        await steps.take_steps(
             taken,
             context(),
             model=model,

@@ -14,7 +14,7 @@ from channels.core.runtime import ChannelConfig
 from channels.discord import interactions, limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.interactions import NOT_ANSWERED
-from channels.emulators.discord.world import DiscordRefusal, Message, MessageFlag
+from channels.emulators.discord.world import DiscordRefusal, MessageFlag, MessageObject
 from channels.emulators.stage import EventKind, Place, Said
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import AccessPolicy, PlaceRule, StrangerRule
@@ -60,7 +60,7 @@ def whispers(town: Town, place: Place) -> Sequence[Said]:
     return [said for said in town.answers(place) if said.only_for == town.ann.id]
 
 
-def ours(town: Town, place: Place) -> Sequence[Message]:
+def ours(town: Town, place: Place) -> Sequence[MessageObject]:
     messages = stage_of(town).world.channels[int(place.id)].messages.values()
     return [message for message in messages if message.author.id == stage_of(town).world.bot.id]
 

@@ -89,7 +89,7 @@ class Otherwise:
     def __init__(self) -> None:
         self.models: list[str] = []
 
-    async def run(self, turn: Turn, context: Any, *, model: str, **_: Any) -> None:
+    async def take_steps(self, turn: Turn, context: Any, *, model: str, **_: Any) -> None:
         self.models.append(model)
 
 
@@ -165,7 +165,7 @@ async def converse(
         transport=lambda: next(runs),
     )
     taken = taken or begun_turn()
-    await engine.run(
+    await engine.take_steps(
         taken,
         asked or context(),
         model=model,
@@ -508,7 +508,7 @@ def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {})
 
 
 async def ask_real(engine: ClaudeEngine, prompt: Sequence[PromptMessage], taken: Turn) -> None:
-    await engine.run(
+    await engine.take_steps(
         taken,
         context(),
         model=MODEL,

@@ -51,7 +51,7 @@ async def offered(*servers: McpServer, confinement: ServerConfinement | None = N
         tools.add(found)
         known.extend(tool.spec.name for tool in found)
 
-    keeping = asyncio.create_task(McpTools(servers, Scrubber(), SystemClock(), confinement).run(offer))
+    keeping = asyncio.create_task(McpTools(servers, Scrubber(), SystemClock(), confinement).serve(offer))
     try:
         await until(lambda: len({name.split("_")[1] for name in known}) == len(servers) or keeping.done())
         yield tools

@@ -13,7 +13,7 @@ import pytest
 
 from channels.core.adapter import SupportsStreaming
 from channels.emulators.slack import SlackEmulator
-from channels.emulators.slack.world import Message, User
+from channels.emulators.slack.world import SlackMessage, SlackUser
 from channels.emulators.stage import PlaceKind, Said
 from channels.slack import limits
 from channels.slack.adapter import SlackAdapter
@@ -61,7 +61,7 @@ class Scene:
     def shown(self) -> Said:
         return self.stage.said(self.thread_id)[-1]
 
-    def message(self, ts: str) -> Message:
+    def message(self, ts: str) -> SlackMessage:
         return self.stage.world.conversations[self.target.channel].messages[ts]
 
     def calls(self) -> Sequence[str]:
@@ -298,7 +298,7 @@ async def test_what_no_answer_follows_is_taken_back(scene: Scene) -> None:
     assert not await scene.streams.take_back(scene.target, ts=root)
 
 
-def people(scene: Scene, count: int) -> Sequence[User]:
+def people(scene: Scene, count: int) -> Sequence[SlackUser]:
     return [scene.stage.world.new_user(f"p{number}", f"P{number}") for number in range(count)]
 
 

@@ -50,7 +50,7 @@ async def test_what_it_said_last_is_its_result_and_is_clean(sqlite_store: Store)
         return f"the token is {SECRET}"
 
     async with nursery(sqlite_store, tells) as made:
-        task = await made.agents.run(made.context, order())
+        task = await made.agents.delegate(made.context, order())
         assert task.state is TaskState.COMPLETED
         assert SECRET not in task.result
         assert task.result.startswith("the token is [redacted")
@@ -82,7 +82,7 @@ async def test_whatever_goes_wrong_is_an_ending_with_a_reason(
         raise error
 
     async with nursery(sqlite_store, fails) as made:
-        task = await made.agents.run(made.context, order())
+        task = await made.agents.delegate(made.context, order())
         assert (task.state, task.reason) == (TaskState.FAILED, reason)
 
 
@@ -97,7 +97,7 @@ async def test_whoever_asks_is_told_what_keeps_it_from_being_written_down(
 
     async with nursery(sqlite_store) as made:
         monkeypatch.setattr(sqlite_store.tasks, "open", fails)
-        for asks in (made.agents.run, made.agents.spawn):
+        for asks in (made.agents.delegate, made.agents.spawn):
             with pytest.raises(type(error)):
                 await asyncio.wait_for(asks(made.context, order()), PATIENCE_S)
         await until(lambda: not list(made.registry))
@@ -113,7 +113,7 @@ async def test_an_inline_one_ends_with_the_turn_that_waits_for_it(sqlite_store: 
             was_cancelled.set()
 
     async with nursery(sqlite_store, works) as made:
-        running = asyncio.create_task(made.agents.run(made.context, order()))
+        running = asyncio.create_task(made.agents.delegate(made.context, order()))
         await alive(made, 1)
         await stopped(running)
         assert was_cancelled.is_set()
@@ -133,21 +133,21 @@ async def test_one_whose_turn_may_do_nothing_more_ends(sqlite_store: Store) -> N
         return "went on"
 
     async with nursery(sqlite_store, asks) as made:
-        task = await made.agents.run(replace(made.context, permit=ended), order())
+        task = await made.agents.delegate(replace(made.context, permit=ended), order())
         assert (task.state, task.result) == (TaskState.CANCELLED, "")
 
 
 async def test_what_works_for_a_sub_agent_ends_with_it(sqlite_store: Store) -> None:
     async def splits(run: SubagentRun) -> str:
         if run.task.depth == 1:
-            inner = asyncio.create_task(made.agents.run(run.assignment.context, order("deeper")))
+            inner = asyncio.create_task(made.agents.delegate(run.assignment.context, order("deeper")))
             await until(lambda: len(made.began) == 2)
             inner.add_done_callback(lambda task: task.cancelled() or task.exception())
             return "I do not wait for it"
         return await never(run)
 
     async with nursery(sqlite_store, splits) as made:
-        await made.agents.run(made.context, order())
+        await made.agents.delegate(made.context, order())
         await made.began[1].written.wait()
         inner = next(task for task in await made.newest() if task.depth == 2)
         assert (inner.state, inner.reason) == (TaskState.CANCELLED, "parent_ended")
@@ -217,7 +217,7 @@ async def test_one_that_was_found_lost_does_nothing_more(sqlite_store: Store) ->
 async def test_one_that_was_found_lost_or_erased_ends_whatever_it_does(sqlite_store: Store, mode: TaskMode) -> None:
     """It may ask for nothing more for a long time: its process is ended all the same, and nothing is written down."""
     async with nursery(sqlite_store, never) as made:
-        start = made.agents.run if mode is TaskMode.INLINE else made.agents.spawn
+        start = made.agents.delegate if mode is TaskMode.INLINE else made.agents.spawn
         both = [asyncio.create_task(start(made.context, order())) for _ in range(2)]
         await alive(made, 2)
         await sqlite_store.tasks.finish(
@@ -244,7 +244,7 @@ async def test_one_that_a_run_spawns_which_lost_its_lane_never_begins(sqlite_sto
 async def test_what_still_lives_when_its_process_ends_is_ended(sqlite_store: Store) -> None:
     """Nobody waits for the inline one any more; the background one was lost, and its user has to be told."""
     async with nursery(sqlite_store, never) as made:
-        running = asyncio.create_task(made.agents.run(made.context, order("inline")))
+        running = asyncio.create_task(made.agents.delegate(made.context, order("inline")))
         await made.agents.spawn(made.context, order("background"))
         await alive(made, 2)
     running.cancel()
@@ -276,7 +276,7 @@ async def test_a_person_who_is_asked_by_a_child_stops_the_clock_of_whoever_waits
         return "approved"
 
     async with nursery(sqlite_store, asks) as made, limit:
-        await made.agents.run(made.context, order())
+        await made.agents.delegate(made.context, order())
         await made.agents.spawn(made.context, order())
         await alive(made, 2)
         await made.began[1].written.wait()
@@ -295,9 +295,9 @@ async def test_a_tenth_of_one_session_waits_until_one_of_nine_is_over(sqlite_sto
 
     async with nursery(sqlite_store, works) as made:
         *nine, tenth = gates
-        running = [asyncio.create_task(made.agents.run(made.context, order(part))) for part in nine]
+        running = [asyncio.create_task(made.agents.delegate(made.context, order(part))) for part in nine]
         await alive(made, SUBAGENTS_LIVE_MAX)
-        running.append(asyncio.create_task(made.agents.run(made.context, order(tenth))))
+        running.append(asyncio.create_task(made.agents.delegate(made.context, order(tenth))))
         while len(board := await made.newest()) <= SUBAGENTS_LIVE_MAX:
             assert not running[-1].done(), "it waits, and nobody is told that it failed"
             await asyncio.sleep(0.01)
@@ -317,11 +317,11 @@ async def test_a_process_that_is_full_lets_more_wait_and_parents_do_not_starve_t
 ) -> None:
     async def splits(run: SubagentRun) -> str:
         if run.task.depth < SUBAGENT_DEPTH_MAX:
-            return (await made.agents.run(run.assignment.context, order("deeper"))).result
+            return (await made.agents.delegate(run.assignment.context, order("deeper"))).result
         return "from the bottom"
 
     async with nursery(sqlite_store, splits, live_max=1) as made:
-        both = await asyncio.gather(*(made.agents.run(made.context, order()) for _ in range(2)))
+        both = await asyncio.gather(*(made.agents.delegate(made.context, order()) for _ in range(2)))
         assert [task.result for task in both] == ["from the bottom"] * 2
 
 
@@ -334,7 +334,7 @@ async def test_a_place_that_another_process_frees_is_taken(sqlite_store: Store) 
             elsewhere = replace(asked(session, f"k{number}", mode=TaskMode.BACKGROUND, turn_id="another"))
             await sqlite_store.tasks.open(elsewhere, wake=None)
             assert await started(sqlite_store, f"k{number}")
-        running = asyncio.create_task(made.agents.run(made.context, order()))
+        running = asyncio.create_task(made.agents.delegate(made.context, order()))
         await until(lambda: made.board.seen)
         assert made.began == []
         assert len(await sqlite_store.tasks.lose(now_ms=10**14)) >= SUBAGENTS_LIVE_MAX
@@ -343,9 +343,9 @@ async def test_a_place_that_another_process_frees_is_taken(sqlite_store: Store) 
 
 async def test_one_that_is_ended_while_it_waits_never_begins(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, never, live_max=1) as made:
-        first = asyncio.create_task(made.agents.run(made.context, order("first")))
+        first = asyncio.create_task(made.agents.delegate(made.context, order("first")))
         await alive(made, 1)
-        second = asyncio.create_task(made.agents.run(made.context, order("second")))
+        second = asyncio.create_task(made.agents.delegate(made.context, order("second")))
         await until(lambda: len(made.board.seen) == 3)
         await stopped(second)
         await stopped(first)
@@ -368,7 +368,7 @@ async def test_an_order_that_nobody_can_carry_out_leaves_nothing(
 ) -> None:
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
-            await made.agents.run(made.context, wrong)
+            await made.agents.delegate(made.context, wrong)
         assert await made.newest() == []
 
 
@@ -381,7 +381,7 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
         await sqlite_store.sub_types.put(name, SubTypeChange(tools=()), audited=AUDITED)
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match="'code' are switched off"):
-            await made.agents.run(made.context, order(sub_type="code"))
+            await made.agents.delegate(made.context, order(sub_type="code"))
         with pytest.raises(NoPlan, match="'plan' are switched off"):
             await PlanSubAgents(made.agents).written(made.context, CleanText("Plan it."))
         assert await made.newest() == []
@@ -394,7 +394,7 @@ async def test_a_type_that_an_operator_left_no_tool_is_not_sent_out(sqlite_store
 async def test_nobodys_and_too_deep_orders_are_refused(sqlite_store: Store, call_origin: CallOrigin, said: str) -> None:
     async with nursery(sqlite_store) as made:
         with pytest.raises(ToolError, match=said):
-            await made.agents.run(replace(made.context, call_origin=call_origin), order())
+            await made.agents.delegate(replace(made.context, call_origin=call_origin), order())
 
 
 async def test_nothing_is_spawned_where_nobody_can_be_woken(sqlite_store: Store) -> None:
@@ -410,7 +410,7 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
     sqlite_store: Store,
 ) -> None:
     async with nursery(sqlite_store) as made:
-        await made.agents.run(made.context, order(limit_s=1_000_000))
+        await made.agents.delegate(made.context, order(limit_s=1_000_000))
         assignment = made.began[0].assignment
         assert (assignment.model, assignment.purpose, assignment.limit_s) == (
             "demo/scripted",
@@ -431,17 +431,17 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
 
 async def test_a_configured_model_is_for_all_of_them(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, model="demo/scripted@1ms") as made:
-        await made.agents.run(made.context, order())
+        await made.agents.delegate(made.context, order())
         assert made.began[0].assignment.model == "demo/scripted@1ms"
 
 
 async def test_a_label_is_one_clean_line(sqlite_store: Store) -> None:
     """Of the task where none is given."""
     async with nursery(sqlite_store) as made:
-        task = await made.agents.run(made.context, order("first line\nsecond " + "x" * 200))
+        task = await made.agents.delegate(made.context, order("first line\nsecond " + "x" * 200))
         assert task.label.startswith("first line second x")
         assert len(task.label) == SUBAGENT_LABEL_CHARS_MAX
-        named = await made.agents.run(made.context, order(label="count\nthings"))
+        named = await made.agents.delegate(made.context, order(label="count\nthings"))
         assert named.label == "count things"
 
 
@@ -450,7 +450,7 @@ async def test_those_of_one_round_stand_in_the_order_in_which_they_were_asked_fo
     names = [f"task {number}" for number in range(8)]
     async with nursery(sqlite_store) as made, asyncio.TaskGroup() as group:
         for name in names:
-            group.create_task(made.agents.run(made.context, order(name)))
+            group.create_task(made.agents.delegate(made.context, order(name)))
     tasks = await sqlite_store.tasks.tasks_of_turn(made.context.turn_id)
     assert [task.label for task in tasks] == names
 
@@ -462,7 +462,7 @@ async def test_a_turn_that_is_taken_again_ends_what_its_earlier_run_waited_for(s
         assert session is not None
         await sqlite_store.tasks.open(asked(session, "ghost"), wake=None)
         assert await started(sqlite_store, "ghost")
-        await made.agents.run(made.context, order())
+        await made.agents.delegate(made.context, order())
         ghost = await sqlite_store.tasks.task("ghost")
         assert ghost is not None
         assert (ghost.state, ghost.reason) == (TaskState.FAILED, "worker_lost")

@@ -65,7 +65,7 @@ def file_appears(path: Path) -> None:
 async def test_a_role_that_is_killed_starts_again_with_a_new_process(tmp_path: Path) -> None:
     journal = Journal()
     watch = watch_of(python("agent", "-c", UNTIL_TERM, str(tmp_path / "up")), journal=journal)
-    running = asyncio.create_task(watch.run())
+    running = asyncio.create_task(watch.supervise())
     await journal.until(lambda: len(journal.events("role started")) == 1)
     first = journal.events("role started")[0]["pid"]
     os.kill(first, signal.SIGKILL)
@@ -85,7 +85,7 @@ async def test_roles_stop_one_after_another_in_the_order_of_the_plan(tmp_path: P
         python("admin", "-c", UNTIL_TERM, str(files["admin"])),
     ]
     watch = watch_of(*roles, journal=journal)
-    running = asyncio.create_task(watch.run())
+    running = asyncio.create_task(watch.supervise())
     await journal.until(lambda: len(journal.events("role started")) == 4)
     watch.stop()
     assert await running == 0
@@ -96,7 +96,7 @@ async def test_roles_stop_one_after_another_in_the_order_of_the_plan(tmp_path: P
 async def test_a_process_that_ignores_its_grace_is_killed(tmp_path: Path) -> None:
     journal = Journal()
     watch = watch_of(python("agent", "-c", STUBBORN, str(tmp_path / "up"), grace_s=0.1), journal=journal)
-    running = asyncio.create_task(watch.run())
+    running = asyncio.create_task(watch.supervise())
     await asyncio.to_thread(file_appears, tmp_path / "up")
     watch.stop()
     assert await running == 0
@@ -109,7 +109,7 @@ async def test_a_role_that_finds_its_configuration_wrong_stops_everything(tmp_pa
         python("channels", "-c", UNTIL_TERM, str(tmp_path / "up")),
         python("agent", "-c", "import sys; sys.exit(2)"),
     )
-    assert await watch_of(*roles, journal=journal).run() == 2
+    assert await watch_of(*roles, journal=journal).supervise() == 2
     assert len(journal.events("role started")) == 2
     assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
 
@@ -118,7 +118,7 @@ async def test_nothing_starts_when_the_preparation_fails(tmp_path: Path) -> None
     journal = Journal()
     failing = python("migrate", "-c", "import sys; sys.exit(1)")
     watch = watch_of(python("agent", "-c", UNTIL_TERM, str(tmp_path / "up")), journal=journal, preparation=failing)
-    assert await watch.run() == 1
+    assert await watch.supervise() == 1
     assert journal.lines == []
 
 
@@ -126,7 +126,7 @@ async def test_a_stop_during_the_preparation_is_heard(tmp_path: Path) -> None:
     journal = Journal()
     slow = python("migrate", "-c", UNTIL_TERM, str(tmp_path / "preparing"))
     watch = watch_of(python("agent", *NOTHING), journal=journal, preparation=slow)
-    running = asyncio.create_task(watch.run())
+    running = asyncio.create_task(watch.supervise())
     await asyncio.to_thread(file_appears, tmp_path / "preparing")
     watch.stop()
     assert await running == 0

@@ -69,7 +69,7 @@ def started(sandbox: ChildSandbox, script: str, mark: str, *, limit_s: float = 6
     """A child whose processes carry a mark; without a script it is one of ours."""
     program = command(script) if script else COMMAND
     supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark))
-    return asyncio.create_task(supervisor.run(order(limit_s=limit_s), Desk()))
+    return asyncio.create_task(supervisor.supervise(order(limit_s=limit_s), Desk()))
 
 
 async def gone(mark: str) -> None:

@@ -42,7 +42,7 @@ class Children:
         program = (*command(ASKS_ONCE), self.mark, run.task.prompt)
         self._live += 1
         self.most = max(self.most, self._live)
-        ending = await Supervisor(self._sandbox, Scrubber(), SystemClock(), command=program).run(
+        ending = await Supervisor(self._sandbox, Scrubber(), SystemClock(), command=program).supervise(
             order(), Desk(gate=self.gate)
         )
         self._live -= 1
@@ -61,7 +61,9 @@ async def test_nine_processes_of_a_session_live_and_the_tenth_begins_when_one_ha
     children = Children(ChildSandbox(Confinement.PLAIN))
     async with nursery(sqlite_store, children.act) as made:
         wanted = SUBAGENTS_LIVE_MAX + 3
-        running = [asyncio.create_task(made.agents.run(made.context, an_order(number))) for number in range(wanted)]
+        running = [
+            asyncio.create_task(made.agents.delegate(made.context, an_order(number))) for number in range(wanted)
+        ]
         await until(lambda: children.are(SUBAGENTS_LIVE_MAX, 1))
         children.gate.set()
         ended = await asyncio.gather(*running)
@@ -87,7 +89,7 @@ async def test_more_sessions_than_one_process_holds_all_get_their_turn(
         keys = [SessionKey("telegram", name) for name in ("801", "802")]
         contexts = [made.context, *[in_turn(await conversation(sqlite_store, key)) for key in keys]]
         running = [
-            asyncio.create_task(made.agents.run(context, an_order(number)))
+            asyncio.create_task(made.agents.delegate(context, an_order(number)))
             for context in contexts
             for number in range(12)
         ]

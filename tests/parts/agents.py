@@ -265,15 +265,17 @@ async def running_agent(
         if tweak is not None:
             tweak(process)
         beside = [
-            asyncio.create_task(Relay(worker_id, bus.deliveries, store, clock, NoSpans(), health.tally).run()),
+            asyncio.create_task(
+                Relay(worker_id, bus.deliveries, store, clock, NoSpans(), health.tally).relay_receipts()
+            ),
             asyncio.create_task(FileServer(bus.files, store).serve()),
             asyncio.create_task(
-                control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()
+                control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()
             ),
-            asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
-            asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).run()),
+            asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
+            asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()),
         ]
-        working = asyncio.create_task(worker.run(process.stopping))
+        working = asyncio.create_task(worker.serve(process.stopping))
         try:
             yield process
         finally:

@@ -41,7 +41,7 @@ async def main(confinement: str, mark: str) -> None:
     """In bubblewrap the child is a stubborn one; elsewhere it is our own, which does its part."""
     sandbox = await find_confinement(confinement, hidden=[Path.home()])
     program = command(STUBBORN) if confinement == "bubblewrap" else COMMAND
-    await Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark)).run(order(), Silent())
+    await Supervisor(sandbox, Scrubber(), SystemClock(), command=(*program, mark)).supervise(order(), Silent())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 from agent.prompts.library import DEFAULT_PROFILE, Profile
 from agent.prompts.skills import skill_tools
 from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
-from agent.tools.policy import Audience, Policy, Risk
+from agent.tools.policy import Policy, Risk, Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.clock import SystemClock
@@ -56,7 +56,7 @@ class Writer:
     ) -> CleanText:
         """The system prompt of a turn of `key`."""
         session_key = SessionKey.parse(key)
-        place = Audience.DM if session_key.is_private else Audience.GROUP
+        place = Visibility.DM if session_key.is_private else Visibility.GROUP
         context = ToolContext(
             session_key, session_key.owner, "turn-1", role, place, session_key.owner, ceiling=profile.ceiling
         )

@@ -89,7 +89,7 @@ class Ensemble:
     live_most: int = 0
     killed: list[SubOrder] = field(default_factory=list)
 
-    async def run(self, context: ToolContext, order: SubOrder) -> SubTask:
+    async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         self.orders.append(order)
         number = len(self.orders)
         self.live += 1

@@ -12,7 +12,7 @@ from agent.concurrency import SharedThreads
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX
 from agent.models.requests import RequestedCall, ToolSpec
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest
-from agent.tools.policy import Audience, Permission, Policy, PolicyLine, Risk
+from agent.tools.policy import Permission, Policy, PolicyLine, Risk, Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import Tool, ToolContext, ToolResult
 from gateway.clock import SystemClock
@@ -24,7 +24,9 @@ OPEN = Policy(tuple(PolicyLine(risk.value, Permission.ALLOW) for risk in Risk))
 """Everybody may do everything: for tests whose subject is not the policy."""
 
 
-def context(key: str = "telegram:1", role: GrantRole = GrantRole.ADMIN, place: Audience = Audience.DM) -> ToolContext:
+def context(
+    key: str = "telegram:1", role: GrantRole = GrantRole.ADMIN, place: Visibility = Visibility.DM
+) -> ToolContext:
     """A turn of an admin in a direct message, unless told otherwise."""
     session_key = SessionKey.parse(key)
     return ToolContext(session_key, session_key.owner, "turn-1", role, place)

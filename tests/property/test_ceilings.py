@@ -20,7 +20,7 @@ from agent.subagents.catalog import NOT_AT_THE_BOTTOM, SubType, child_context, p
 from agent.subagents.parent import ChildHost, ParentServices
 from agent.subagents.protocol import ModelCall, ToolCallFrame
 from agent.subagents.runs import Assignment, TranscriptWriter
-from agent.tools.policy import Audience, Permission, Permissions, Policy, PolicyLine, Risk
+from agent.tools.policy import Permission, Permissions, Policy, PolicyLine, Risk, Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.results import READ_MORE
 from agent.tools.tool import CallOrigin, Enclosures, Suspension, ToolContext
@@ -52,7 +52,7 @@ RISKS: Final = {
 names = st.sampled_from(sorted(RISKS))
 permission_words = st.sampled_from(list(Permission))
 roles = st.sampled_from(list(GrantRole))
-places = st.sampled_from(list(Audience))
+places = st.sampled_from(list(Visibility))
 lines = st.builds(
     PolicyLine,
     names | st.sampled_from([risk.value for risk in Risk]),
@@ -70,7 +70,7 @@ ceilings = st.sampled_from([DEFAULT_PROFILE.ceiling, *(profile.ceiling for profi
 ADA: Final = SessionKey("telegram", "1")
 
 
-def context(role: GrantRole = GrantRole.ADMIN, place: Audience = Audience.DM, **options: object) -> ToolContext:
+def context(role: GrantRole = GrantRole.ADMIN, place: Visibility = Visibility.DM, **options: object) -> ToolContext:
     """A turn of a user's."""
     return ToolContext(ADA, ADA, "turn-1", role, place, call_origin=CallOrigin("conversation"), **options)  # type: ignore[arg-type]
 
@@ -105,7 +105,7 @@ def word(tools: ToolRegistry, of: ToolContext, name: str) -> Permission:
 
 @given(policies, roles, places, ceilings, chains)
 def test_no_child_holds_what_its_parent_lacks(
-    policy: Policy, role: GrantRole, place: Audience, ceiling: Permissions, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Visibility, ceiling: Permissions, chain: list[SubType]
 ) -> None:
     """Nor may it simply run what its parent has to ask for; so a deny anywhere above is a deny."""
     tools = every_tool(policy)
@@ -120,7 +120,7 @@ def test_no_child_holds_what_its_parent_lacks(
 
 @given(policies, roles, places, ceilings, chains)
 def test_no_child_holds_what_its_type_or_any_type_above_does_not_list(
-    policy: Policy, role: GrantRole, place: Audience, ceiling: Permissions, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Visibility, ceiling: Permissions, chain: list[SubType]
 ) -> None:
     """But for `read_more`, which reads on in results that the type's own tools gave."""
     tools = every_tool(policy)
@@ -132,7 +132,7 @@ def test_no_child_holds_what_its_type_or_any_type_above_does_not_list(
 
 @given(policies, roles, places, chains)
 def test_some_tools_no_sub_agent_has_and_the_deepest_have_none_of_their_own(
-    policy: Policy, role: GrantRole, place: Audience, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Visibility, chain: list[SubType]
 ) -> None:
     tools = every_tool(policy)
     for depth, child in enumerate(line_of(context(role, place), chain)[1:], 1):
@@ -144,7 +144,7 @@ def test_some_tools_no_sub_agent_has_and_the_deepest_have_none_of_their_own(
 
 @given(policies, roles, places)
 def test_a_generalist_has_all_that_its_parent_has_but_for_what_belongs_to_a_conversation(
-    policy: Policy, role: GrantRole, place: Audience
+    policy: Policy, role: GrantRole, place: Visibility
 ) -> None:
     tools = every_tool(policy)
     parent, child, grandchild = line_of(context(role, place), [CATALOG["general"]] * 2)
@@ -154,7 +154,7 @@ def test_a_generalist_has_all_that_its_parent_has_but_for_what_belongs_to_a_conv
 
 @given(policies, roles, places, chains)
 def test_a_child_runs_by_itself_only_file_tools_that_it_simply_may_run(
-    policy: Policy, role: GrantRole, place: Audience, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Visibility, chain: list[SubType]
 ) -> None:
     tools = every_tool(policy)
     *_, child = line_of(context(role, place), chain)
@@ -202,7 +202,7 @@ async def all_called(tools: ToolRegistry, child: ToolContext, sub_type: SubType)
 @settings(max_examples=50)
 @given(policies, roles, places, ceilings, chains)
 def test_a_hostile_child_runs_nothing_that_anybody_above_it_may_not_simply_run(
-    policy: Policy, role: GrantRole, place: Audience, ceiling: Permissions, chain: list[SubType]
+    policy: Policy, role: GrantRole, place: Visibility, ceiling: Permissions, chain: list[SubType]
 ) -> None:
     """By its parent's hand, which is the only one it has: through the same host and registry as in the product. Where
     a person would have to be asked, and nobody can be, nothing runs."""
@@ -225,7 +225,7 @@ READ_ONLY: Final = ("explore", "plan", "security", "architect", "reviewer")
 
 @given(policies, roles, places, st.sampled_from(READ_ONLY))
 def test_what_is_called_read_only_changes_and_runs_nothing_whatever_the_policy_allows(
-    policy: Policy, role: GrantRole, place: Audience, name: str
+    policy: Policy, role: GrantRole, place: Visibility, name: str
 ) -> None:
     tools = every_tool(policy)
     _, child = line_of(context(role, place), [CATALOG[name]])
@@ -237,7 +237,7 @@ def test_what_is_called_read_only_changes_and_runs_nothing_whatever_the_policy_a
 def test_a_child_stands_where_its_parent_stands_and_answers_nobody() -> None:
     address = ReplyAddress("telegram", "1", "{}")
     options = {"asked_by": ADA, "address": address, "fence": 7, "enclosures": Enclosures(), "suspension": Suspension()}
-    parent = context(GrantRole.MEMBER, Audience.GROUP, **options)
+    parent = context(GrantRole.MEMBER, Visibility.GROUP, **options)
     child = child_context(parent, CATALOG["code"], session_id="s", task_id="t")
     assert child.call_origin == CallOrigin("s", "t", 1)
     assert (child.enclosures, child.suspension) == (None, None)

@@ -137,13 +137,13 @@ async def test_a_thread_that_nobody_waits_for_any_more_keeps_its_slot() -> None:
         loop.call_soon_threadsafe(began.set)
         return may_end.wait(10)
 
-    given_up = asyncio.create_task(threads.run(ADA, work))
+    given_up = asyncio.create_task(threads.call(ADA, work))
     await began.wait()
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
-    second = asyncio.create_task(threads.run(ADA, threading.get_ident))
-    assert await threads.run(BEA, lambda: "done") == "done"
+    second = asyncio.create_task(threads.call(ADA, threading.get_ident))
+    assert await threads.call(BEA, lambda: "done") == "done"
     assert not second.done()
     may_end.set()
     assert await second

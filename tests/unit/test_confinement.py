@@ -190,7 +190,7 @@ async def held(
     """What becomes of a child that does this in a cage."""
     program = command(script, prelude=prelude, writes=writes, does_its_part=does_its_part)
     supervisor = Supervisor(sandbox, Scrubber(), SystemClock(), command=program)
-    return await supervisor.run(order(home, writes=writes), Desk())
+    return await supervisor.supervise(order(home, writes=writes), Desk())
 
 
 @pytest.mark.parametrize("confinement", list(Confinement))

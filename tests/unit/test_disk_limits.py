@@ -185,7 +185,7 @@ async def test_a_program_is_stopped_at_the_bound_of_its_owner_and_what_it_left_c
     mine = place(workspaces, ANN, 2)
 
     async def stopped(script: str) -> str:
-        run = await sandbox.run(["bash", "-c", script], workspace=mine.files, timeout_s=30, share=mine.share)
+        run = await sandbox.execute(["bash", "-c", script], workspace=mine.files, timeout_s=30, share=mine.share)
         return run.stopped
 
     assert OWN in await stopped("for i in $(seq 1000); do head -c 1000000 /dev/zero > f$i; sleep 0.05; done")

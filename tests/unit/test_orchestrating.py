@@ -156,7 +156,7 @@ async def test_at_the_deadline_what_runs_is_killed_and_what_is_there_is_shown() 
 
     ensemble = Ensemble(play)
     bounds = Bounds(limit_s=0.6, ending_s=0.1)
-    account = await orchestration(ensemble, "parallel", bounds, steps=[step("quick"), step("slow")]).run()
+    account = await orchestration(ensemble, "parallel", bounds, steps=[step("quick"), step("slow")]).play()
     assert account.outcome.problem == "the time was up"
     assert [exhibit.text for exhibit in account.outcome.answer] == ["quick answer"]
     assert [(row.id, row.state) for row in account.rows] == [
@@ -169,10 +169,10 @@ async def test_at_the_deadline_what_runs_is_killed_and_what_is_there_is_shown() 
 
 async def test_a_sub_agent_gets_what_is_left_of_the_time_and_none_begins_at_the_very_end() -> None:
     ensemble = Ensemble(lambda _order: "done")
-    await orchestration(ensemble, "sequential", Bounds(limit_s=100.0), steps=[step("a"), step("b")]).run()
+    await orchestration(ensemble, "sequential", Bounds(limit_s=100.0), steps=[step("a"), step("b")]).play()
     first, second = (order.limit_s or 0 for order in ensemble.orders)
     assert 100.0 - ORCHESTRATION_ENDING_S >= first >= second > 0
-    late = await orchestration(ensemble, "sequential", Bounds(limit_s=ORCHESTRATION_ENDING_S), steps=[step("a")]).run()
+    late = await orchestration(ensemble, "sequential", Bounds(limit_s=ORCHESTRATION_ENDING_S), steps=[step("a")]).play()
     assert (late.outcome.problem, len(ensemble.orders)) == ("the time was up", 2)
 
 
@@ -182,7 +182,7 @@ async def test_cancelling_kills_every_sub_agent() -> None:
         return ""
 
     ensemble = Ensemble(play)
-    running = asyncio.create_task(orchestration(ensemble, "debate", Bounds(), steps=sides("a", "b", "c")).run())
+    running = asyncio.create_task(orchestration(ensemble, "debate", Bounds(), steps=sides("a", "b", "c")).play())
     await until(lambda: ensemble.live == 3, lambda: ensemble.live)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -201,7 +201,7 @@ async def test_a_turn_that_has_ended_ends_its_orchestration() -> None:
 
     ensemble = Ensemble(play)
     with pytest.raises(asyncio.CancelledError):
-        await orchestration(ensemble, "parallel", Bounds(), steps=[step("a"), step("b")]).run()
+        await orchestration(ensemble, "parallel", Bounds(), steps=[step("a"), step("b")]).play()
     assert ensemble.live == 0
 
 
@@ -234,7 +234,7 @@ async def test_what_ended_at_the_very_deadline_counts() -> None:
         return ""
 
     bounds = Bounds(limit_s=0.4, ending_s=0.01)
-    account = await orchestration(Ensemble(play), "sequential", bounds, steps=[step("a")]).run()
+    account = await orchestration(Ensemble(play), "sequential", bounds, steps=[step("a")]).play()
     assert (account.outcome.problem, account.outcome.answer[0].text) == ("", "just in time")
 
 

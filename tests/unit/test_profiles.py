@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.prompts.library import DEFAULT_PROFILE, PROFILES, Profile, profile_named
-from agent.tools.policy import EVERYTHING, Audience, Permission, Policy, PolicyLine, Risk
+from agent.tools.policy import EVERYTHING, Permission, Policy, PolicyLine, Risk, Visibility
 from gateway.contracts.sessions import GrantRole
 
 TOOLS = (
@@ -55,10 +55,10 @@ def test_a_name_that_nobody_knows_is_the_default() -> None:
     st.sampled_from(TOOLS),
     st.sampled_from(list(Risk)),
     st.sampled_from(list(GrantRole)),
-    st.sampled_from(list(Audience)),
+    st.sampled_from(list(Visibility)),
 )
 def test_a_profile_never_grants_more_than_the_policy(
-    profile: Profile, tool: str, risk: Risk, role: GrantRole, place: Audience
+    profile: Profile, tool: str, risk: Risk, role: GrantRole, place: Visibility
 ) -> None:
     policy = Policy((PolicyLine("execute", Permission.ASK), PolicyLine("web_fetch", Permission.ALLOW)))
     granted = policy.permissions(role, place)

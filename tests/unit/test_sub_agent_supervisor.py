@@ -51,7 +51,7 @@ async def run(
 ) -> ChildEnding:
     """What becomes of a child that does this."""
     supervisor = Supervisor(PLAIN, Scrubber(), SystemClock(), command=command(script, prelude=prelude))
-    return await supervisor.run(work or order(), host or Desk())
+    return await supervisor.supervise(work or order(), host or Desk())
 
 
 class TestTalking:
@@ -148,7 +148,7 @@ class TestEndings:
 
     async def test_a_program_that_is_not_there_is_a_failure(self) -> None:
         supervisor = Supervisor(PLAIN, Scrubber(), SystemClock(), command=("/nowhere/python",))
-        assert (await supervisor.run(order(), Desk())).reason == "not_started"
+        assert (await supervisor.supervise(order(), Desk())).reason == "not_started"
 
     @pytest.mark.parametrize("said", ["the disk is full", "budget_spent", "worker_lost", ""])
     async def test_a_reason_that_is_not_its_own_to_give_stands_among_its_words(self, said: str) -> None:

@@ -385,7 +385,7 @@ while True:
     async def test_a_place_below_usr_can_be_hidden(self, tmp_path: Path) -> None:
         hidden = await find_sandbox(hidden=[Path("/usr/share/doc")])
         assert isinstance(hidden, Sandbox)
-        outcome = await hidden.run(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
+        outcome = await hidden.execute(["ls", "/usr/share/doc"], workspace=tmp_path, timeout_s=10)
         assert (outcome.exit_code, outcome.output) == (0, "")
 
     async def test_the_bus_of_this_machine_is_out_of_reach(self, tools: ToolRegistry, tmp_path: Path) -> None:

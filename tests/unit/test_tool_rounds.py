@@ -14,7 +14,7 @@ from jsonschema import SchemaError
 from agent.limits import TOOL_RESULT_CHARS_MAX, TOOLS_PARALLEL_MAX
 from agent.models.requests import RequestedCall, ToolSpec
 from agent.tools.approvals import ApprovalOutcome
-from agent.tools.policy import Audience, Permission, Permissions, Policy, PolicyLine, Risk
+from agent.tools.policy import Permission, Permissions, Policy, PolicyLine, Risk, Visibility
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.sessions import GrantRole
@@ -293,7 +293,7 @@ async def test_what_may_be_approved_beyond_one_call() -> None:
     for a turn and its sub-agents."""
     people = People()
     tools = registry(tool("write", risk=Risk.WRITE), tool("run", risk=Risk.EXECUTE), policy=Policy(), approvals=people)
-    turn = replace(context("telegram:1/-100/7", place=Audience.GROUP), fence=3)
+    turn = replace(context("telegram:1/-100/7", place=Visibility.GROUP), fence=3)
     await tools.run_round(turn, [call("write"), call("run")])
     await tools.run_round(replace(turn, ceiling=turn.ceiling), [call("write")])
     await tools.run_round(replace(turn, fence=0), [call("write")])
@@ -411,7 +411,7 @@ async def test_a_ceiling_narrows_what_the_policy_grants() -> None:
         context().owner,
         "t",
         GrantRole.ADMIN,
-        Audience.DM,
+        Visibility.DM,
         ceiling=Permissions.only(["look"]),
     )
     tools = registry(tool("look"), tool("peek"))
@@ -422,12 +422,12 @@ async def test_a_ceiling_narrows_what_the_policy_grants() -> None:
 async def test_the_operators_lines_win_by_name_over_risk_and_by_place() -> None:
     policy = Policy(
         (
-            PolicyLine("write", Permission.ALLOW, (GrantRole.MEMBER,), (Audience.DM,)),
+            PolicyLine("write", Permission.ALLOW, (GrantRole.MEMBER,), (Visibility.DM,)),
             PolicyLine("shred", Permission.DENY),
         )
     )
     tools = registry(tool("note", risk=Risk.WRITE), tool("shred", risk=Risk.WRITE), policy=policy)
-    for place, outcome in ((Audience.DM, [False, True]), (Audience.GROUP, [True, True])):
+    for place, outcome in ((Visibility.DM, [False, True]), (Visibility.GROUP, [True, True])):
         results = await tools.run_round(context(role=GrantRole.MEMBER, place=place), [call("note"), call("shred")])
         assert [result.is_error for result in results] == outcome
 

@@ -56,7 +56,7 @@ class Scheduler:
         self._clock = clock
         self._has_heartbeat = has_heartbeat
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Fire due schedules until cancelled. It sleeps until the next due time; schedules of other processes are seen
         by polling."""
         while True:

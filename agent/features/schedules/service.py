@@ -23,7 +23,7 @@ from agent.features.schedules.times import Unclear, When, read_request, read_tim
 from agent.limits import LATE_S, SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
 from agent.models.requests import ToolSpec
 from agent.prompts.library import PROMPTS
-from agent.tools.policy import Audience, Risk
+from agent.tools.policy import Risk, Visibility
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import ToolError
@@ -229,7 +229,7 @@ async def _create(service: ScheduleService, context: ToolContext, arguments: Map
         address=context.address,
         author_id=asked_by.user,
         author_name=literal_text(""),
-        is_private=context.place is Audience.DM,
+        is_private=context.place is Visibility.DM,
         role=context.role,
         cause=context.turn_id,
         place=context.place_ids,
@@ -255,7 +255,7 @@ async def _cancel_by_id(service: ScheduleService, context: ToolContext, argument
 def _seen_from(context: ToolContext) -> ReplyAddress | None:
     """Return the place whose people read what this turn says; None in a direct message. Raises `ToolError` for a turn
     in a group that was started by nobody present and does not know where it is."""
-    if context.place is Audience.DM:
+    if context.place is Visibility.DM:
         return None
     if context.address is None:
         raise ToolError("a turn in a group with nobody present does not see what is scheduled")

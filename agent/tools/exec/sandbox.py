@@ -182,7 +182,7 @@ class Sandbox:
         self._filter = filter_for_commands() if is_machine_known() else b""
         self._slots = asyncio.Semaphore(SANDBOX_RUNS_MAX)
 
-    async def run(
+    async def execute(
         self,
         program: Sequence[str],
         *,
@@ -238,7 +238,7 @@ async def _complaint(sandbox: Sandbox) -> str | None:
     """Probe the sandbox: None if a program runs inside and finds what it needs, else what went wrong."""
     with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
         try:
-            ran = await sandbox.run(["bash", "-c", "echo works"], workspace=Path(folder), timeout_s=SANDBOX_PROBE_S)
+            ran = await sandbox.execute(["bash", "-c", "echo works"], workspace=Path(folder), timeout_s=SANDBOX_PROBE_S)
         except OSError as error:
             return type(error).__name__
     return None if ran.output == "works\n" else ran.output[-300:] or ran.stopped

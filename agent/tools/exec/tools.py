@@ -80,7 +80,7 @@ def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
         context.reading.is_foreign = True  # it may print a file that others wrote
         workspace = workspaces.of(context.key)
         return _told(
-            await sandbox.run(
+            await sandbox.execute(
                 ["bash", "-c", _without_nul(arguments["command"])],
                 workspace=workspace.files,
                 share=workspace.share,
@@ -111,7 +111,7 @@ def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequ
         context.reading.is_foreign = True  # it may print a file that others wrote
         workspace = workspaces.of(context.key)
         return _told(
-            await sandbox.run(
+            await sandbox.execute(
                 languages[arguments["language"]],
                 workspace=workspace.files,
                 share=workspace.share,

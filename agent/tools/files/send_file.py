@@ -101,7 +101,7 @@ def sending_tool(workspaces: Workspaces, scrubber: Scrubber, threads: SharedThre
             raise ToolError("no file can be sent from here")
         path = arguments["path"]
         workspace = workspaces.of(context.key)
-        content = await threads.run(context.owner, lambda: workspace.read(path, bytes_max=SENT_FILE_BYTES_MAX))
+        content = await threads.call(context.owner, lambda: workspace.read(path, bytes_max=SENT_FILE_BYTES_MAX))
         if not content:
             raise ToolError(f"{path} is empty: platforms refuse empty files")
         is_readable, of_chat = is_text(content), scrubber.for_chat(str(context.key))

@@ -17,10 +17,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route as StarletteRoute
 
 from channels.emulators.discord.world import (
+    AttachmentObject,
     DiscordRefusal,
     DiscordState,
     DiscordSwitches,
-    File,
     forbidden,
     invalid_form,
     no_such_route,
@@ -108,14 +108,14 @@ _CLOUDFLARE_502: Final = "<html><head><title>502 Bad Gateway</title></head><body
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class DiscordCall:
     """One request, read: path and query parameters, the JSON body, the uploaded files."""
 
     path: dict[str, str]
     query: dict[str, str]
     body: Json = field(default_factory=dict)
     body_list: list[Json] | None = None
-    files: tuple[File, ...] = ()
+    files: tuple[AttachmentObject, ...] = ()
     host: str = ""
 
     def id(self, name: str) -> int:
@@ -123,7 +123,7 @@ class Call:
         return snowflake(self.path[name], name)
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[DiscordCall], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Api:
             raise invalid_form("content", "BASE_TYPE_BAD_FORMAT", "This content cannot be shown.")
         return None
 
-    def _refuse_if_blocked(self, call: Call, route: Route) -> None:
+    def _refuse_if_blocked(self, call: DiscordCall, route: Route) -> None:
         """Refuse a bot that is blocked in a chat (50007) or put out of a channel (50001 to read, 50013 to write)."""
         channel_id = call.path.get("channel_id", "")
         if not self._faults.blocked or not channel_id.isdigit():
@@ -251,7 +251,7 @@ def _major(request: Request) -> str:
     return "/".join(str(request.path_params[name]) for name in _MAJOR if name in request.path_params)
 
 
-async def read(request: Request, world: DiscordState) -> Call:
+async def read(request: Request, world: DiscordState) -> DiscordCall:
     """Parse JSON, or multipart with `payload_json` and `files[n]`. Raises `DiscordRefusal` 50109 or 40005."""
     path = {name: str(value) for name, value in request.path_params.items()}
     query = dict(request.query_params)
@@ -263,16 +263,16 @@ async def read(request: Request, world: DiscordState) -> Call:
         async with request.form() as form:
             body = _parsed(str(form.get("payload_json", "{}")))
             files = await _files(form, body if isinstance(body, dict) else {}, world)
-        return Call(path, query, body if isinstance(body, dict) else {}, files=files, host=host)
+        return DiscordCall(path, query, body if isinstance(body, dict) else {}, files=files, host=host)
     raw = await request.body()
     if not raw:
-        return Call(path, query, host=host)
+        return DiscordCall(path, query, host=host)
     if kind != "application/json":
         raise DiscordRefusal(400, 50035, 'Expected "Content-Type" header to be one of {"application/json"}.')
     body = _parsed(raw.decode())
     if isinstance(body, list):
-        return Call(path, query, body_list=body, host=host)
-    return Call(path, query, body, host=host)
+        return DiscordCall(path, query, body_list=body, host=host)
+    return DiscordCall(path, query, body, host=host)
 
 
 def _parsed(text: str) -> Json | list[Json]:
@@ -285,7 +285,7 @@ def _parsed(text: str) -> Json | list[Json]:
     return body
 
 
-async def _files(form: FormData, body: Json, world: DiscordState) -> tuple[File, ...]:
+async def _files(form: FormData, body: Json, world: DiscordState) -> tuple[AttachmentObject, ...]:
     described = {str(a.get("id")): a.get("description") for a in body.get("attachments") or []}
     uploads = [(key, value) for key, value in form.multi_items() if isinstance(value, UploadFile)]
     if len(uploads) > FILES_MAX:
@@ -297,7 +297,9 @@ async def _files(form: FormData, body: Json, world: DiscordState) -> tuple[File,
             raise DiscordRefusal(413, 40005, "Request entity too large")
         number = key.removeprefix("files[").removesuffix("]")
         kind = upload.content_type or "application/octet-stream"
-        files.append(File(world.new_id(), upload.filename or "unknown", content, kind, described.get(number)))
+        files.append(
+            AttachmentObject(world.new_id(), upload.filename or "unknown", content, kind, described.get(number))
+        )
     return tuple(files)
 
 

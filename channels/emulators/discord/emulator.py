@@ -25,9 +25,16 @@ from channels.emulators.discord.interactions import DiscordInteractions, HttpInt
 from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, Mentions, mentions_in, rewritten
 from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
 from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
-from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, File, Message, MessageFlag, User
+from channels.emulators.discord.world import (
+    AttachmentObject,
+    Channel,
+    DiscordState,
+    DiscordSwitches,
+    DiscordUser,
+    MessageFlag,
+    MessageObject,
+)
 from channels.emulators.stage import (
-    Audience,
     Faults,
     Json,
     MenuEntry,
@@ -36,6 +43,7 @@ from channels.emulators.stage import (
     PlaceKind,
     Said,
     SharedFile,
+    StageAudience,
     StageEvent,
 )
 
@@ -73,10 +81,10 @@ class DiscordEmulator:
         self.faults = Faults()
         self.switches = switches or DiscordSwitches()
         self.application_id = int(application_id or _id_in(token) or _FALLBACK_APPLICATION_ID)
-        bot = User(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
+        bot = DiscordUser(int(bot_user_id or self.application_id), bot_name, bot_name, is_bot=True)
         self.world = DiscordState(bot=bot, clock_s=clock_s)
         self.guild = self.world.new_guild(guild_name)
-        self._audience = Audience()
+        self._audience = StageAudience()
         self.gateway = Gateway(self.world, token, self.application_id, self.switches, self.faults, clock_s)
         self._events = DiscordEvents(self.world, self.gateway, self._audience, self.switches, self.faults)
         self._posting = DiscordPosting(self.world, self._events)
@@ -172,7 +180,7 @@ class DiscordEmulator:
         """Add another bot to the guild: its messages reach ours like everybody's."""
         return as_person(self._join(name, is_bot=True))
 
-    def _join(self, name: str, *, is_bot: bool) -> User:
+    def _join(self, name: str, *, is_bot: bool) -> DiscordUser:
         handle = re.sub(r"[^a-z0-9_.]+", "_", name.lower()).strip("_") or "user"
         user = self.world.new_user(handle, name, is_bot=is_bot)
         self.guild.member_ids.append(user.id)
@@ -226,7 +234,9 @@ class DiscordEmulator:
             content=front + text,
             mentions=_spoken(front + text, target if ping_reply else None),
             reply_to=target,
-            files=tuple(File(self.world.new_id(), file.name, file.content, file.media_type) for file in files),
+            files=tuple(
+                AttachmentObject(self.world.new_id(), file.name, file.content, file.media_type) for file in files
+            ),
             flags=MessageFlag.VOICE if not text and [file.media_type for file in files] == [VOICE_TYPE] else 0,
         )
         return as_said(self.world, self._posting.post(channel, author, draft))
@@ -242,7 +252,7 @@ class DiscordEmulator:
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
         """Write as a webhook: `webhook_id` is set and there is no member."""
         webhook_id = self.world.new_id()
-        author = User(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
+        author = DiscordUser(webhook_id, name, name, is_bot=True, webhook_id=webhook_id)
         message = self._posting.post(self._channel(place_id), author, DiscordDraft(text, mentions_in(text)))
         return as_said(self.world, message)
 
@@ -293,11 +303,11 @@ class DiscordEmulator:
     def _channel(self, place_id: str) -> Channel:
         return self.world.channels[int(place_id)]
 
-    def _message(self, message_id: str, place_id: str) -> Message:
+    def _message(self, message_id: str, place_id: str) -> MessageObject:
         return self._channel(place_id).messages[int(message_id)]
 
 
-def _spoken(text: str, target: Message | None) -> Mentions:
+def _spoken(text: str, target: MessageObject | None) -> Mentions:
     """Return what a person's message pings; Discord's own client adds the author of the message replied to."""
     found = mentions_in(text)
     users = found.users if target is None else tuple(dict.fromkeys((*found.users, target.author.id)))

@@ -17,9 +17,16 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from channels.emulators.discord import shapes
 from channels.emulators.discord.view import as_said
-from channels.emulators.discord.world import Channel, DiscordState, DiscordSwitches, Message, MessageFlag, User
+from channels.emulators.discord.world import (
+    Channel,
+    DiscordState,
+    DiscordSwitches,
+    DiscordUser,
+    MessageFlag,
+    MessageObject,
+)
 from channels.emulators.serving import cut_of
-from channels.emulators.stage import Audience, EventKind, Faults, Json, StageEvent
+from channels.emulators.stage import EventKind, Faults, Json, StageAudience, StageEvent
 
 # --- sessions: what a bot asked to hear, what it has heard, what it can have repeated
 
@@ -91,7 +98,7 @@ class GatewayEvent:
 
 
 @dataclass(slots=True)
-class Session:
+class GatewaySession:
     id: str
     intents: Intent
     shard: tuple[int, int] = (0, 1)
@@ -154,7 +161,7 @@ class Gateway:
     switches: DiscordSwitches
     faults: Faults
     clock_s: Callable[[], float]
-    _sessions: dict[str, Session] = field(default_factory=dict)
+    _sessions: dict[str, GatewaySession] = field(default_factory=dict)
     _lines: dict[Outlet, Callable[[], None]] = field(default_factory=dict)
     identified: int = 0
     resumed: int = 0
@@ -229,7 +236,7 @@ class Gateway:
         if self.switches.drops_after_hello > 0:
             self.switches.drops_after_hello -= 1
             raise _Closed(CloseCode.UNKNOWN_ERROR, "Unknown error.")
-        session: Session | None = None
+        session: GatewaySession | None = None
         recent: deque[float] = deque()
         while True:
             message = await self._receive(websocket)
@@ -273,14 +280,14 @@ class Gateway:
 
     # --- beginning and taking up again
 
-    def _identify(self, websocket: WebSocket, outlet: Outlet, data: Json) -> Session:
+    def _identify(self, websocket: WebSocket, outlet: Outlet, data: Json) -> GatewaySession:
         intents = self._admitted(data)
         index, count = data.get("shard") or (0, 1)
         if not 0 <= index < count:
             raise _Closed(CloseCode.INVALID_SHARD, "Invalid shard.")
         self.switches.sessions_left -= 1
         self.identified += 1
-        session = Session(
+        session = GatewaySession(
             secrets.token_hex(16),
             intents,
             (index, count),
@@ -317,7 +324,7 @@ class Gateway:
             raise _Closed(CloseCode.DISALLOWED_INTENTS, "Disallowed intent(s).")
         return Intent(bits)
 
-    def _resume(self, outlet: Outlet, data: Json) -> Session | None:
+    def _resume(self, outlet: Outlet, data: Json) -> GatewaySession | None:
         if _bare(str(data.get("token", ""))) != self.token:
             raise _Closed(CloseCode.AUTHENTICATION_FAILED, "Authentication failed.")
         self._forget_the_dead()
@@ -348,7 +355,7 @@ class Gateway:
             if code in (*_ENDED_BY_CLIENT, CloseCode.SESSION_TIMED_OUT):
                 del self._sessions[session.id]
 
-    def _sessions_on(self, outlet: Outlet) -> list[Session]:
+    def _sessions_on(self, outlet: Outlet) -> list[GatewaySession]:
         return [session for session in self._sessions.values() if session.outlet is outlet]
 
     def _forget_the_dead(self) -> None:
@@ -393,14 +400,14 @@ _LINK: Final = re.compile(r"https?://(\S+)")
 class DiscordEvents:
     world: DiscordState
     gateway: Gateway
-    audience: Audience
+    audience: StageAudience
     switches: DiscordSwitches
     faults: Faults
     endpoint: Callable[[Json], None] | None = None
 
     # --- messages
 
-    def said(self, message: Message) -> None:
+    def said(self, message: MessageObject) -> None:
         """Send MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
         is_inbound = message.author.id != self.world.bot.id
         if is_inbound and self.faults.poison > 0:
@@ -413,29 +420,29 @@ class DiscordEvents:
         self._to_people(EventKind.SAID, message)
         self._unfurl(message)
 
-    def changed(self, message: Message) -> None:
+    def changed(self, message: MessageObject) -> None:
         """Send MESSAGE_UPDATE with the whole message, for an edit as for a flag."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.EDITED, message)
         self._unfurl(message)
 
-    def filled(self, message: Message) -> None:
+    def filled(self, message: MessageObject) -> None:
         """Send MESSAGE_UPDATE to the bot; for people the message is there only now."""
         self._to_bot(message, "MESSAGE_UPDATE")
         self._to_people(EventKind.SAID, message)
         self._unfurl(message)
 
-    def deleted(self, message: Message) -> None:
+    def deleted(self, message: MessageObject) -> None:
         channel = self.world.channels[message.channel_id]
         data: Json = {"id": str(message.id), "channel_id": str(channel.id)} | _guild_of(channel)
         self._dispatch("MESSAGE_DELETE", data, channel, Intent.GUILD_MESSAGES, Intent.DIRECT_MESSAGES)
         self.audience.tell(StageEvent(EventKind.DELETED, str(channel.id), message_id=str(message.id)))
 
-    def typing(self, channel: Channel, user: User) -> None:
+    def typing(self, channel: Channel, user: DiscordUser) -> None:
         """Show people that somebody types; no bot of ours asks to hear of it."""
         self.audience.tell(StageEvent(EventKind.TYPING, str(channel.id), status=f"{user.shown_as} is typing"))
 
-    def _unfurl(self, message: Message) -> None:
+    def _unfurl(self, message: MessageObject) -> None:
         """Show what a link leads to, in a new message and in one that gets other words."""
         link = _LINK.search(message.content)
         is_wanted = self.switches.sends_unfurls and not message.flags & MessageFlag.SUPPRESS_EMBEDS
@@ -443,7 +450,7 @@ class DiscordEvents:
             message.embeds = [{"type": "link", "url": link.group(0), "title": link.group(1)}]
             self._to_bot(message, "MESSAGE_UPDATE")
 
-    def _to_bot(self, message: Message, name: str, *, only: set[str] | None = None) -> None:
+    def _to_bot(self, message: MessageObject, name: str, *, only: set[str] | None = None) -> None:
         channel = self.world.channels[message.channel_id]
 
         def shape(reads_everything: bool) -> Json:
@@ -459,7 +466,7 @@ class DiscordEvents:
             intent = Intent.DIRECT_MESSAGES if channel.is_dm else Intent.GUILD_MESSAGES
             self.gateway.dispatch(GatewayEvent(name, shape, intent, channel.guild_id))
 
-    def _to_people(self, kind: EventKind, message: Message) -> None:
+    def _to_people(self, kind: EventKind, message: MessageObject) -> None:
         """Show people the message; one that is still to be filled is only a sign that the bot works."""
         if message.flags & MessageFlag.LOADING:
             status = f"{message.author.shown_as} is thinking"
@@ -496,7 +503,7 @@ class DiscordEvents:
         for _ in range(times):
             self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
 
-    def failed(self, channel: Channel, user: User, why: str) -> None:
+    def failed(self, channel: Channel, user: DiscordUser, why: str) -> None:
         """Show why an interaction failed, to its own person only."""
         self.audience.tell(StageEvent(EventKind.TOAST, str(channel.id), status=why, person_id=str(user.id)))
 
@@ -506,7 +513,7 @@ class DiscordEvents:
         intent = in_dm if channel.is_dm else in_guild
         self.gateway.dispatch(GatewayEvent(name, lambda _: data, intent, channel.guild_id))
 
-    def _member(self, channel: Channel, user: User) -> Json:
+    def _member(self, channel: Channel, user: DiscordUser) -> Json:
         if channel.guild_id is None:
             return {}
         return {"member": shapes.member(self.world, self.world.guilds[channel.guild_id], user)}

@@ -27,8 +27,8 @@ from channels.emulators.discord.world import (
     DiscordRefusal,
     DiscordState,
     DiscordSwitches,
-    Message,
-    User,
+    DiscordUser,
+    MessageObject,
     invalid_form,
     unknown,
 )
@@ -271,20 +271,20 @@ class Interaction:
     token: str
     kind: InteractionKind
     channel: Channel
-    user: User
+    user: DiscordUser
     asked_s: float
     data: Json
-    source: Message | None = None
+    source: MessageObject | None = None
     answer_kind: int | None = None
     answer_data: Json | None = None
-    original: Message | None = None
+    original: MessageObject | None = None
     _answering: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_answered(self) -> bool:
         return self.answer_kind is not None
 
-    def answered(self, kind: int, data: Json, original: Message | None) -> None:
+    def answered(self, kind: int, data: Json, original: MessageObject | None) -> None:
         """Keep the first callback."""
         self.answer_kind, self.answer_data, self.original = kind, data, original
         self._answering.set()
@@ -353,7 +353,7 @@ class DiscordInteractions:
         return self._ask(InteractionKind.COMPONENT, person_id, place_id, data, source)
 
     def _ask(
-        self, kind: InteractionKind, person_id: str, place_id: str, data: Json, source: Message | None = None
+        self, kind: InteractionKind, person_id: str, place_id: str, data: Json, source: MessageObject | None = None
     ) -> Interaction:
         channel, user = self.world.channels[int(place_id)], self.world.users[int(person_id)]
         token = secrets.token_urlsafe(48)

@@ -9,14 +9,14 @@ from typing import Final
 
 from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.world import (
+    AttachmentObject,
     Channel,
     DiscordRefusal,
     DiscordState,
-    File,
-    Message,
+    DiscordUser,
     MessageFlag,
     MessageKind,
-    User,
+    MessageObject,
     empty_message,
     invalid_form,
     unknown,
@@ -93,16 +93,16 @@ class DiscordDraft:
 
     content: str = ""
     mentions: Mentions = field(default_factory=Mentions)
-    files: tuple[File, ...] = ()
+    files: tuple[AttachmentObject, ...] = ()
     components: Sequence[Json] = ()
     flags: int = 0
     nonce: str | None = None
-    reply_to: Message | None = None
+    reply_to: MessageObject | None = None
     kind: MessageKind | None = None
     interaction: Json | None = None
     command: str = ""
     reference: Json | None = None
-    passed_on: Message | None = None
+    passed_on: MessageObject | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -114,7 +114,7 @@ class DiscordPosting:
     world: DiscordState
     events: DiscordEvents
 
-    def post(self, channel: Channel, author: User, draft: DiscordDraft) -> Message:
+    def post(self, channel: Channel, author: DiscordUser, draft: DiscordDraft) -> MessageObject:
         """Keep the message, wake an archived thread, and tell everybody."""
         if channel.is_thread and channel.archived:
             if channel.locked:
@@ -130,7 +130,7 @@ class DiscordPosting:
         self.events.said(message)
         return message
 
-    def forward(self, channel: Channel, author: User, message: Message) -> Message:
+    def forward(self, channel: Channel, author: DiscordUser, message: MessageObject) -> MessageObject:
         """Post a message without words of its own: it refers to another one and carries it as it stands now."""
         source = message.passed_on or message
         reference = self._reference(message) | {"type": FORWARD}
@@ -140,10 +140,10 @@ class DiscordPosting:
             DiscordDraft(flags=MessageFlag.HAS_SNAPSHOT, reference=reference, passed_on=replace(source)),
         )
 
-    def _message(self, channel: Channel, author: User, draft: DiscordDraft) -> Message:
+    def _message(self, channel: Channel, author: DiscordUser, draft: DiscordDraft) -> MessageObject:
         target = draft.reply_to
         kind = draft.kind or (MessageKind.REPLY if target else MessageKind.DEFAULT)
-        return Message(
+        return MessageObject(
             id=self.world.new_id(),
             channel_id=channel.id,
             author=author,
@@ -163,24 +163,24 @@ class DiscordPosting:
             passed_on=draft.passed_on,
         )
 
-    def _reference(self, target: Message) -> Json:
+    def _reference(self, target: MessageObject) -> Json:
         guild_id = self.world.channels[target.channel_id].guild_id
         reference: Json = {"type": 0, "channel_id": str(target.channel_id), "message_id": str(target.id)}
         return reference if guild_id is None else reference | {"guild_id": str(guild_id)}
 
-    def edit(self, message: Message, draft: DiscordDraft) -> None:
+    def edit(self, message: MessageObject, draft: DiscordDraft) -> None:
         """Put the draft's content in the message's place; an edit that changes nothing is still an edit."""
         self._put(message, draft)
         message.edited_ms = self.world.now_ms()
         self.events.changed(message)
 
-    def fill(self, message: Message, draft: DiscordDraft) -> None:
+    def fill(self, message: MessageObject, draft: DiscordDraft) -> None:
         """Give a waiting message its first content, which is no edit. Whether it is ephemeral was decided before."""
         kept = message.flags & MessageFlag.EPHEMERAL
         self._put(message, replace(draft, flags=draft.flags & ~MessageFlag.EPHEMERAL & ~MessageFlag.LOADING | kept))
         self.events.filled(message)
 
-    def _put(self, message: Message, draft: DiscordDraft) -> None:
+    def _put(self, message: MessageObject, draft: DiscordDraft) -> None:
         if draft.is_empty:
             raise empty_message()
         message.content = draft.content
@@ -191,13 +191,15 @@ class DiscordPosting:
         message.components = list(draft.components)
         message.flags = draft.flags
 
-    def delete(self, message: Message) -> None:
+    def delete(self, message: MessageObject) -> None:
         del self.world.channels[message.channel_id].messages[message.id]
         self.events.deleted(message)
 
     # --- threads
 
-    def thread_from(self, message: Message, author: User, name: str, auto_archive_min: int = 1440) -> Channel:
+    def thread_from(
+        self, message: MessageObject, author: DiscordUser, name: str, auto_archive_min: int = 1440
+    ) -> Channel:
         """Begin a public thread with the message's id; its first message (type 21) only points back at the message."""
         parent = self.world.channels[message.channel_id]
         if parent.guild_id is None or parent.is_thread:
@@ -215,7 +217,7 @@ class DiscordPosting:
         self.post(thread, author, starter)
         return thread
 
-    def thread_in(self, parent: Channel, author: User, name: str) -> Channel:
+    def thread_in(self, parent: Channel, author: DiscordUser, name: str) -> Channel:
         """Begin a thread that hangs on no message; it is announced in its channel (type 18)."""
         if parent.guild_id is None or parent.is_thread:
             raise DiscordRefusal(400, 50024, "Cannot execute action on this channel type")
@@ -227,7 +229,7 @@ class DiscordPosting:
             self.post(parent, author, DiscordDraft(name, kind=MessageKind.THREAD_CREATED, reference=reference))
         return thread
 
-    def change_thread(self, thread: Channel, author: User, asked: Json) -> None:
+    def change_thread(self, thread: Channel, author: DiscordUser, asked: Json) -> None:
         """Name, state and time to archive; a new name is announced in the thread (type 4). What is archived has to be
         woken first, or by the same request."""
         name, archive_min = str(asked.get("name", thread.name)), int(asked.get("auto_archive_duration", 0))
@@ -259,7 +261,7 @@ class DiscordPosting:
             raise unknown("Channel")
         return channel
 
-    def message(self, channel_id: int, message_id: int) -> Message:
+    def message(self, channel_id: int, message_id: int) -> MessageObject:
         """Find a message. Raises `DiscordRefusal` 404 / 10003 or 10008."""
         message = self.channel(channel_id).messages.get(message_id)
         if message is None:
@@ -267,7 +269,7 @@ class DiscordPosting:
         return message
 
 
-def unchanged(message: Message) -> DiscordDraft:
+def unchanged(message: MessageObject) -> DiscordDraft:
     """Return the message as a draft, to be changed in part."""
     return DiscordDraft(
         content=message.content,
@@ -278,7 +280,7 @@ def unchanged(message: Message) -> DiscordDraft:
     )
 
 
-def rewritten(message: Message, content: str, mentions: Mentions) -> DiscordDraft:
+def rewritten(message: MessageObject, content: str, mentions: Mentions) -> DiscordDraft:
     return replace(unchanged(message), content=content, mentions=mentions)
 
 
@@ -292,7 +294,7 @@ _ACTION_ROW: Final = 1  # component type
 _MAY_SET: Final = MessageFlag.SUPPRESS_EMBEDS | MessageFlag.SILENT | MessageFlag.EPHEMERAL
 
 
-def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
+def new_draft(body: Json, files: tuple[AttachmentObject, ...], *, reply_to: MessageObject | None) -> DiscordDraft:
     """Read a message. Raises `DiscordRefusal`: 50006 for nothing to show, 50035 for a field beyond its limit."""
     content = _content(body.get("content"))
     flags = int(body.get("flags") or 0) & _MAY_SET
@@ -311,7 +313,9 @@ def new_draft(body: Json, files: tuple[File, ...], *, reply_to: Message | None) 
     return draft
 
 
-def edited_draft(message: Message, body: Json, files: tuple[File, ...], *, reply_to: Message | None) -> DiscordDraft:
+def edited_draft(
+    message: MessageObject, body: Json, files: tuple[AttachmentObject, ...], *, reply_to: MessageObject | None
+) -> DiscordDraft:
     """Return the message with the fields of `body` in place; what `body` does not name stays."""
     kept, given = unchanged(message), _components(body)
     flags = message.flags
@@ -333,7 +337,7 @@ def _ids(attachments: list[Json]) -> set[str]:
     return {str(item.get("id")) for item in attachments}
 
 
-def _mentions(content: str, permit: Json | None, reply_to: Message | None) -> Mentions:
+def _mentions(content: str, permit: Json | None, reply_to: MessageObject | None) -> Mentions:
     replied_to = reply_to.author.id if reply_to else None
     return allowed(mentions_in(content), permit, replied_to=replied_to)
 
@@ -369,6 +373,6 @@ def _components(body: Json) -> tuple[Json, ...]:
     return rows
 
 
-def is_system(message: Message) -> bool:
+def is_system(message: MessageObject) -> bool:
     """Tell whether the system said it: nobody can reply to that."""
     return message.kind not in (MessageKind.DEFAULT, MessageKind.REPLY, MessageKind.COMMAND_ANSWER)

@@ -10,7 +10,7 @@ from typing import Final
 from starlette.responses import JSONResponse, Response
 
 from channels.emulators.discord import shapes
-from channels.emulators.discord.api import Buckets, Call, Route, snowflake, too_many
+from channels.emulators.discord.api import Buckets, DiscordCall, Route, snowflake, too_many
 from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.interactions import (
     DiscordInteractions,
@@ -26,10 +26,10 @@ from channels.emulators.discord.world import (
     DiscordRefusal,
     DiscordState,
     DiscordSwitches,
-    Message,
+    DiscordUser,
     MessageFlag,
     MessageKind,
-    User,
+    MessageObject,
     forbidden,
     invalid_form,
     unknown,
@@ -62,27 +62,27 @@ class PlacesApi:
 
     # --- the bot itself
 
-    async def gateway_for_bot(self, call: Call) -> Response:
+    async def gateway_for_bot(self, call: DiscordCall) -> Response:
         left = self.switches.sessions_left
         at_once = self.switches.max_concurrency
         limit: Json = {"total": 1000, "remaining": left, "reset_after": 14_400_000, "max_concurrency": at_once}
         url = f"ws://{call.host}/gateway"
         return JSONResponse({"url": url, "shards": self.switches.shards, "session_start_limit": limit})
 
-    async def me(self, _: Call) -> Response:
+    async def me(self, _: DiscordCall) -> Response:
         return JSONResponse(shapes.own_user(self.world))
 
-    async def application(self, _: Call) -> Response:
+    async def application(self, _: DiscordCall) -> Response:
         has_content = self.switches.has_message_content
         shape = shapes.application(self.world, self.application_id, has_message_content=has_content)
         return JSONResponse(shape | self.endpoint())
 
     # --- channels and threads
 
-    async def channel(self, call: Call) -> Response:
+    async def channel(self, call: DiscordCall) -> Response:
         return JSONResponse(shapes.channel(self.world, self.posting.channel(call.id("channel_id"))))
 
-    async def change_channel(self, call: Call) -> Response:
+    async def change_channel(self, call: DiscordCall) -> Response:
         """Change name, archived, locked and time to archive of a thread that the bot began.
 
         Other channels are not its to change. New names are counted apart from all else, without a word in the headers.
@@ -101,7 +101,7 @@ class PlacesApi:
         """Tell whether the bot may change the thread: its creator may, while nobody has locked it."""
         return self.switches.moderates or (thread.owner_id == self.world.bot.id and not thread.locked)
 
-    async def thread_from(self, call: Call) -> Response:
+    async def thread_from(self, call: DiscordCall) -> Response:
         message = self.posting.message(call.id("channel_id"), call.id("message_id"))
         thread = self.posting.thread_from(message, self.world.bot, *_asked_for(call.body))
         return JSONResponse(shapes.channel(self.world, thread), 201)
@@ -142,7 +142,7 @@ class MessagesApi:
 
     # --- reading
 
-    async def page(self, call: Call) -> Response:
+    async def page(self, call: DiscordCall) -> Response:
         """List messages newest first, whichever way was asked for; `after` gives the messages right above that id."""
         channel = self.posting.channel(call.id("channel_id"))
         limit = int(call.query.get("limit", "50")) if call.query.get("limit", "50").isdigit() else 0
@@ -150,19 +150,19 @@ class MessagesApi:
             raise invalid_form("limit", "NUMBER_TYPE_MAX", f"int value should be between 1 and {PAGE_MAX}.")
         return JSONResponse([self._shape(m) for m in _page(_public(channel), call.query, limit)])
 
-    async def show(self, call: Call) -> Response:
+    async def show(self, call: DiscordCall) -> Response:
         return JSONResponse(self._shape(self._message(call)))
 
-    def _shape(self, message: Message) -> Json:
+    def _shape(self, message: MessageObject) -> Json:
         told = shapes.message(self.world, message, reads_everything=self.switches.has_message_content)
         return {name: told[name] for name in _LEAST if name in told} if self.switches.says_little else told
 
-    def _message(self, call: Call) -> Message:
+    def _message(self, call: DiscordCall) -> MessageObject:
         return self.posting.message(call.id("channel_id"), call.id("message_id"))
 
     # --- writing
 
-    async def create(self, call: Call) -> Response:
+    async def create(self, call: DiscordCall) -> Response:
         channel = self.posting.channel(call.id("channel_id"))
         if not channel.takes_messages:
             raise DiscordRefusal(400, 50008, "Cannot send messages in a non-text channel")
@@ -178,7 +178,7 @@ class MessagesApi:
             self._remember_nonce(draft.nonce, message)
         return JSONResponse(self._shape(message))
 
-    def _remember_nonce(self, nonce: str, message: Message) -> None:
+    def _remember_nonce(self, nonce: str, message: MessageObject) -> None:
         now_s = self.clock_s()
         while self._nonces:  # oldest first: the window is the same for all
             oldest = next(iter(self._nonces))
@@ -188,7 +188,7 @@ class MessagesApi:
         self._nonces.pop(nonce, None)
         self._nonces[nonce] = (now_s, message.channel_id, message.id)
 
-    def _same_nonce(self, body: Json) -> Message | None:
+    def _same_nonce(self, body: Json) -> MessageObject | None:
         """Find the message that this nonce made before, if `enforce_nonce` asks for it and the window still stands.
 
         A message that was deleted since gives `Unknown Message`.
@@ -201,7 +201,7 @@ class MessagesApi:
             return None
         return self.posting.message(channel_id, message_id)
 
-    def _replied_to(self, channel: Channel, reference: Json | None) -> Message | None:
+    def _replied_to(self, channel: Channel, reference: Json | None) -> MessageObject | None:
         if reference is None:
             return None
         message_id = snowflake(reference.get("message_id"), "message_reference.message_id")
@@ -216,7 +216,7 @@ class MessagesApi:
             )
         return target
 
-    async def edit(self, call: Call) -> Response:
+    async def edit(self, call: DiscordCall) -> Response:
         message = self._message(call)
         if self.switches.refuses_edits is not None:
             raise self.switches.refuses_edits
@@ -227,7 +227,7 @@ class MessagesApi:
         self.posting.edit(message, edited_draft(message, call.body, call.files, reply_to=reply_to))
         return JSONResponse(self._shape(message))
 
-    async def delete(self, call: Call) -> Response:
+    async def delete(self, call: DiscordCall) -> Response:
         message = self._message(call)
         if message.author.id != self.world.bot.id:
             if self.world.channels[message.channel_id].is_dm:
@@ -237,17 +237,17 @@ class MessagesApi:
         self.posting.delete(message)
         return Response(status_code=NO_CONTENT)
 
-    async def typing(self, call: Call) -> Response:
+    async def typing(self, call: DiscordCall) -> Response:
         """Show typing for 10 s or until the bot's next message."""
         self.events.typing(self.posting.channel(call.id("channel_id")), self.world.bot)
         return Response(status_code=NO_CONTENT)
 
 
-def _public(channel: Channel) -> list[Message]:
+def _public(channel: Channel) -> list[MessageObject]:
     return [m for m in channel.messages.values() if not m.flags & MessageFlag.EPHEMERAL]
 
 
-def _page(messages: list[Message], query: dict[str, str], limit: int) -> list[Message]:
+def _page(messages: list[MessageObject], query: dict[str, str], limit: int) -> list[MessageObject]:
     """Choose a page of `messages`, which are oldest first; the answer is newest first."""
     if "before" in query:
         chosen = [m for m in messages if m.id < snowflake(query["before"], "before")][-limit:]
@@ -271,20 +271,20 @@ class CommandsApi:
         path = "/applications/{application_id}/commands"
         return [Route("GET", path, self.list_all), Route("PUT", path, self.replace_all)]
 
-    async def list_all(self, call: Call) -> Response:
+    async def list_all(self, call: DiscordCall) -> Response:
         self._check_application(call)
         known = self.interactions.commands
         if call.query.get("with_localizations", "").lower() in ("1", "true"):
             return JSONResponse(known)
         return JSONResponse([without_localizations(command) for command in known])
 
-    async def replace_all(self, call: Call) -> Response:
+    async def replace_all(self, call: DiscordCall) -> Response:
         """Set all at once: what is not in the list is gone; what is keeps its id."""
         self._check_application(call)
         self.interactions.commands = [self._kept(body) for body in check_all(call.body_list or [])]
         return JSONResponse(self.interactions.commands)
 
-    def _check_application(self, call: Call) -> None:
+    def _check_application(self, call: DiscordCall) -> None:
         if call.id("application_id") != self.application_id:
             raise forbidden(50001)
 
@@ -337,7 +337,7 @@ class InteractionsApi:
 
     # --- the first answer
 
-    async def answer(self, call: Call) -> Response:
+    async def answer(self, call: DiscordCall) -> Response:
         """Answer 204, or 200 with what was made of it when `with_response` asks for that."""
         asked = self.interactions.to_answer(call.id("interaction_id"), call.path["token"])
         kind, data = call.body.get("type"), call.body.get("data") or {}
@@ -353,7 +353,7 @@ class InteractionsApi:
             return Response(status_code=NO_CONTENT)
         return JSONResponse(self._callback(asked, message))
 
-    def _answered(self, asked: Interaction, kind: Answer, data: Json, call: Call) -> Message | None:
+    def _answered(self, asked: Interaction, kind: Answer, data: Json, call: DiscordCall) -> MessageObject | None:
         if kind is Answer.MESSAGE:
             draft = new_draft(data, call.files, reply_to=None)
             return self._post(asked, draft)
@@ -366,7 +366,7 @@ class InteractionsApi:
             self.posting.edit(asked.source, edited_draft(asked.source, data, call.files, reply_to=None))
         return asked.source
 
-    def _callback(self, asked: Interaction, message: Message | None) -> Json:
+    def _callback(self, asked: Interaction, message: MessageObject | None) -> Json:
         told: Json = {"id": str(asked.id), "type": asked.kind.value}
         if message is None:
             return {"interaction": told}
@@ -377,21 +377,21 @@ class InteractionsApi:
         }
         return {"interaction": told, "resource": {"type": asked.answer_kind, "message": self._shape(message)}}
 
-    def _post(self, asked: Interaction, draft: DiscordDraft) -> Message:
+    def _post(self, asked: Interaction, draft: DiscordDraft) -> MessageObject:
         """Post as the bot through the interaction's webhook, whose id is the application's."""
         kind = MessageKind.COMMAND_ANSWER if asked.kind is InteractionKind.COMMAND else MessageKind.DEFAULT
-        author: User = replace(self.world.bot, webhook_id=self.application_id)
+        author: DiscordUser = replace(self.world.bot, webhook_id=self.application_id)
         metadata = self.interactions.metadata(asked)
         command = str(asked.data.get("name", "")) if asked.kind is InteractionKind.COMMAND else ""
         told = replace(draft, kind=kind, interaction=metadata, command=command)
         return self.posting.post(asked.channel, author, told)
 
-    def _shape(self, message: Message) -> Json:
+    def _shape(self, message: MessageObject) -> Json:
         return shapes.message(self.world, message, reads_everything=True)
 
     # --- what follows
 
-    async def follow_up(self, call: Call) -> Response:
+    async def follow_up(self, call: DiscordCall) -> Response:
         """Post a new message; but the first one after a deferral fills the message that is waiting for it."""
         asked = self._follow(call)
         draft = new_draft(call.body, call.files, reply_to=None)
@@ -401,10 +401,10 @@ class InteractionsApi:
             return JSONResponse(self._shape(waiting))
         return JSONResponse(self._shape(self._post(asked, draft)))
 
-    async def show(self, call: Call) -> Response:
+    async def show(self, call: DiscordCall) -> Response:
         return JSONResponse(self._shape(self._message(call)))
 
-    async def edit(self, call: Call) -> Response:
+    async def edit(self, call: DiscordCall) -> Response:
         message = self._message(call)
         draft = edited_draft(message, call.body, call.files, reply_to=None)
         if message.flags & MessageFlag.LOADING:
@@ -413,14 +413,14 @@ class InteractionsApi:
             self.posting.edit(message, draft)
         return JSONResponse(self._shape(message))
 
-    async def delete(self, call: Call) -> Response:
+    async def delete(self, call: DiscordCall) -> Response:
         self.posting.delete(self._message(call))
         return Response(status_code=NO_CONTENT)
 
-    def _follow(self, call: Call) -> Interaction:
+    def _follow(self, call: DiscordCall) -> Interaction:
         return self.interactions.to_follow(call.id("webhook_id"), call.path["token"])
 
-    def _message(self, call: Call) -> Message:
+    def _message(self, call: DiscordCall) -> MessageObject:
         """Find the original, or a follow-up of the same interaction. Raises `DiscordRefusal` 10008."""
         asked = self._follow(call)
         if "message_id" not in call.path:

@@ -8,15 +8,15 @@ from typing import Final
 from urllib.parse import quote
 
 from channels.emulators.discord.world import (
+    AttachmentObject,
     Channel,
     ChannelKind,
     DiscordState,
-    File,
+    DiscordUser,
     Guild,
-    Message,
     MessageFlag,
     MessageKind,
-    User,
+    MessageObject,
 )
 from channels.emulators.stage import Json
 
@@ -43,7 +43,7 @@ def timestamp(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="microseconds")
 
 
-def user(who: User) -> Json:
+def user(who: DiscordUser) -> Json:
     return {
         "id": str(who.id),
         "username": who.username,
@@ -59,7 +59,7 @@ def own_user(world: DiscordState) -> Json:
     return user(world.bot) | {"verified": True, "mfa_enabled": True, "flags": 0, "email": None, "locale": "en-US"}
 
 
-def member(world: DiscordState, guild: Guild, who: User) -> Json:
+def member(world: DiscordState, guild: Guild, who: DiscordUser) -> Json:
     """Return a guild member without its user."""
     return {
         "nick": None,
@@ -234,7 +234,7 @@ def link_signature(file_id: int, expires: str) -> str:
     return hashlib.sha256(f"{file_id}:{expires}".encode()).hexdigest()
 
 
-def attachment(world: DiscordState, channel_id: int, file: File, *, is_voice: bool = False) -> Json:
+def attachment(world: DiscordState, channel_id: int, file: AttachmentObject, *, is_voice: bool = False) -> Json:
     """Return a file with its signed link; `ex` is the hour it dies, in hexadecimal seconds."""
     now_s = world.now_ms() // 1000
     expires = f"{now_s + CDN_LIFE_S:x}"
@@ -256,7 +256,7 @@ def attachment(world: DiscordState, channel_id: int, file: File, *, is_voice: bo
     return shape if file.description is None else shape | {"description": file.description}
 
 
-def message(world: DiscordState, said: Message, *, reads_everything: bool) -> Json:
+def message(world: DiscordState, said: MessageObject, *, reads_everything: bool) -> Json:
     """Return a message as the bot gets it.
 
     Without the message content intent (`reads_everything` false) a message that neither mentions the bot nor is in a
@@ -285,12 +285,12 @@ def message(world: DiscordState, said: Message, *, reads_everything: bool) -> Js
     return shape
 
 
-def _attachments(world: DiscordState, said: Message) -> list[Json]:
+def _attachments(world: DiscordState, said: MessageObject) -> list[Json]:
     is_voice = bool(said.flags & MessageFlag.VOICE)
     return [attachment(world, said.channel_id, file, is_voice=is_voice) for file in said.files]
 
 
-def _relations(world: DiscordState, said: Message, *, reads_everything: bool) -> Json:
+def _relations(world: DiscordState, said: MessageObject, *, reads_everything: bool) -> Json:
     shape: Json = {}
     is_open = reads_everything or world.addresses_bot(said)
     if said.nonce is not None:
@@ -312,7 +312,7 @@ def _relations(world: DiscordState, said: Message, *, reads_everything: bool) ->
     return shape
 
 
-def _snapshot(world: DiscordState, said: Message) -> Json:
+def _snapshot(world: DiscordState, said: MessageObject) -> Json:
     """Return what a forward shows of a message: neither who wrote it, nor where."""
     whole = message(world, said, reads_everything=True)
     return {name: whole[name] for name in _SNAPSHOT}

@@ -9,8 +9,16 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final
 
-from channels.emulators.discord.world import Channel, DiscordState, File, Message, MessageFlag, MessageKind, User
-from channels.emulators.stage import Button, Json, Person, Place, PlaceKind, Said
+from channels.emulators.discord.world import (
+    AttachmentObject,
+    Channel,
+    DiscordState,
+    DiscordUser,
+    MessageFlag,
+    MessageKind,
+    MessageObject,
+)
+from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, StageButton
 
 # --- Discord's Markdown subset as safe HTML
 #
@@ -186,7 +194,7 @@ _BUTTON: Final = 2
 _MENTION: Final = re.compile(r"<(@&|@!?|#)(\d+)>")
 
 
-def as_person(user: User) -> Person:
+def as_person(user: DiscordUser) -> Person:
     return Person(str(user.id), user.shown_as, user.username, user.is_bot)
 
 
@@ -202,7 +210,7 @@ def as_place(channel: Channel) -> Place:
     return Place(own_id, kind, channel.name, address, parent_id=parent_id, root_id=root_id)
 
 
-def as_said(world: DiscordState, message: Message) -> Said:
+def as_said(world: DiscordState, message: MessageObject) -> Said:
     return Said(
         id=str(message.id),
         place_id=str(message.channel_id),
@@ -220,27 +228,27 @@ def as_said(world: DiscordState, message: Message) -> Said:
     )
 
 
-def files_of(message: Message) -> tuple[File, ...]:
+def files_of(message: MessageObject) -> tuple[AttachmentObject, ...]:
     """Return its own files, and those of the message that it forwards."""
     return message.files + (message.passed_on.files if message.passed_on else ())
 
 
-def buttons_of(components: Iterable[Json]) -> Iterator[Button]:
+def buttons_of(components: Iterable[Json]) -> Iterator[StageButton]:
     """Find the buttons that can be pressed, in all rows; a link is none."""
     for component in components:
         if component.get("type") == _BUTTON and "custom_id" in component and not component.get("disabled"):
-            yield Button(str(component["custom_id"]), str(component.get("label") or ""))
+            yield StageButton(str(component["custom_id"]), str(component.get("label") or ""))
         yield from buttons_of(component.get("components") or [])
 
 
-def _only_for(message: Message) -> str | None:
+def _only_for(message: MessageObject) -> str | None:
     """Return the person who alone sees an ephemeral message: the one whose interaction it answers."""
     if not message.flags & MessageFlag.EPHEMERAL or message.interaction is None:
         return None
     return str(message.interaction["user"]["id"])
 
 
-def _above(world: DiscordState, message: Message) -> str:
+def _above(world: DiscordState, message: MessageObject) -> str:
     """Name the command that a message answers, and who chose it, as the client does."""
     if not message.command or message.interaction is None:
         return ""
@@ -262,7 +270,7 @@ def name_in(world: DiscordState, mention: str) -> str | None:
     return world.bot.username if any(number == guild.bot_role_id for guild in world.guilds.values()) else None
 
 
-def _text(world: DiscordState, message: Message) -> str:
+def _text(world: DiscordState, message: MessageObject) -> str:
     def shown(found: re.Match[str]) -> str:
         sign = found.group(1).replace("!", "")
         name = name_in(world, sign + found.group(2))
@@ -271,7 +279,7 @@ def _text(world: DiscordState, message: Message) -> str:
     return _notice(message) or _MENTION.sub(shown, (message.passed_on or message).content)
 
 
-def _html(world: DiscordState, message: Message) -> str:
+def _html(world: DiscordState, message: MessageObject) -> str:
     notice = _notice(message)
     if notice:
         return f"<em>{to_html(notice, lambda _: None)}</em>"
@@ -287,7 +295,7 @@ def _embed(embed: Json) -> str:
     return f'<div class="embed">{shown}</div>'
 
 
-def _notice(message: Message) -> str:
+def _notice(message: MessageObject) -> str:
     """Say what the client writes for messages of the system."""
     who = message.author.shown_as
     return {

@@ -179,7 +179,7 @@ class MessageFlag(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class DiscordUser:
     id: int
     username: str
     shown_as: str
@@ -189,7 +189,7 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class AttachmentObject:
     """An attachment on the emulated content network."""
 
     id: int
@@ -200,10 +200,10 @@ class File:
 
 
 @dataclass(slots=True)
-class Message:
+class MessageObject:
     id: int
     channel_id: int
-    author: User
+    author: DiscordUser
     content: str
     at_ms: int
     kind: MessageKind = MessageKind.DEFAULT
@@ -211,7 +211,7 @@ class Message:
     user_mentions: tuple[int, ...] = ()
     role_mentions: tuple[int, ...] = ()
     mentions_everyone: bool = False
-    files: tuple[File, ...] = ()
+    files: tuple[AttachmentObject, ...] = ()
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
     flags: int = 0
@@ -219,7 +219,7 @@ class Message:
     reference: Json | None = None
     interaction: Json | None = None
     command: str = ""  # the name of the one that it answers
-    passed_on: Message | None = None  # a copy of the message that this one forwards
+    passed_on: MessageObject | None = None  # a copy of the message that this one forwards
 
 
 @dataclass(slots=True)
@@ -238,7 +238,7 @@ class Channel:
     locked: bool = False
     auto_archive_min: int = 1440
     member_ids: list[int] = field(default_factory=list)
-    messages: dict[int, Message] = field(default_factory=dict)
+    messages: dict[int, MessageObject] = field(default_factory=dict)
 
     @property
     def is_dm(self) -> bool:
@@ -271,11 +271,11 @@ class DiscordState:
     `clock_s` gives Unix seconds.
     """
 
-    def __init__(self, *, bot: User, clock_s: Callable[[], float]) -> None:
+    def __init__(self, *, bot: DiscordUser, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
         self._last_id = 0
         self.bot = bot
-        self.users: dict[int, User] = {bot.id: bot}
+        self.users: dict[int, DiscordUser] = {bot.id: bot}
         self.guilds: dict[int, Guild] = {}
         self.channels: dict[int, Channel] = {}
         self._dms: dict[int, Channel] = {}  # by the person
@@ -291,8 +291,8 @@ class DiscordState:
 
     # --- who
 
-    def new_user(self, username: str, shown_as: str, *, is_bot: bool = False) -> User:
-        user = User(self.new_id(), username, shown_as, is_bot=is_bot)
+    def new_user(self, username: str, shown_as: str, *, is_bot: bool = False) -> DiscordUser:
+        user = DiscordUser(self.new_id(), username, shown_as, is_bot=is_bot)
         self.users[user.id] = user
         return user
 
@@ -314,7 +314,7 @@ class DiscordState:
     def new_channel(self, guild: Guild, name: str, kind: ChannelKind = ChannelKind.TEXT) -> Channel:
         return self._keep(Channel(self.new_id(), kind, name, guild_id=guild.id))
 
-    def dm_with(self, user: User) -> Channel:
+    def dm_with(self, user: DiscordUser) -> Channel:
         """Return the one direct channel of the bot with this user: its id never changes."""
         if user.id not in self._dms:
             channel = Channel(self.new_id(), ChannelKind.DM, user.shown_as, recipient_id=user.id)
@@ -327,7 +327,7 @@ class DiscordState:
         name: str,
         *,
         owner_id: int,
-        started_from: Message | None = None,
+        started_from: MessageObject | None = None,
         auto_archive_min: int = 1440,
     ) -> Channel:
         """Make a thread; one started from a message takes that message's id."""
@@ -357,18 +357,18 @@ class DiscordState:
 
     # --- what
 
-    def message(self, reference: Json | None) -> Message | None:
+    def message(self, reference: Json | None) -> MessageObject | None:
         """Find the message that a `message_reference` points at, if it still stands."""
         if not reference or "message_id" not in reference:
             return None
         channel = self.channels.get(int(reference["channel_id"]))
         return channel.messages.get(int(reference["message_id"])) if channel else None
 
-    def thread_of(self, message: Message) -> Channel | None:
+    def thread_of(self, message: MessageObject) -> Channel | None:
         thread = self.channels.get(message.id)
         return thread if thread is not None and thread.is_thread else None
 
-    def addresses_bot(self, message: Message) -> bool:
+    def addresses_bot(self, message: MessageObject) -> bool:
         """Tell whether Discord shows this message's content even to a bot without the content intent."""
         return (
             message.author.id == self.bot.id

@@ -16,8 +16,8 @@ from starlette.responses import HTMLResponse, Response
 from channels.emulators.serving import NoAnswer
 from channels.emulators.slack.world import (
     Conversation,
-    Message,
-    RateLimited,
+    SlackMessage,
+    SlackRateLimited,
     SlackRefusal,
     SlackState,
     SlackSwitches,
@@ -59,7 +59,7 @@ class Limits:
     _buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def take(self, method: str, channel_id: str) -> None:
-        """Count one call. Raises `RateLimited`."""
+        """Count one call. Raises `SlackRateLimited`."""
         if not self.switches.is_rate_limited:
             return
         if method == "chat.postMessage":
@@ -74,7 +74,7 @@ class Limits:
         left = min(capacity, left + (now_s - since_s) * per_s)
         if left < 1:
             self._buckets[name] = (left, now_s)
-            raise RateLimited(max(1, math.ceil((1 - left) / per_s)))
+            raise SlackRateLimited(max(1, math.ceil((1 - left) / per_s)))
         self._buckets[name] = (left - 1, now_s)
 
 
@@ -87,7 +87,7 @@ _JSON_ARGUMENTS: Final = frozenset({"blocks", "metadata", "chunks", "files", "us
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SlackCall:
     """One call, read. Form values are text; what Slack's forms carry as JSON is parsed."""
 
     method: str
@@ -118,11 +118,11 @@ class Call:
         return int(value)
 
 
-Handler = Callable[[Call], Awaitable[Json]]
+Handler = Callable[[SlackCall], Awaitable[Json]]
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class SlackMethod:
     """`scopes`: one of them suffices. `delivers`: people see the outcome; counted faults hit these."""
 
     handler: Handler
@@ -144,7 +144,7 @@ class WebApi:
     limits: Limits
     switches: SlackSwitches
     faults: Faults
-    methods: Mapping[str, Method]
+    methods: Mapping[str, SlackMethod]
     calls: deque[str] = field(default_factory=lambda: deque(maxlen=RECORDED_MAX))  # the methods called
 
     async def endpoint(self, request: Request) -> Response:
@@ -173,7 +173,7 @@ class WebApi:
                 body = {"ok": True}
         except SlackRefusal as refused:
             body = refused.body()
-        except RateLimited as limited:
+        except SlackRateLimited as limited:
             return answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(limited.retry_after_s)})
         if method is not None and method.delivers and self.faults.other.get("fatal_error_after", 0) > 0:
             self.faults.other["fatal_error_after"] -= 1
@@ -183,7 +183,7 @@ class WebApi:
             return NoAnswer()
         return answer(body, 200, {"X-OAuth-Scopes": ",".join(sorted(self.switches.scopes))})
 
-    def _fault_before(self, request: Request, method: Method | None) -> Response | None:
+    def _fault_before(self, request: Request, method: SlackMethod | None) -> Response | None:
         if method is None or not (method.delivers or self.faults.other.get("any_request")):
             return None
         if self.faults.drop_before > 0:
@@ -194,13 +194,13 @@ class WebApi:
             return HTMLResponse(_BAD_GATEWAY, int(self.faults.other.get("server_error_status", 502)))
         if self.faults.rate_limit > 0:
             self.faults.rate_limit -= 1
-            raise RateLimited(max(1, round(self.faults.retry_after_s)))
+            raise SlackRateLimited(max(1, round(self.faults.retry_after_s)))
         if self.faults.other.get("fatal_error", 0) > 0:
             self.faults.other["fatal_error"] -= 1
             raise SlackRefusal("fatal_error")
         return None
 
-    def _authorize(self, request: Request, call: Call, method: Method) -> None:
+    def _authorize(self, request: Request, call: SlackCall, method: SlackMethod) -> None:
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         token = bearer if scheme == "Bearer" else call.text("token")
         if not token:
@@ -213,14 +213,14 @@ class WebApi:
             provided = ",".join(sorted(self.switches.scopes))
             raise SlackRefusal("missing_scope", needed=method.scopes[0], provided=provided)
 
-    def _refuse_format(self, call: Call, method: Method) -> None:
+    def _refuse_format(self, call: SlackCall, method: SlackMethod) -> None:
         """Count down the refusal of a format; plain `text` has none that could be refused."""
         is_formatted = any(call.arguments.get(name) for name in ("blocks", "markdown_text", "chunks"))
         if method.delivers and is_formatted and self.faults.refuse_format > 0:
             self.faults.refuse_format -= 1
             raise invalid_blocks("invalid additional property [json-pointer:/blocks/0]")
 
-    def _refuse_if_blocked(self, call: Call, method: Method) -> None:
+    def _refuse_if_blocked(self, call: SlackCall, method: SlackMethod) -> None:
         channel_id = call.text("channel") or call.text("channel_id")
         if self.faults.blocked and method.delivers and channel_id:
             raise SlackRefusal("channel_not_found" if channel_id.startswith(("D", "U")) else "not_in_channel")
@@ -230,7 +230,7 @@ def answer(body: Json, status: int, headers: dict[str, str]) -> Response:
     return Response(json.dumps(body), status, headers, media_type="application/json; charset=utf-8")
 
 
-async def read(request: Request, method: str) -> Call:
+async def read(request: Request, method: str) -> SlackCall:
     """Read a call. Raises `SlackRefusal`: `invalid_json`, `json_not_object`."""
     host = request.headers.get("host", "")
     arguments: Json = dict(request.query_params)
@@ -243,12 +243,12 @@ async def read(request: Request, method: str) -> Call:
             raise SlackRefusal("invalid_json") from None
         if not isinstance(body, dict):
             raise SlackRefusal("json_not_object")
-        return Call(method, arguments | body, host)
+        return SlackCall(method, arguments | body, host)
     async with request.form() as form:
         arguments |= {key: str(value) for key, value in form.items()}
     for name in _JSON_ARGUMENTS & arguments.keys():
         arguments[name] = _unpacked(arguments[name])
-    return Call(method, arguments, host)
+    return SlackCall(method, arguments, host)
 
 
 def _unpacked(value: str) -> object:
@@ -292,7 +292,7 @@ class Lookup:
         if self.world.bot.id not in place.member_ids:
             raise SlackRefusal("not_in_channel")
 
-    def own_message(self, place: Conversation, ts: str, refusal: str) -> Message:
+    def own_message(self, place: Conversation, ts: str, refusal: str) -> SlackMessage:
         """Find a message of the bot. Raises `message_not_found`, or `refusal` for somebody else's."""
         message = place.messages.get(ts)
         if message is None or message.only_for is not None:

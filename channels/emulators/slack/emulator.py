@@ -32,8 +32,18 @@ from channels.emulators.slack.text import (
     split_id,
     typed,
 )
-from channels.emulators.slack.world import Conversation, Message, SlackState, SlackSwitches, User
-from channels.emulators.stage import Audience, Faults, MenuEntry, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.slack.world import Conversation, SlackMessage, SlackState, SlackSwitches, SlackUser
+from channels.emulators.stage import (
+    Faults,
+    MenuEntry,
+    Person,
+    Place,
+    PlaceKind,
+    Said,
+    SharedFile,
+    StageAudience,
+    StageEvent,
+)
 
 TEAM_ID: Final = "T0EMULATOR"
 APP_ID: Final = "A0EMULATOR"
@@ -65,8 +75,8 @@ class SlackEmulator:
         self.switches = switches or SlackSwitches()
         self._signing_secret = signing_secret
         self._clock_s = clock_s
-        self._audience = Audience()
-        bot = User("U0EMULATOR", bot_name.lower(), bot_name, bot_id="B0EMULATOR", team_id=TEAM_ID)
+        self._audience = StageAudience()
+        bot = SlackUser("U0EMULATOR", bot_name.lower(), bot_name, bot_id="B0EMULATOR", team_id=TEAM_ID)
         self.world = SlackState(bot=bot, team_id=TEAM_ID, app_id=APP_ID, clock_s=clock_s)
         self.sockets = SocketMode(app_id=APP_ID, switches=self.switches)
         self.http_events: HttpEvents | None = None
@@ -156,7 +166,7 @@ class SlackEmulator:
         """Add another app's bot to every channel."""
         return as_person(self._join(name, is_bot=True))
 
-    def _join(self, name: str, *, is_bot: bool) -> User:
+    def _join(self, name: str, *, is_bot: bool) -> SlackUser:
         handle = re.sub(r"[^a-z0-9._-]+", "", name.lower()) or "user"
         user = self.world.new_user(handle, name, is_bot=is_bot)
         for place in self.world.conversations.values():
@@ -238,7 +248,7 @@ class SlackEmulator:
     async def say_as_webhook(self, name: str, place_id: str, text: str) -> Said:
         """Write as an incoming webhook: subtype `bot_message`, a bot id and no user."""
         place, thread_ts = self._place(place_id)
-        author = User("", name.lower(), name, bot_id=self.world.new_id("B"), is_user=False)
+        author = SlackUser("", name.lower(), name, bot_id=self.world.new_id("B"), is_user=False)
         draft = SlackDraft(typed(text), thread_ts=thread_ts, subtype="bot_message", username=name)
         return as_said(self.world, self._posting.post(place, author, draft))
 
@@ -342,5 +352,5 @@ class SlackEmulator:
         channel_id, root_ts = split_id(place_id)
         return self.world.conversations[channel_id], root_ts
 
-    def _message(self, message_id: str, place_id: str) -> Message:
+    def _message(self, message_id: str, place_id: str) -> SlackMessage:
         return self._place(place_id)[0].messages[message_id]

@@ -20,15 +20,15 @@ from channels.emulators.slack.delivery import Delivery, Parcel
 from channels.emulators.slack.text import as_said, mentioned, place_of, stored, thread_id
 from channels.emulators.slack.world import (
     Conversation,
-    File,
-    Message,
+    FileObject,
+    SlackMessage,
     SlackRefusal,
     SlackState,
     SlackSwitches,
-    User,
+    SlackUser,
     token_digest,
 )
-from channels.emulators.stage import Audience, EventKind, Faults, Json, StageEvent
+from channels.emulators.stage import EventKind, Faults, Json, StageAudience, StageEvent
 
 # --- what changed, told once: to the app as Slack's events, to people as the stage's
 
@@ -41,14 +41,14 @@ _SUBSCRIPTION: Final = {"channel": "message.channels", "im": "message.im"}
 class SlackEvents:
     world: SlackState
     delivery: Delivery
-    audience: Audience
+    audience: StageAudience
     switches: SlackSwitches
     faults: Faults
     _statuses: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     # --- messages
 
-    def said(self, message: Message) -> None:
+    def said(self, message: SlackMessage) -> None:
         """Send a `message` event, also to the app that wrote it; a mention in a channel is an `app_mention` besides."""
         self._clear_status(message)
         self.audience.tell(StageEvent(EventKind.SAID, place_of(message), said=as_said(self.world, message)))
@@ -69,7 +69,7 @@ class SlackEvents:
             self._send(place, mention | {"type": "app_mention"}, "app_mention")
         self._send(place, event, _SUBSCRIPTION[place.event_type], is_inbound=is_inbound)
 
-    def changed(self, message: Message, previous: Message, *, is_seen: bool = True) -> None:
+    def changed(self, message: SlackMessage, previous: SlackMessage, *, is_seen: bool = True) -> None:
         """Send `message_changed` with both versions; `is_seen` false when people notice nothing, as with an unfurl."""
         place = self.world.conversations[message.channel_id]
         self._send_hidden(
@@ -81,7 +81,7 @@ class SlackEvents:
         if is_seen:
             self.audience.tell(StageEvent(EventKind.EDITED, place_of(message), said=as_said(self.world, message)))
 
-    def deleted(self, previous: Message) -> None:
+    def deleted(self, previous: SlackMessage) -> None:
         if previous.only_for is None:
             place = self.world.conversations[previous.channel_id]
             shape = shapes.message(self.world, previous)
@@ -116,7 +116,7 @@ class SlackEvents:
         text, until_s = self._statuses.get(place_id, ("", 0.0))
         return text if self.world.now_s() < until_s else ""
 
-    def _clear_status(self, message: Message) -> None:
+    def _clear_status(self, message: SlackMessage) -> None:
         place_id = place_of(message)
         if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ("", 0.0))[0]:
             self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
@@ -144,12 +144,12 @@ class SlackEvents:
         self._send(place, event | {"event_ts": self.world.new_ts(place)}, "channel_id_changed")
         self.opened(place)
 
-    def home_opened(self, user: User, tab: str) -> None:
+    def home_opened(self, user: SlackUser, tab: str) -> None:
         place = self.world.dm_with(user)
         event: Json = {"type": "app_home_opened", "user": user.id, "channel": place.id, "tab": tab}
         self._send(place, event | {"event_ts": self.world.new_ts(place)}, "app_home_opened")
 
-    def assistant_opened(self, user: User, root: Message) -> None:
+    def assistant_opened(self, user: SlackUser, root: SlackMessage) -> None:
         place = self.world.conversations[root.channel_id]
         thread: Json = {"user_id": user.id, "context": {}, "channel_id": place.id, "thread_ts": root.ts}
         event: Json = {"type": "assistant_thread_started", "assistant_thread": thread}
@@ -225,7 +225,7 @@ class SlackDraft:
     subtype: str | None = None
     client_msg_id: str | None = None
     metadata: Json | None = None
-    files: tuple[File, ...] = ()
+    files: tuple[FileObject, ...] = ()
     attachments: tuple[Json, ...] = ()
     username: str | None = None
     only_for: str | None = None
@@ -239,13 +239,13 @@ class SlackPosting:
     events: SlackEvents
     switches: SlackSwitches
 
-    def post(self, place: Conversation, author: User, draft: SlackDraft) -> Message:
+    def post(self, place: Conversation, author: SlackUser, draft: SlackDraft) -> SlackMessage:
         """Keep the message under a new ts and tell everybody. A reply to a reply goes to the thread's root."""
         root = place.root_of(draft.thread_ts) if draft.thread_ts else None
         if draft.thread_ts and (root is None or root.only_for is not None):
             raise SlackRefusal("thread_not_found")
         opens_thread = root is not None and not place.replies_to(root.ts)
-        message = Message(
+        message = SlackMessage(
             ts=self.world.new_ts(place),
             channel_id=place.id,
             author=author,
@@ -271,7 +271,7 @@ class SlackPosting:
             self.unfurl(message)
         return message
 
-    def unfurl(self, message: Message) -> None:
+    def unfurl(self, message: SlackMessage) -> None:
         """Show below the message what its first link leads to."""
         link = _LINK.search(message.text)
         if self.switches.unfurls_links and link is not None and not message.attachments:
@@ -279,7 +279,7 @@ class SlackPosting:
             message.attachments = ({"from_url": link.group(0)},)
             self.events.changed(message, previous, is_seen=False)
 
-    def change(self, message: Message, *, text: str, blocks: Sequence[Json], is_edit: bool = True) -> None:
+    def change(self, message: SlackMessage, *, text: str, blocks: Sequence[Json], is_edit: bool = True) -> None:
         """Put new content in place; `is_edit` leaves the "(edited)" mark, which a growing stream does not."""
         previous = message.copy()
         message.text = text
@@ -288,7 +288,7 @@ class SlackPosting:
             message.edited_ts = f"{int(self.world.now_s())}.000000"
         self.events.changed(message, previous)
 
-    def delete(self, message: Message) -> None:
+    def delete(self, message: SlackMessage) -> None:
         """Delete a message; but a root with replies leaves a tombstone, so that the thread still hangs on something."""
         place = self.world.conversations[message.channel_id]
         if place.replies_to(message.ts):
@@ -310,8 +310,8 @@ LIFE_S: Final = 30 * 60.0
 @dataclass(slots=True)
 class _Link:
     place: Conversation
-    user: User
-    source: Message | None
+    user: SlackUser
+    source: SlackMessage | None
     until_s: float
     uses: int = 0
 
@@ -327,7 +327,7 @@ class ResponseLinks:
     clock_s: Callable[[], float]
     _links: dict[str, _Link] = field(default_factory=dict)
 
-    def new_url(self, place: Conversation, user: User, source: Message | None = None) -> str:
+    def new_url(self, place: Conversation, user: SlackUser, source: SlackMessage | None = None) -> str:
         """Make a link for this person in this place; `source` is the message whose button was pressed."""
         token = secrets.token_urlsafe(18)
         self._links[token] = _Link(place, user, source, self.clock_s() + LIFE_S)
@@ -355,7 +355,7 @@ class ResponseLinks:
             return NoAnswer()
         return PlainTextResponse("ok")
 
-    def respond(self, place: Conversation, user: User, body: Json, source: Message | None = None) -> None:
+    def respond(self, place: Conversation, user: SlackUser, body: Json, source: SlackMessage | None = None) -> None:
         """Do what an answer to a command or a button asks for. Raises `no_text`."""
         if source is not None and body.get("delete_original"):
             self.posting.delete(source)
@@ -389,7 +389,7 @@ class SlackInteractions:
     delivery: Delivery
     links: ResponseLinks
 
-    def command(self, user: User, place: Conversation, command: str, text: str) -> Parcel:
+    def command(self, user: SlackUser, place: Conversation, command: str, text: str) -> Parcel:
         world = self.world
         payload: Json = {
             "token": "emulated",
@@ -408,7 +408,7 @@ class SlackInteractions:
         }
         return self._ask("slash_commands", payload, place, user, None)
 
-    def press(self, user: User, message: Message, action_id: str, value: str) -> Parcel:
+    def press(self, user: SlackUser, message: SlackMessage, action_id: str, value: str) -> Parcel:
         world, place = self.world, self.world.conversations[message.channel_id]
         action: Json = {"type": "button", "action_id": action_id, "value": value, "action_ts": world.new_ts(place)}
         payload = self._about(user, message) | {
@@ -418,7 +418,7 @@ class SlackInteractions:
         }
         return self._ask("interactive", payload, place, user, message)
 
-    def _about(self, user: User, message: Message) -> Json:
+    def _about(self, user: SlackUser, message: SlackMessage) -> Json:
         """Return what every interaction with a message says."""
         world, place = self.world, self.world.conversations[message.channel_id]
         is_ephemeral = message.only_for is not None
@@ -443,7 +443,9 @@ class SlackInteractions:
         }
         return shape | ({} if is_ephemeral else {"message": shapes.message(world, message)})
 
-    async def options(self, user: User, message: Message, action_id: str, typed: str) -> list[tuple[str, str]]:
+    async def options(
+        self, user: SlackUser, message: SlackMessage, action_id: str, typed: str
+    ) -> list[tuple[str, str]]:
         """Ask the app what is in a list while somebody types: label and value of each line.
 
         Nothing if it does not say so in time, or says what Slack does not take.
@@ -466,7 +468,7 @@ class SlackInteractions:
         )
         return lines if is_taken else []
 
-    def pick(self, user: User, message: Message, action_id: str, line: tuple[str, str]) -> Parcel:
+    def pick(self, user: SlackUser, message: SlackMessage, action_id: str, line: tuple[str, str]) -> Parcel:
         """Pick a line of a list as a person."""
         place = self.world.conversations[message.channel_id]
         chosen = {"text": {"type": "plain_text", "text": line[0]}, "value": line[1]}
@@ -484,7 +486,9 @@ class SlackInteractions:
         }
         return self._ask("interactive", payload, place, user, message)
 
-    def _ask(self, kind: str, payload: Json, place: Conversation, user: User, source: Message | None) -> Parcel:
+    def _ask(
+        self, kind: str, payload: Json, place: Conversation, user: SlackUser, source: SlackMessage | None
+    ) -> Parcel:
         def respond(body: Json) -> None:
             self.links.respond(place, user, body, source)
 

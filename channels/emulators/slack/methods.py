@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from channels.emulators.slack import shapes
-from channels.emulators.slack.api import Call, Lookup, Method, Tokens
+from channels.emulators.slack.api import Lookup, SlackCall, SlackMethod, Tokens
 from channels.emulators.slack.delivery import SocketMode
 from channels.emulators.slack.messages import SlackDraft, SlackEvents, SlackPosting
 from channels.emulators.slack.text import TEXT_MAX, check_blocks, cut, stored, thread_id
 from channels.emulators.slack.world import (
     Conversation,
-    File,
-    Message,
+    FileObject,
+    SlackMessage,
     SlackRefusal,
     SlackState,
     SlackSwitches,
@@ -42,15 +42,15 @@ class ChatApi:
     switches: SlackSwitches
     _by_client_id: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, SlackMethod]:
         write = ("chat:write",)
         return {
-            "chat.postMessage": Method(self.post, write, delivers=True),
-            "chat.update": Method(self.update, write, delivers=True),
-            "chat.delete": Method(self.delete, write, delivers=True),
+            "chat.postMessage": SlackMethod(self.post, write, delivers=True),
+            "chat.update": SlackMethod(self.update, write, delivers=True),
+            "chat.delete": SlackMethod(self.delete, write, delivers=True),
         }
 
-    async def post(self, call: Call) -> Json:
+    async def post(self, call: SlackCall) -> Json:
         place = self.lookup.postable(call.required("channel"))
         known = self._known(call)
         if known is not None:
@@ -72,7 +72,7 @@ class ChatApi:
             self._by_client_id[draft.client_msg_id] = (place.id, named.ts)
         return self._posted(place, named)
 
-    def _known(self, call: Call) -> Message | None:
+    def _known(self, call: SlackCall) -> SlackMessage | None:
         known = self._by_client_id.get(call.text("client_msg_id"))
         if known is None or not self.switches.dedupes_client_msg_id:
             return None
@@ -81,11 +81,11 @@ class ChatApi:
             raise SlackRefusal("duplicate_message_not_found")
         return message
 
-    def _posted(self, place: Conversation, message: Message) -> Json:
+    def _posted(self, place: Conversation, message: SlackMessage) -> Json:
         shape = shapes.message(self.world, message, with_metadata=True)
         return {"channel": place.id, "ts": message.ts, "message": shape}
 
-    async def update(self, call: Call) -> Json:
+    async def update(self, call: SlackCall) -> Json:
         """Change an own message, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
         place = self.lookup.conversation(call.required("channel"))
         message = self.lookup.own_message(place, call.required("ts"), "cant_update_message")
@@ -103,7 +103,7 @@ class ChatApi:
             "message": shapes.message(self.world, message),
         }
 
-    async def delete(self, call: Call) -> Json:
+    async def delete(self, call: SlackCall) -> Json:
         place = self.lookup.conversation(call.required("channel"))
         message = self.lookup.own_message(place, call.required("ts"), "cant_delete_message")
         self.posting.delete(message)
@@ -121,7 +121,7 @@ def _piece(draft: SlackDraft, text: str) -> SlackDraft:
     )
 
 
-def content(call: Call) -> tuple[str, list[Json]]:
+def content(call: SlackCall) -> tuple[str, list[Json]]:
     """Read the text as stored, and the blocks. Raises `no_text` or a block's error."""
     raw_blocks, text = call.arguments.get("blocks"), call.text("text")
     checked = check_blocks(raw_blocks) if raw_blocks else []
@@ -156,19 +156,19 @@ class StreamsApi:
     lookup: Lookup
     switches: SlackSwitches
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, SlackMethod]:
         write, assistant = ("chat:write",), ("chat:write", "assistant:write")
         return {
-            "chat.startStream": Method(self.start, write, delivers=True),
-            "chat.appendStream": Method(self.append, write, delivers=True),
-            "chat.stopStream": Method(self.stop, write, delivers=True),
-            "assistant.threads.setStatus": Method(self.set_status, assistant),
-            "assistant.threads.setTitle": Method(self.set_title, assistant),
+            "chat.startStream": SlackMethod(self.start, write, delivers=True),
+            "chat.appendStream": SlackMethod(self.append, write, delivers=True),
+            "chat.stopStream": SlackMethod(self.stop, write, delivers=True),
+            "assistant.threads.setStatus": SlackMethod(self.set_status, assistant),
+            "assistant.threads.setTitle": SlackMethod(self.set_title, assistant),
         }
 
     # --- streams
 
-    async def start(self, call: Call) -> Json:
+    async def start(self, call: SlackCall) -> Json:
         """Begin a message that stays open for about five minutes; in channels it needs to know for whom."""
         if not self.switches.has_streams:
             raise SlackRefusal("unknown_method", req_method=call.method)
@@ -187,14 +187,14 @@ class StreamsApi:
         message = self.posting.post(place, self.world.bot, draft)
         return {"channel": place.id, "ts": message.ts}
 
-    async def append(self, call: Call) -> Json:
+    async def append(self, call: SlackCall) -> Json:
         if not _markdown(call):
             raise SlackRefusal("no_text")
         place, message = self._open_stream(call)
         self._grow(message, call, is_heard=self.switches.echoes_streams)
         return {"channel": place.id, "ts": message.ts}
 
-    async def stop(self, call: Call) -> Json:
+    async def stop(self, call: SlackCall) -> Json:
         place, message = self._open_stream(call)
         metadata = checked_metadata(call.arguments.get("metadata"))
         message.streams_until_s = None
@@ -202,13 +202,13 @@ class StreamsApi:
         self._grow(message, call, is_heard=True)
         return {"channel": place.id, "ts": message.ts, "message": shapes.message(self.world, message)}
 
-    def interrupt(self, message: Message) -> None:
+    def interrupt(self, message: SlackMessage) -> None:
         """Stop a stream as a person. Raises `ValueError` for a message that does not grow."""
         if message.streams_until_s is None:
             raise ValueError("the message is no stream")
         message.streams_until_s, message.is_stopped_by_user = None, True
 
-    def _open_stream(self, call: Call) -> tuple[Conversation, Message]:
+    def _open_stream(self, call: SlackCall) -> tuple[Conversation, SlackMessage]:
         place = self.lookup.conversation(call.required("channel"))
         message = self.lookup.own_message(place, call.required("ts"), "message_not_owned_by_app")
         if message.is_stopped_by_user:
@@ -218,7 +218,7 @@ class StreamsApi:
             raise SlackRefusal("message_not_in_streaming_state")
         return place, message
 
-    def _grow(self, message: Message, call: Call, *, is_heard: bool) -> None:
+    def _grow(self, message: SlackMessage, call: SlackCall, *, is_heard: bool) -> None:
         before = next((str(block["text"]) for block in message.blocks), "")
         whole = before + _markdown(call)
         text, blocks = stored(whole, links=False), _shown(whole)
@@ -230,7 +230,7 @@ class StreamsApi:
 
     # --- the line above
 
-    async def set_status(self, call: Call) -> Json:
+    async def set_status(self, call: SlackCall) -> Json:
         place, root = self._thread(call)
         if not self.switches.status_anywhere and not place.is_im:
             raise SlackRefusal("channel_not_supported")
@@ -240,7 +240,7 @@ class StreamsApi:
         self.events.status(thread_id(place.id, root.ts), call.text("status"))
         return {}
 
-    async def set_title(self, call: Call) -> Json:
+    async def set_title(self, call: SlackCall) -> Json:
         """Name a thread; only those in the direct messages of an app have titles."""
         place, root = self._thread(call)
         if not place.is_im:
@@ -249,7 +249,7 @@ class StreamsApi:
         self.events.thread_opened(place, root.ts)
         return {}
 
-    def _thread(self, call: Call) -> tuple[Conversation, Message]:
+    def _thread(self, call: SlackCall) -> tuple[Conversation, SlackMessage]:
         place = self.lookup.conversation(call.required("channel_id"))
         self.lookup.member(place)
         root = place.root_of(call.required("thread_ts"))
@@ -258,7 +258,7 @@ class StreamsApi:
         return place, root
 
 
-def _markdown(call: Call) -> str:
+def _markdown(call: SlackCall) -> str:
     """Read the Markdown that this call adds. Raises `invalid_chunks`, `msg_too_long`."""
     if call.arguments.get("chunks"):
         raise SlackRefusal("invalid_chunks")  # the other way to write a stream, which nobody here goes
@@ -284,26 +284,26 @@ class ConversationsApi:
     lookup: Lookup
     switches: SlackSwitches
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, SlackMethod]:
         history = ("channels:history", "groups:history", "im:history", "mpim:history")
         reading = ("channels:read", "groups:read", "im:read", "mpim:read")
         return {
-            "conversations.history": Method(self.history, history),
-            "conversations.replies": Method(self.replies, history),
-            "users.conversations": Method(self.of_user, reading),
-            "conversations.open": Method(self.open, ("im:write", "mpim:write")),
+            "conversations.history": SlackMethod(self.history, history),
+            "conversations.replies": SlackMethod(self.replies, history),
+            "users.conversations": SlackMethod(self.of_user, reading),
+            "conversations.open": SlackMethod(self.open, ("im:write", "mpim:write")),
         }
 
     # --- what was said
 
-    async def history(self, call: Call) -> Json:
+    async def history(self, call: SlackCall) -> Json:
         """List what was said, newest first and without replies."""
         place = self._readable(call)
         messages = [m for m in place.public() if not m.is_reply]
         newest_first = sorted(_between(messages, call), key=lambda m: ts_key(m.ts), reverse=True)
         return self._page(call, newest_first, HISTORY_DEFAULT) | {"pin_count": 0}
 
-    async def replies(self, call: Call) -> Json:
+    async def replies(self, call: SlackCall) -> Json:
         """List replies oldest first, the root before all, whatever the bounds say."""
         place = self._readable(call)
         root = place.root_of(call.required("ts"))
@@ -312,12 +312,12 @@ class ConversationsApi:
         replies = sorted(_between(place.replies_to(root.ts), call), key=lambda m: ts_key(m.ts))
         return self._page(call, [root, *replies], REPLIES_DEFAULT)
 
-    def _readable(self, call: Call) -> Conversation:
+    def _readable(self, call: SlackCall) -> Conversation:
         place = self.lookup.conversation(call.required("channel"))
         self.lookup.member(place)
         return place
 
-    def _page(self, call: Call, messages: Sequence[Message], default: int) -> Json:
+    def _page(self, call: SlackCall, messages: Sequence[SlackMessage], default: int) -> Json:
         limit = call.number("limit", default)
         if limit < 1:
             raise SlackRefusal("invalid_limit")
@@ -330,7 +330,7 @@ class ConversationsApi:
 
     # --- where
 
-    async def of_user(self, call: Call) -> Json:
+    async def of_user(self, call: SlackCall) -> Json:
         """List the conversations that the bot, or the named user, is in."""
         user_id = call.text("user") or self.world.bot.id
         mine = [c for c in self.world.conversations.values() if user_id in c.member_ids]
@@ -345,7 +345,7 @@ class ConversationsApi:
         shown = [shapes.conversation(self.world, place) for place in found[start : start + limit]]
         return {"channels": shown} | _more(start + limit, len(found))
 
-    async def open(self, call: Call) -> Json:
+    async def open(self, call: SlackCall) -> Json:
         """Open a direct chat with one person; Slack answers with the id alone unless `return_im` is set."""
         if call.text("channel"):
             place = self.lookup.conversation(call.text("channel"))
@@ -374,7 +374,7 @@ def _kind(place: Conversation) -> str:
     return "im" if place.is_im else "public_channel"
 
 
-def _between(messages: Sequence[Message], call: Call) -> list[Message]:
+def _between(messages: Sequence[SlackMessage], call: SlackCall) -> list[SlackMessage]:
     """Keep what is within `oldest` and `latest`, which count themselves in only with `inclusive`."""
     oldest, latest = call.text("oldest") or "0", call.text("latest")
     if not is_ts(oldest):
@@ -383,7 +383,7 @@ def _between(messages: Sequence[Message], call: Call) -> list[Message]:
         raise SlackRefusal("invalid_ts_latest")
     inclusive = call.flag("inclusive")
 
-    def is_inside(message: Message) -> bool:
+    def is_inside(message: SlackMessage) -> bool:
         at = ts_key(message.ts)
         above = at > ts_key(oldest) or (inclusive and at == ts_key(oldest))
         return above and (not latest or at < ts_key(latest) or (inclusive and at == ts_key(latest)))
@@ -411,14 +411,14 @@ class PeopleApi:
     world: SlackState
     sockets: SocketMode
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, SlackMethod]:
         return {
-            "auth.test": Method(self.who_am_i),
-            "apps.connections.open": Method(self.open_socket, is_app_level=True),
-            "users.info": Method(self.user, ("users:read",)),
+            "auth.test": SlackMethod(self.who_am_i),
+            "apps.connections.open": SlackMethod(self.open_socket, is_app_level=True),
+            "users.info": SlackMethod(self.user, ("users:read",)),
         }
 
-    async def who_am_i(self, _: Call) -> Json:
+    async def who_am_i(self, _: SlackCall) -> Json:
         return {
             "url": "https://emulator.slack.com/",
             "team": "Emulator",
@@ -429,10 +429,10 @@ class PeopleApi:
             "is_enterprise_install": False,
         }
 
-    async def open_socket(self, call: Call) -> Json:
+    async def open_socket(self, call: SlackCall) -> Json:
         return {"url": self.sockets.new_url(call.host)}
 
-    async def user(self, call: Call) -> Json:
+    async def user(self, call: SlackCall) -> Json:
         user = self.world.users.get(call.required("user"))
         if user is None:
             raise SlackRefusal("user_not_found")
@@ -454,14 +454,14 @@ class FilesApi:
     _promised: dict[str, tuple[str, int]] = field(default_factory=dict)
     _arrived: dict[str, bytes] = field(default_factory=dict)
 
-    def methods(self) -> dict[str, Method]:
+    def methods(self) -> dict[str, SlackMethod]:
         return {
-            "files.getUploadURLExternal": Method(self.promise, ("files:write",)),
-            "files.completeUploadExternal": Method(self.complete, ("files:write",), delivers=True),
-            "files.info": Method(self.info, ("files:read",)),
+            "files.getUploadURLExternal": SlackMethod(self.promise, ("files:write",)),
+            "files.completeUploadExternal": SlackMethod(self.complete, ("files:write",), delivers=True),
+            "files.info": SlackMethod(self.info, ("files:read",)),
         }
 
-    async def promise(self, call: Call) -> Json:
+    async def promise(self, call: SlackCall) -> Json:
         name, length = call.required("filename"), call.number("length", 0)
         if not 0 < length <= FILE_BYTES_MAX:
             raise SlackRefusal("file_upload_size_restricted" if length > 0 else "invalid_arguments")
@@ -480,7 +480,7 @@ class FilesApi:
         self._arrived[file_id] = content
         return PlainTextResponse(f"OK - {len(content)}")
 
-    async def complete(self, call: Call) -> Json:
+    async def complete(self, call: SlackCall) -> Json:
         """Show in the channel the files that arrived. In truth this is asynchronous: the answer does not name the
         message."""
         named = call.arguments.get("files")
@@ -496,18 +496,18 @@ class FilesApi:
             self.posting.post(place, self.world.bot, draft)
         return {"files": [{"id": file.id, "title": file.title, "name": file.name} for file in files]}
 
-    def _uploaded(self, item: Json) -> File:
+    def _uploaded(self, item: Json) -> FileObject:
         file_id = str(item.get("id"))
         if file_id not in self._arrived:
             raise SlackRefusal("file_not_found")
         name, _ = self._promised.pop(file_id)
         kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
         title = str(item.get("title") or name)
-        file = File(file_id, name, self._arrived.pop(file_id), kind, title=title, user_id=self.world.bot.id)
+        file = FileObject(file_id, name, self._arrived.pop(file_id), kind, title=title, user_id=self.world.bot.id)
         self.world.files[file_id] = file
         return file
 
-    async def info(self, call: Call) -> Json:
+    async def info(self, call: SlackCall) -> Json:
         file = self.world.files.get(call.required("file"))
         if file is None:
             raise SlackRefusal("file_not_found")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from channels.emulators.slack.world import Conversation, File, Message, SlackState, User, ts_key
+from channels.emulators.slack.world import Conversation, FileObject, SlackMessage, SlackState, SlackUser, ts_key
 from channels.emulators.stage import Json
 
 VOICE_NAME: Final = "audio_message"
@@ -14,7 +14,7 @@ _RECORDED: Final[Json] = {"subtype": "slack_audio", "media_display_type": "audio
 _NO_ICONS: Final[Json] = {"image_36": "", "image_48": "", "image_72": ""}
 
 
-def user(world: SlackState, who: User) -> Json:
+def user(world: SlackState, who: SlackUser) -> Json:
     return {
         "id": who.id,
         "team_id": who.team_id,
@@ -43,7 +43,7 @@ def user(world: SlackState, who: User) -> Json:
     }
 
 
-def bot_profile(world: SlackState, who: User) -> Json:
+def bot_profile(world: SlackState, who: SlackUser) -> Json:
     return {
         "id": who.bot_id,
         "app_id": world.app_id if who.id == world.bot.id else "A0OTHERAPP",
@@ -90,7 +90,7 @@ def conversation(world: SlackState, place: Conversation) -> Json:
     }
 
 
-def file(world: SlackState, item: File) -> Json:
+def file(world: SlackState, item: FileObject) -> Json:
     link = f"{world.origin}/files-pri/{world.team_id}-{item.id}/{item.name}"
     return {
         "id": item.id,
@@ -116,7 +116,7 @@ def file(world: SlackState, item: File) -> Json:
     } | (_RECORDED if item.name.startswith(VOICE_NAME) else {})
 
 
-def shares(item: File) -> Json:
+def shares(item: FileObject) -> Json:
     """Return where a file was posted, as files.info shows it."""
     public: Json = {}
     for channel_id, ts in item.shares:
@@ -124,7 +124,7 @@ def shares(item: File) -> Json:
     return {"public": public, "private": {}}
 
 
-def message(world: SlackState, said: Message, *, with_metadata: bool = False) -> Json:
+def message(world: SlackState, said: SlackMessage, *, with_metadata: bool = False) -> Json:
     """Return a message as history, answers and events carry it, without channel and event fields.
 
     `metadata` comes only to a caller that asks for it (`include_all_metadata`); others never learn that there is some.
@@ -157,7 +157,7 @@ def message(world: SlackState, said: Message, *, with_metadata: bool = False) ->
     return shape | {key: value for key, value in optional.items() if value is not None} | _thread(world, said)
 
 
-def shared(world: SlackState, said: Message) -> Json:
+def shared(world: SlackState, said: SlackMessage) -> Json:
     """Return a message inside another one, in which somebody passes it on."""
     who, place = said.author, world.conversations[said.channel_id]
     link = f"https://emulator.slack.com/archives/{place.id}/p{said.ts.replace('.', '')}"
@@ -181,7 +181,7 @@ def shared(world: SlackState, said: Message) -> Json:
     return shape | ({"files": [file(world, item) for item in said.files]} if said.files else {})
 
 
-def _thread(world: SlackState, said: Message) -> Json:
+def _thread(world: SlackState, said: SlackMessage) -> Json:
     place = world.conversations[said.channel_id]
     if said.is_reply:
         root = place.messages.get(said.thread_ts or "")

@@ -9,8 +9,16 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from channels.emulators.slack.world import Conversation, Message, SlackRefusal, SlackState, User, invalid_blocks, ts_key
-from channels.emulators.stage import Button, Json, Person, Place, PlaceKind, Said
+from channels.emulators.slack.world import (
+    Conversation,
+    SlackMessage,
+    SlackRefusal,
+    SlackState,
+    SlackUser,
+    invalid_blocks,
+    ts_key,
+)
+from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, StageButton
 
 # --- text as it is stored: what `&`, `<` and `>` become, what is a mention, where long text is cut
 
@@ -338,7 +346,7 @@ TITLE_CHARS_MAX: Final = 60
 _ANGLED: Final = re.compile(r"<([@#!]?)([^<>|\n]+)(?:\|([^<>\n]*))?>")
 
 
-def as_person(user: User) -> Person:
+def as_person(user: SlackUser) -> Person:
     return Person(user.id, user.real_name, user.handle, user.bot_id is not None)
 
 
@@ -347,7 +355,7 @@ def as_place(place: Conversation) -> Place:
     return Place(place.id, kind, place.name, place.id, person_id=place.person_id)
 
 
-def as_thread(place: Conversation, root: Message) -> Place:
+def as_thread(place: Conversation, root: SlackMessage) -> Place:
     title = root.title or plain(root.text).strip().partition("\n")[0][:TITLE_CHARS_MAX] or "Thread"
     address = f"{place.id} {root.ts}"
     return Place(thread_id(place.id, root.ts), PlaceKind.THREAD, title, address, parent_id=place.id, root_id=root.ts)
@@ -364,14 +372,14 @@ def split_id(place_id: str) -> tuple[str, str | None]:
     return channel_id, root_ts or None
 
 
-def place_of(message: Message) -> str:
+def place_of(message: SlackMessage) -> str:
     """Return where people see the message: a reply is in its thread."""
     if message.is_reply:
         return thread_id(message.channel_id, message.thread_ts or "")
     return message.channel_id
 
 
-def as_said(world: SlackState, message: Message, place_id: str | None = None) -> Said:
+def as_said(world: SlackState, message: SlackMessage, place_id: str | None = None) -> Said:
     seconds, micros = ts_key(message.ts)
     return Said(
         id=message.ts,
@@ -383,12 +391,12 @@ def as_said(world: SlackState, message: Message, place_id: str | None = None) ->
         edited=message.edited_ts is not None,
         reply_to=message.thread_ts if message.is_reply else None,
         files=tuple(file.name for file in message.files),
-        buttons=tuple(Button(str(each["action_id"]), _label(each)) for each in buttons_of(message)),
+        buttons=tuple(StageButton(str(each["action_id"]), _label(each)) for each in buttons_of(message)),
         only_for=message.only_for,
     )
 
 
-def buttons_of(message: Message) -> Iterator[Json]:
+def buttons_of(message: SlackMessage) -> Iterator[Json]:
     """Find the buttons of all its blocks, as the app made them; a link is none."""
     for block in message.blocks:
         elements = [*(block.get("elements") or []), block.get("accessory") or {}]
@@ -397,7 +405,7 @@ def buttons_of(message: Message) -> Iterator[Json]:
                 yield element
 
 
-def list_of(message: Message) -> str:
+def list_of(message: SlackMessage) -> str:
     """Return the name of the list below a message that the app fills. Raises `ValueError` for a message without one."""
     for block in message.blocks:
         for element in block.get("elements") or []:
@@ -417,7 +425,7 @@ def name_in(world: SlackState, some_id: str) -> str | None:
     return place.name if place else None
 
 
-def shown_text(world: SlackState, message: Message) -> str:
+def shown_text(world: SlackState, message: SlackMessage) -> str:
     def shown(found: re.Match[str]) -> str:
         sign, target, label = found.groups()
         if sign == "!":
@@ -429,7 +437,7 @@ def shown_text(world: SlackState, message: Message) -> str:
     return plain(_ANGLED.sub(shown, message.text))
 
 
-def _html(world: SlackState, message: Message) -> str:
+def _html(world: SlackState, message: SlackMessage) -> str:
     def name_of(some_id: str) -> str | None:
         return name_in(world, some_id)
 

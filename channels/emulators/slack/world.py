@@ -38,7 +38,7 @@ def invalid_blocks(*messages: str) -> SlackRefusal:
     )
 
 
-class RateLimited(Exception):
+class SlackRateLimited(Exception):
     """429: come back after so many whole seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
@@ -157,7 +157,7 @@ _ALPHABET: Final = string.ascii_uppercase + string.digits
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class SlackUser:
     """`bot_id` is set for bots; a webhook has a bot id but is no user (`is_user` false)."""
 
     id: str
@@ -170,7 +170,7 @@ class User:
 
 
 @dataclass(slots=True)
-class File:
+class FileObject:
     id: str
     name: str
     content: bytes
@@ -181,12 +181,12 @@ class File:
 
 
 @dataclass(slots=True)
-class Message:
+class SlackMessage:
     """`text` is as Slack stores it: `&`, `<` and `>` escaped, mentions and links in angle brackets."""
 
     ts: str
     channel_id: str
-    author: User
+    author: SlackUser
     text: str
     blocks: list[Json] = field(default_factory=list)
     thread_ts: str | None = None
@@ -194,7 +194,7 @@ class Message:
     edited_ts: str | None = None
     client_msg_id: str | None = None
     metadata: Json | None = None
-    files: tuple[File, ...] = ()
+    files: tuple[FileObject, ...] = ()
     attachments: tuple[Json, ...] = ()
     username: str | None = None
     only_for: str | None = None  # an ephemeral message: one person sees it, no API returns it
@@ -206,7 +206,7 @@ class Message:
     def is_reply(self) -> bool:
         return self.thread_ts is not None and self.thread_ts != self.ts
 
-    def copy(self) -> Message:
+    def copy(self) -> SlackMessage:
         """Copy the message as it stands now, for `previous_message`."""
         return replace(self, blocks=list(self.blocks))
 
@@ -222,9 +222,11 @@ class Conversation:
     is_archived: bool = False
     is_shared: bool = False
     member_ids: list[str] = field(default_factory=list)
-    messages: dict[str, Message] = field(default_factory=dict)
+    messages: dict[str, SlackMessage] = field(default_factory=dict)
     last_ts_us: int = 0
-    _replies: dict[str, list[Message]] = field(default_factory=dict)  # by the root's ts: threads are asked for often
+    _replies: dict[str, list[SlackMessage]] = field(
+        default_factory=dict
+    )  # by the root's ts: threads are asked for often
 
     @property
     def is_im(self) -> bool:
@@ -235,23 +237,23 @@ class Conversation:
         """Return the `channel_type` of message events."""
         return "im" if self.is_im else "channel"
 
-    def public(self) -> list[Message]:
+    def public(self) -> list[SlackMessage]:
         return [m for m in self.messages.values() if m.only_for is None]
 
-    def keep(self, message: Message) -> None:
+    def keep(self, message: SlackMessage) -> None:
         self.messages[message.ts] = message
         if message.is_reply:
             self._replies.setdefault(message.thread_ts or "", []).append(message)
 
-    def forget(self, message: Message) -> None:
+    def forget(self, message: SlackMessage) -> None:
         del self.messages[message.ts]
         if message.is_reply:
             self._replies[message.thread_ts or ""].remove(message)
 
-    def replies_to(self, root_ts: str) -> list[Message]:
+    def replies_to(self, root_ts: str) -> list[SlackMessage]:
         return [m for m in self._replies.get(root_ts, ()) if m.only_for is None]
 
-    def root_of(self, ts: str) -> Message | None:
+    def root_of(self, ts: str) -> SlackMessage | None:
         """Find the message a thread hangs on, named by the root's ts or by that of any reply."""
         message = self.messages.get(ts)
         if message is None or not message.is_reply:
@@ -262,15 +264,15 @@ class Conversation:
 class SlackState:
     """Everything in one workspace. `clock_s` gives Unix seconds."""
 
-    def __init__(self, *, bot: User, team_id: str, app_id: str, clock_s: Callable[[], float]) -> None:
+    def __init__(self, *, bot: SlackUser, team_id: str, app_id: str, clock_s: Callable[[], float]) -> None:
         self._clock_s = clock_s
         self.bot = bot
         self.team_id = team_id
         self.app_id = app_id
-        self.users: dict[str, User] = {bot.id: bot}
+        self.users: dict[str, SlackUser] = {bot.id: bot}
         self.conversations: dict[str, Conversation] = {}
         self._dms: dict[str, Conversation] = {}  # by the person
-        self.files: dict[str, File] = {}
+        self.files: dict[str, FileObject] = {}
         self.origin = "http://127.0.0.1"  # as the last client called us: file links need an address
 
     def now_s(self) -> float:
@@ -287,13 +289,13 @@ class SlackState:
 
     # --- who
 
-    def new_user(self, handle: str, real_name: str, *, is_bot: bool = False) -> User:
+    def new_user(self, handle: str, real_name: str, *, is_bot: bool = False) -> SlackUser:
         bot_id = self.new_id("B") if is_bot else None
-        user = User(self.new_id("U"), handle, real_name, bot_id=bot_id, team_id=self.team_id)
+        user = SlackUser(self.new_id("U"), handle, real_name, bot_id=bot_id, team_id=self.team_id)
         self.users[user.id] = user
         return user
 
-    def set_locale(self, user: User, locale: str) -> None:
+    def set_locale(self, user: SlackUser, locale: str) -> None:
         """Set the language of the user's client."""
         self.users[user.id] = replace(user, locale=locale)
 
@@ -316,7 +318,7 @@ class SlackState:
         self.conversations[channel.id] = channel
         return old
 
-    def dm_with(self, user: User) -> Conversation:
+    def dm_with(self, user: SlackUser) -> Conversation:
         if user.id in self._dms:
             return self._dms[user.id]
         place = Conversation(self.new_id("D"), user.real_name, int(self.now_s()), person_id=user.id)
@@ -324,8 +326,8 @@ class SlackState:
         self.conversations[place.id] = self._dms[user.id] = place
         return place
 
-    def new_file(self, name: str, content: bytes, mimetype: str, user_id: str) -> File:
-        file = File(self.new_id("F"), name, content, mimetype, title=name, user_id=user_id)
+    def new_file(self, name: str, content: bytes, mimetype: str, user_id: str) -> FileObject:
+        file = FileObject(self.new_id("F"), name, content, mimetype, title=name, user_id=user_id)
         self.files[file.id] = file
         return file
 

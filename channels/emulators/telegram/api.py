@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from channels.emulators.serving import NoAnswer
 from channels.emulators.stage import EventKind, PlaceKind, StageEvent
-from channels.emulators.telegram.server import BotCommand, Call, Scope, ScopeKind, Server, read_call
+from channels.emulators.telegram.server import BotCommand, Scope, ScopeKind, TelegramCall, TelegramServer, read_call
 from channels.emulators.telegram.text import (
     ENTITIES_MAX,
     Entity,
@@ -38,8 +38,8 @@ from channels.emulators.telegram.world import (
     ApiError,
     Chat,
     Json,
-    Message,
     StoredFile,
+    TelegramMessage,
     bad_request,
     conflict,
     forbidden,
@@ -51,11 +51,11 @@ from channels.emulators.telegram.world import (
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
+class TelegramMethod:
     """`is_write` marks those that put or change something in a chat: the counted faults strike only these."""
 
     name: str
-    handle: Callable[[Server, Call], Awaitable[object]]
+    handle: Callable[[TelegramServer, TelegramCall], Awaitable[object]]
     is_write: bool = False
 
 
@@ -86,7 +86,9 @@ _GIVEN: Final = frozenset(
 )
 
 
-def read_text(server: Server, call: Call, *, name: str = "text", is_optional: bool = False) -> FormattedText:
+def read_text(
+    server: TelegramServer, call: TelegramCall, *, name: str = "text", is_optional: bool = False
+) -> FormattedText:
     """Read the text of a message or caption. Raises 400 when it is empty or too long, or comes with a parse mode."""
     raw = call.text(name)
     if not raw.strip():
@@ -121,12 +123,12 @@ def _tidied(parsed: FormattedText) -> FormattedText:
         raise bad_request(what[0].lower() + what[1:]) from None
 
 
-def _entities(call: Call, name: str) -> list[Entity]:
+def _entities(call: TelegramCall, name: str) -> list[Entity]:
     entities = []
     for row in call.rows(name) or []:
         if not isinstance(row, dict):
             raise bad_request("can't parse MessageEntity: expected an object")
-        given = Call(call.method, row)
+        given = TelegramCall(call.method, row)
         kind = given.text("type")
         if kind in _RECOGNISED:
             continue  # the server finds these by itself and does not believe anybody else
@@ -136,13 +138,13 @@ def _entities(call: Call, name: str) -> list[Entity]:
     return entities
 
 
-def _entity(given: Call, kind: str) -> Entity:
+def _entity(given: TelegramCall, kind: str) -> Entity:
     if "offset" not in given.given or "length" not in given.given:
         missing = "length" if "offset" in given.given else "offset"
         raise bad_request(f"can't parse MessageEntity: can't find field \"{missing}\"")
     url, user_id = given.text("url"), 0
     if kind == "text_mention":
-        user_id = Call("", given.table("user") or {}).number("id")
+        user_id = TelegramCall("", given.table("user") or {}).number("id")
     elif kind == "text_link":
         user_id = mentioned_user(url)
         link = checked_link(url)
@@ -164,7 +166,7 @@ def _entity(given: Call, kind: str) -> Entity:
 # --- the bot about itself
 
 
-async def get_me(server: Server, call: Call) -> Json:
+async def get_me(server: TelegramServer, call: TelegramCall) -> Json:
     return server.world.bot.as_json() | {
         "can_join_groups": True,
         "can_read_all_group_messages": not server.switch("privacy"),
@@ -190,7 +192,7 @@ _NO_GIFTS: Final = {
 }
 
 
-async def get_chat(server: Server, call: Call) -> Json:
+async def get_chat(server: TelegramServer, call: TelegramCall) -> Json:
     if server.switch("lean_chats"):
         return server.chat_of(call).as_json()
     return server.chat_of(call).as_json() | {
@@ -200,7 +202,7 @@ async def get_chat(server: Server, call: Call) -> Json:
     }
 
 
-async def create_forum_topic(server: Server, call: Call) -> Json:
+async def create_forum_topic(server: TelegramServer, call: TelegramCall) -> Json:
     chat = server.chat_of(call)
     if not chat.is_forum:
         raise bad_request("the chat is not a forum")
@@ -211,7 +213,7 @@ async def create_forum_topic(server: Server, call: Call) -> Json:
     return {"message_thread_id": topic.id, "name": topic.name, "icon_color": 7322096}
 
 
-async def edit_forum_topic(server: Server, call: Call) -> bool:
+async def edit_forum_topic(server: TelegramServer, call: TelegramCall) -> bool:
     """Give a topic a new name, which the topic itself announces.
 
     In a group only the topics that the bot created are its to name, for it is no administrator.
@@ -250,7 +252,7 @@ _NAME: Final = re.compile(r"[a-z0-9_]+")
 _LANGUAGE: Final = re.compile(r"([a-z]{2})?")
 
 
-async def set_my_commands(server: Server, call: Call) -> bool:
+async def set_my_commands(server: TelegramServer, call: TelegramCall) -> bool:
     rows = call.rows("commands") or []
     scope, language = _scope(server, call), _language(call)
     if len(rows) > COMMANDS_MAX:
@@ -259,7 +261,7 @@ async def set_my_commands(server: Server, call: Call) -> bool:
     return True
 
 
-async def get_my_commands(server: Server, call: Call) -> list[Json]:
+async def get_my_commands(server: TelegramServer, call: TelegramCall) -> list[Json]:
     """Return those of exactly this scope and language; nothing is looked up in a wider one."""
     known = server.commands.get(_scope(server, call), _language(call))
     return [{"command": command.name, "description": command.description} for command in known]
@@ -282,14 +284,14 @@ def _command(row: object) -> BotCommand:
     return BotCommand(name, description)
 
 
-def _language(call: Call) -> str:
+def _language(call: TelegramCall) -> str:
     language = call.text("language_code")
     if not _LANGUAGE.fullmatch(language):
         raise bad_request("invalid language code specified")
     return language
 
 
-def _scope(server: Server, call: Call) -> Scope:
+def _scope(server: TelegramServer, call: TelegramCall) -> Scope:
     given = call.table("scope")
     if given is None:
         return Scope(ScopeKind.DEFAULT)
@@ -327,7 +329,7 @@ ACTIONS: Final = frozenset(
 )
 
 
-async def send_message(server: Server, call: Call) -> Json:
+async def send_message(server: TelegramServer, call: TelegramCall) -> Json:
     content = read_text(server, call)
     keyboard = server.keyboard_of(call)
     chat = server.chat_of(call)
@@ -336,7 +338,7 @@ async def send_message(server: Server, call: Call) -> Json:
     return server.post(chat, target, content, keyboard=keyboard)
 
 
-async def send_message_draft(server: Server, call: Call) -> bool:
+async def send_message_draft(server: TelegramServer, call: TelegramCall) -> bool:
     """Show a preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
     if server.switch("no_drafts"):
         raise method_not_found()
@@ -354,7 +356,7 @@ async def send_message_draft(server: Server, call: Call) -> bool:
     return True
 
 
-async def send_chat_action(server: Server, call: Call) -> bool:
+async def send_chat_action(server: TelegramServer, call: TelegramCall) -> bool:
     action = call.text("action").lower()
     if action not in ACTIONS:
         raise bad_request("wrong parameter action in request")
@@ -370,16 +372,16 @@ UPLOAD_BYTES_MAX: Final = 50 * 1024 * 1024
 DOWNLOAD_BYTES_MAX: Final = 20 * 1024 * 1024
 
 
-def read_media(server: Server, call: Call, row: Json) -> tuple[StoredFile, FormattedText]:
+def read_media(server: TelegramServer, call: TelegramCall, row: Json) -> tuple[StoredFile, FormattedText]:
     """Read an InputMediaDocument: the file and its caption. Raises 400 for another type."""
-    given = Call(call.method, row, call.uploads)
+    given = TelegramCall(call.method, row, call.uploads)
     if given.text("type") != "document":
         raise bad_request("can't parse InputMedia: this emulator takes documents")
     caption = read_text(server, given, name="caption", is_optional=True)
     return _document(server, given, given.text("media")), caption
 
 
-async def send_document(server: Server, call: Call) -> Json:
+async def send_document(server: TelegramServer, call: TelegramCall) -> Json:
     caption = read_text(server, call, name="caption", is_optional=True)
     keyboard = server.keyboard_of(call)
     stored = _document(server, call, call.text("document"))
@@ -390,7 +392,7 @@ async def send_document(server: Server, call: Call) -> Json:
     return server.post(chat, target, caption, keyboard=keyboard, media=media, files=(stored.name,))
 
 
-async def get_file(server: Server, call: Call) -> Json:
+async def get_file(server: TelegramServer, call: TelegramCall) -> Json:
     if not call.text("file_id"):
         raise bad_request("file_id not specified")
     stored = server.world.files.get(call.text("file_id"))
@@ -401,7 +403,7 @@ async def get_file(server: Server, call: Call) -> Json:
     return stored.as_json() | {"file_path": stored.path}
 
 
-def _document(server: Server, call: Call, given: str) -> StoredFile:
+def _document(server: TelegramServer, call: TelegramCall, given: str) -> StoredFile:
     """Find a new upload, or a file the bot knows already. Raises what the server says of the others."""
     name = given.removeprefix("attach://") if given.startswith("attach://") else "document"
     upload = call.uploads.get(name)
@@ -432,7 +434,7 @@ NOT_MODIFIED: Final = (
 )
 
 
-async def edit_message_text(server: Server, call: Call) -> Json:
+async def edit_message_text(server: TelegramServer, call: TelegramCall) -> Json:
     content = read_text(server, call)
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
@@ -445,7 +447,7 @@ async def edit_message_text(server: Server, call: Call) -> Json:
     return _edited(server, chat, message, keyboard)
 
 
-async def edit_message_media(server: Server, call: Call) -> Json:
+async def edit_message_media(server: TelegramServer, call: TelegramCall) -> Json:
     """Put another document in place of a message's, or of its text (since Bot API 7.11)."""
     stored, caption = read_media(server, call, call.table("media") or {})
     keyboard = server.keyboard_of(call)
@@ -458,7 +460,7 @@ async def edit_message_media(server: Server, call: Call) -> Json:
     return _edited(server, chat, message, keyboard)
 
 
-async def edit_message_reply_markup(server: Server, call: Call) -> Json:
+async def edit_message_reply_markup(server: TelegramServer, call: TelegramCall) -> Json:
     keyboard = server.keyboard_of(call)
     chat, message = _own_message(server, call)
     if message.reply_markup == keyboard:
@@ -467,7 +469,7 @@ async def edit_message_reply_markup(server: Server, call: Call) -> Json:
     return _edited(server, chat, message, keyboard)
 
 
-async def delete_message(server: Server, call: Call) -> bool:
+async def delete_message(server: TelegramServer, call: TelegramCall) -> bool:
     chat = server.chat_of(call)
     message = chat.messages.get(call.number("message_id"))
     if message is None:
@@ -478,7 +480,7 @@ async def delete_message(server: Server, call: Call) -> bool:
     return True
 
 
-def _own_message(server: Server, call: Call) -> tuple[Chat, Message]:
+def _own_message(server: TelegramServer, call: TelegramCall) -> tuple[Chat, TelegramMessage]:
     chat = server.chat_of(call)
     message = chat.messages.get(call.number("message_id"))
     if message is None:
@@ -494,21 +496,21 @@ def _own_message(server: Server, call: Call) -> tuple[Chat, Message]:
     return chat, message
 
 
-def _edited(server: Server, chat: Chat, message: Message, keyboard: Json | None) -> Json:
+def _edited(server: TelegramServer, chat: Chat, message: TelegramMessage, keyboard: Json | None) -> Json:
     message.reply_markup = keyboard
     message.edited_at = int(server.world.now())
     server.show(EventKind.EDITED, chat, message)
     return chat.message_json(message, server.world.users)
 
 
-def _is_deletable(server: Server, chat: Chat, message: Message) -> bool:
+def _is_deletable(server: TelegramServer, chat: Chat, message: TelegramMessage) -> bool:
     """Tell whether the bot may delete it: for 48 hours, its own, in a private chat, or where it has the right."""
     has_right = chat.user is not None or bool(server.switch("can_delete_messages"))
     is_allowed = has_right or message.sender.id == server.world.bot.id
     return is_allowed and server.world.now() - message.date < DELETABLE_FOR_S
 
 
-def _remove(server: Server, chat: Chat, message: Message) -> None:
+def _remove(server: TelegramServer, chat: Chat, message: TelegramMessage) -> None:
     del chat.messages[message.id]
     server.show(EventKind.DELETED, chat, message)
 
@@ -521,7 +523,7 @@ CALLBACK_TEXT_MAX: Final = 200
 _NEW_KINDS: Final = ("stopped_message_generation",)
 
 
-async def get_updates(server: Server, call: Call) -> list[Json]:
+async def get_updates(server: TelegramServer, call: TelegramCall) -> list[Json]:
     if server.webhook.hook is not None:
         raise conflict(
             "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
@@ -537,7 +539,7 @@ async def get_updates(server: Server, call: Call) -> list[Json]:
     )
 
 
-async def set_webhook(server: Server, call: Call) -> bool:
+async def set_webhook(server: TelegramServer, call: TelegramCall) -> bool:
     if not call.text("url"):
         return await delete_webhook(server, call)
     hook = checked_hook(call.text("url"), call.text("secret_token"), call.number("max_connections", CONNECTIONS_MAX))
@@ -549,18 +551,18 @@ async def set_webhook(server: Server, call: Call) -> bool:
     return True
 
 
-async def delete_webhook(server: Server, call: Call) -> bool:
+async def delete_webhook(server: TelegramServer, call: TelegramCall) -> bool:
     if call.flag("drop_pending_updates"):
         server.updates.clear()
     server.webhook.delete()
     return True
 
 
-async def get_webhook_info(server: Server, call: Call) -> Json:
+async def get_webhook_info(server: TelegramServer, call: TelegramCall) -> Json:
     return server.webhook.as_json()
 
 
-async def answer_callback_query(server: Server, call: Call) -> bool:
+async def answer_callback_query(server: TelegramServer, call: TelegramCall) -> bool:
     query_id, text = call.text("callback_query_id"), call.text("text")
     press = server.callbacks.get(query_id)
     if press is None or server.world.now() - press.at_s > CALLBACK_ANSWER_S:
@@ -573,7 +575,7 @@ async def answer_callback_query(server: Server, call: Call) -> bool:
     return True
 
 
-def _allow(server: Server, call: Call) -> None:
+def _allow(server: TelegramServer, call: TelegramCall) -> None:
     rows = call.rows("allowed_updates")
     if rows is not None:
         known = rows if not server.switch("before_10_3") else [each for each in rows if each not in _NEW_KINDS]
@@ -586,26 +588,26 @@ def _allow(server: Server, call: Call) -> None:
 _METHODS: Final = {
     method.name.lower(): method
     for method in (
-        Method("getMe", get_me),
-        Method("getChat", get_chat),
-        Method("createForumTopic", create_forum_topic, is_write=True),
-        Method("editForumTopic", edit_forum_topic, is_write=True),
-        Method("setMyCommands", set_my_commands),
-        Method("getMyCommands", get_my_commands),
-        Method("sendMessage", send_message, is_write=True),
-        Method("sendMessageDraft", send_message_draft, is_write=True),
-        Method("sendChatAction", send_chat_action),
-        Method("sendDocument", send_document, is_write=True),
-        Method("getFile", get_file),
-        Method("editMessageText", edit_message_text, is_write=True),
-        Method("editMessageMedia", edit_message_media, is_write=True),
-        Method("editMessageReplyMarkup", edit_message_reply_markup, is_write=True),
-        Method("deleteMessage", delete_message, is_write=True),
-        Method("getUpdates", get_updates),
-        Method("setWebhook", set_webhook),
-        Method("deleteWebhook", delete_webhook),
-        Method("getWebhookInfo", get_webhook_info),
-        Method("answerCallbackQuery", answer_callback_query),
+        TelegramMethod("getMe", get_me),
+        TelegramMethod("getChat", get_chat),
+        TelegramMethod("createForumTopic", create_forum_topic, is_write=True),
+        TelegramMethod("editForumTopic", edit_forum_topic, is_write=True),
+        TelegramMethod("setMyCommands", set_my_commands),
+        TelegramMethod("getMyCommands", get_my_commands),
+        TelegramMethod("sendMessage", send_message, is_write=True),
+        TelegramMethod("sendMessageDraft", send_message_draft, is_write=True),
+        TelegramMethod("sendChatAction", send_chat_action),
+        TelegramMethod("sendDocument", send_document, is_write=True),
+        TelegramMethod("getFile", get_file),
+        TelegramMethod("editMessageText", edit_message_text, is_write=True),
+        TelegramMethod("editMessageMedia", edit_message_media, is_write=True),
+        TelegramMethod("editMessageReplyMarkup", edit_message_reply_markup, is_write=True),
+        TelegramMethod("deleteMessage", delete_message, is_write=True),
+        TelegramMethod("getUpdates", get_updates),
+        TelegramMethod("setWebhook", set_webhook),
+        TelegramMethod("deleteWebhook", delete_webhook),
+        TelegramMethod("getWebhookInfo", get_webhook_info),
+        TelegramMethod("answerCallbackQuery", answer_callback_query),
     )
 }
 _TOKEN: Final = re.compile(r"\d+:[\w-]+")
@@ -617,7 +619,7 @@ BAD_GATEWAY: Final = "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<
 class BotApi:
     """One bot's Bot API as an ASGI application."""
 
-    def __init__(self, token: str, server: Server) -> None:
+    def __init__(self, token: str, server: TelegramServer) -> None:
         self._token = token
         self._server = server
         self.app = Starlette(
@@ -670,7 +672,7 @@ class BotApi:
             return NoAnswer()
         return JSONResponse({"ok": True, "result": result})
 
-    def _spoiled(self, method: Method) -> Response | None:
+    def _spoiled(self, method: TelegramMethod) -> Response | None:
         """Return what a fault switch answers instead of doing anything; None when none is on."""
         server = self._server
         if method.name == "getUpdates" and server.take("poll_errors"):
@@ -693,7 +695,7 @@ class BotApi:
         raise ApiError(404, "Not Found")
 
 
-def _take(server: Server, counter: str) -> bool:
+def _take(server: TelegramServer, counter: str) -> bool:
     left: int = getattr(server.faults, counter)
     if left > 0:
         setattr(server.faults, counter, left - 1)

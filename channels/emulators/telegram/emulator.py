@@ -41,7 +41,6 @@ from typing import Final
 from starlette.types import ASGIApp
 
 from channels.emulators.stage import (
-    Audience,
     EventKind,
     Faults,
     MenuEntry,
@@ -50,10 +49,11 @@ from channels.emulators.stage import (
     PlaceKind,
     Said,
     SharedFile,
+    StageAudience,
     StageEvent,
 )
 from channels.emulators.telegram.api import BotApi
-from channels.emulators.telegram.server import STOP, Press, Quotas, Server
+from channels.emulators.telegram.server import STOP, Press, Quotas, TelegramServer
 from channels.emulators.telegram.text import Entity, FormattedText, tidy, utf16_length, with_found
 from channels.emulators.telegram.updates import PollCut, UpdateQueue, WebhookSender
 from channels.emulators.telegram.world import (
@@ -61,9 +61,9 @@ from channels.emulators.telegram.world import (
     ChatType,
     Json,
     Location,
-    Message,
+    TelegramMessage,
     TelegramState,
-    User,
+    TelegramUser,
     buttons_of,
     person,
     shared,
@@ -92,13 +92,13 @@ class TelegramEmulator:
             raise ValueError("a bot token is '<bot id>:<secret>', such as '123456:ABC-DEF'")
         self.token = token
         self.faults = Faults()
-        self._audience = Audience()
+        self._audience = StageAudience()
         self._world = TelegramState(
-            User(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
+            TelegramUser(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
         )
         self._updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
         webhook = WebhookSender(self._updates, self._world.now, self._webhook_retry_s)
-        self._server = Server(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
+        self._server = TelegramServer(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
         self._api = BotApi(token, self._server)
 
     def _ahead_s(self) -> float:
@@ -130,7 +130,7 @@ class TelegramEmulator:
         """Add another bot, a member of every group."""
         return person(self._add_user(name, is_bot=True))
 
-    def _add_user(self, name: str, *, is_bot: bool = False) -> User:
+    def _add_user(self, name: str, *, is_bot: bool = False) -> TelegramUser:
         if not name.strip():
             raise ValueError("a person needs a name")
         user = self._world.add_user(name.strip(), is_bot=is_bot)
@@ -227,7 +227,7 @@ class TelegramEmulator:
 
     def _speak(
         self,
-        user: User,
+        user: TelegramUser,
         place_id: str,
         location: Location,
         content: FormattedText,
@@ -410,7 +410,7 @@ class TelegramEmulator:
         length = utf16_length(bot.first_name)
         return FormattedText(f"{bot.first_name} {text}", (Entity("text_mention", 0, length, user_id=bot.id),))
 
-    def _is_seen_by_bot(self, chat: Chat, message: Message) -> bool:
+    def _is_seen_by_bot(self, chat: Chat, message: TelegramMessage) -> bool:
         if chat.is_lost or (message.sender.is_bot and not self.faults.other.get("bot_to_bot")):
             return False
         if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.other.get("privacy"):
@@ -425,7 +425,7 @@ class TelegramEmulator:
         is_mentioned = f"@{bot.username}".lower() in text.lower() or "text_mention" in kinds
         return is_mentioned and bool(self.faults.other.get("privacy_shows_mentions"))
 
-    def _tell_membership(self, chat: Chat, by: User, *, before: str, after: str) -> None:
+    def _tell_membership(self, chat: Chat, by: TelegramUser, *, before: str, after: str) -> None:
         bot = self._world.bot.as_json()
         payload = {
             "chat": chat.as_json(),
@@ -436,11 +436,11 @@ class TelegramEmulator:
         }
         self._updates.put("my_chat_member", payload, lane=chat.id)
 
-    def _somebody(self) -> User:
+    def _somebody(self) -> TelegramUser:
         """Return the one who sets up groups: the first person there is."""
         return next((user for user in self._world.users.values() if not user.is_bot), self._world.bot)
 
-    def _user(self, person_id: str) -> User:
+    def _user(self, person_id: str) -> TelegramUser:
         user = self._world.users.get(int(person_id)) if person_id.isdecimal() else None
         if user is None or user.id == self._world.bot.id:
             raise ValueError("there is no such person")
@@ -452,7 +452,7 @@ class TelegramEmulator:
             raise ValueError("there is no such place")
         return location
 
-    def _message(self, message_id: str, place_id: str) -> tuple[Chat, Message]:
+    def _message(self, message_id: str, place_id: str) -> tuple[Chat, TelegramMessage]:
         chat = self._world.chats[self._location(place_id).chat_id]
         message = chat.messages.get(int(message_id)) if message_id.isdecimal() else None
         if message is None:

@@ -13,7 +13,7 @@ from typing import Final
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from channels.emulators.stage import Audience, Button, EventKind, Faults, Said, StageEvent
+from channels.emulators.stage import EventKind, Faults, Said, StageAudience, StageButton, StageEvent
 from channels.emulators.telegram.text import FormattedText, to_html
 from channels.emulators.telegram.updates import UpdateQueue, WebhookSender
 from channels.emulators.telegram.world import (
@@ -23,9 +23,9 @@ from channels.emulators.telegram.world import (
     Chat,
     ChatType,
     Json,
-    Message,
+    TelegramMessage,
     TelegramState,
-    User,
+    TelegramUser,
     bad_request,
     forbidden,
     person,
@@ -46,7 +46,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TelegramCall:
     """`method` in lower case. Values are text, except those that came in a JSON body."""
 
     method: str
@@ -97,7 +97,7 @@ class Call:
         raise bad_request(f"expected an Array of {name.replace('_', ' ')}")
 
 
-async def read_call(request: Request, method: str) -> Call:
+async def read_call(request: Request, method: str) -> TelegramCall:
     """Read the call that a request carries. Raises 400 for a body that is not what its type says."""
     given: dict[str, object] = dict(request.query_params)
     uploads: dict[str, Upload] = {}
@@ -119,7 +119,7 @@ async def read_call(request: Request, method: str) -> Call:
                     uploads[name] = Upload(value.filename or name, mime_type, await value.read())
                 else:
                     given[name] = value
-    return Call(method.lower(), given, uploads)
+    return TelegramCall(method.lower(), given, uploads)
 
 
 # --- how much a bot may send
@@ -129,16 +129,16 @@ async def read_call(request: Request, method: str) -> Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class TelegramAllowance:
     """`burst` calls at once, then `per_s` a second."""
 
     burst: float
     per_s: float
 
 
-PRIVATE: Final = Allowance(burst=20, per_s=1)
-GROUP: Final = Allowance(burst=20, per_s=20 / 60)
-OVERALL: Final = Allowance(burst=120, per_s=30)
+PRIVATE: Final = TelegramAllowance(burst=20, per_s=1)
+GROUP: Final = TelegramAllowance(burst=20, per_s=20 / 60)
+OVERALL: Final = TelegramAllowance(burst=120, per_s=30)
 
 _EVERYTHING: Final = 0  # no chat has this id
 
@@ -165,7 +165,7 @@ class Quotas:
         self._buckets[_EVERYTHING].left -= 1
         self._buckets[chat_id].left -= 1
 
-    def _wait_s(self, name: int, allowance: Allowance) -> float:
+    def _wait_s(self, name: int, allowance: TelegramAllowance) -> float:
         now = self._now()
         bucket = self._buckets.setdefault(name, _Bucket(allowance.burst, now))
         bucket.left = min(allowance.burst, bucket.left + (now - bucket.at) * allowance.per_s)
@@ -217,7 +217,7 @@ class CommandLists:
         self.reads += 1
         return self.lists.get((scope, language), ())
 
-    def shown(self, user: User, chat: Chat) -> tuple[BotCommand, ...]:
+    def shown(self, user: TelegramUser, chat: Chat) -> tuple[BotCommand, ...]:
         """Return the first list there is: the narrowest scope, in it the language of the person before no language."""
         for scope in _narrowest_first(chat):
             for language in (user.language, ""):
@@ -237,7 +237,7 @@ def _narrowest_first(chat: Chat) -> Iterator[Scope]:
 
 DRAFT_SHOWN_S: Final = 30
 CALLBACK_DATA_BYTES_MAX: Final = 64
-STOP: Final = Button("stop", "Stop")
+STOP: Final = StageButton("stop", "Stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +260,12 @@ class Press:
 
 
 @dataclass(slots=True)
-class Server:
+class TelegramServer:
     world: TelegramState
     updates: UpdateQueue
     webhook: WebhookSender
     quotas: Quotas
-    audience: Audience
+    audience: StageAudience
     faults: Faults
     drafts: dict[str, Said] = field(default_factory=dict)  # by place
     stoppable: dict[str, tuple[Chat, int | None, int] | None] = field(default_factory=dict)  # by place
@@ -286,7 +286,7 @@ class Server:
 
     # --- what is seen
 
-    def show(self, kind: EventKind, chat: Chat, message: Message) -> None:
+    def show(self, kind: EventKind, chat: Chat, message: TelegramMessage) -> None:
         """Let the audience see a message that is new, changed or gone. Service messages stay unseen."""
         place_id = self.world.place_id(chat.id, message.topic_id)
         if not place_id or message.service:
@@ -342,7 +342,7 @@ class Server:
         """Show the answer to a press, to the person who pressed."""
         self.audience.tell(StageEvent(EventKind.TOAST, press.place_id, status=text, person_id=str(press.person_id)))
 
-    def tell_bot(self, kind: str, chat: Chat, message: Message) -> None:
+    def tell_bot(self, kind: str, chat: Chat, message: TelegramMessage) -> None:
         """Put the update for a message into the queue, and what the fault switches add to it."""
         if self.faults.poison > 0:
             self.faults.poison -= 1
@@ -355,7 +355,7 @@ class Server:
         payload = chat.message_json(message, self.world.users)
         self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
 
-    def discuss(self, channel: Chat, post: Message) -> None:
+    def discuss(self, channel: Chat, post: TelegramMessage) -> None:
         """Show a post of a channel in the group in which it is discussed; the bot hears of it there as well."""
         group = self.world.chats.get(channel.discussed_in or 0)
         if group is None:
@@ -370,7 +370,7 @@ class Server:
 
     # --- what is checked
 
-    def chat_of(self, call: Call) -> Chat:
+    def chat_of(self, call: TelegramCall) -> Chat:
         """Find the chat a call names, if the bot may write there. Raises 400, 403, or 400 with the new chat id."""
         given = call.text("chat_id").strip()
         if not given:
@@ -391,7 +391,7 @@ class Server:
             return forbidden("bot was blocked by the user")
         return forbidden(f"bot was kicked from the {chat.type.value} chat")
 
-    def thread_of(self, call: Call, chat: Chat) -> int | None:
+    def thread_of(self, call: TelegramCall, chat: Chat) -> int | None:
         """Find the topic a call names. The General topic has none, and naming it is refused."""
         thread_id = call.number("message_thread_id")
         if not thread_id:
@@ -402,17 +402,17 @@ class Server:
             raise bad_request("message thread not found")
         return thread_id
 
-    def target_of(self, call: Call, chat: Chat) -> Target:
+    def target_of(self, call: TelegramCall, chat: Chat) -> Target:
         """Find topic and quoted message. Raises 400 for a quoted message that is gone, unless the call allows it."""
         return replace(self._place_of(call, chat), is_silent=call.flag("disable_notification"))
 
-    def _place_of(self, call: Call, chat: Chat) -> Target:
+    def _place_of(self, call: TelegramCall, chat: Chat) -> Target:
         thread_id = self.thread_of(call, chat)
         given = call.table("reply_parameters") or {
             "message_id": call.number("reply_to_message_id"),
             "allow_sending_without_reply": call.flag("allow_sending_without_reply"),
         }
-        quoted = Call(call.method, given)
+        quoted = TelegramCall(call.method, given)
         reply_to = quoted.number("message_id")
         if not reply_to:
             return Target(thread_id)
@@ -427,7 +427,7 @@ class Server:
             thread_id = message.thread_id
         return Target(thread_id, reply_to)
 
-    def keyboard_of(self, call: Call) -> Json | None:
+    def keyboard_of(self, call: TelegramCall) -> Json | None:
         """Read the inline keyboard of a call; other keyboards leave no trace in a message."""
         markup = call.table("reply_markup")
         rows = markup.get("inline_keyboard") if markup else None

@@ -12,7 +12,7 @@ from html import escape
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from channels.emulators.stage import Button, Person, PlaceKind, Said, SharedFile
+from channels.emulators.stage import Person, PlaceKind, Said, SharedFile, StageButton
 from channels.emulators.telegram.text import Entity, FormattedText, to_html
 
 # --- the errors of the API; clients match on their descriptions
@@ -69,7 +69,7 @@ GENERAL_TOPIC: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class TelegramUser:
     """`language` is the code of the person's client."""
 
     id: int
@@ -87,7 +87,7 @@ class User:
         return shape
 
 
-TELEGRAM: Final = User(777000, "Telegram", "")
+TELEGRAM: Final = TelegramUser(777000, "Telegram", "")
 """Whoever brings the posts of a channel into its discussion."""
 
 
@@ -99,11 +99,11 @@ class ChatType(StrEnum):
 
 
 @dataclass(slots=True)
-class Message:
+class TelegramMessage:
     """One message as it stands now. `thread_id` is a topic, or the first message of a reply chain."""
 
     id: int
-    sender: User
+    sender: TelegramUser
     date: int
     content: FormattedText = field(default_factory=FormattedText)
     thread_id: int | None = None
@@ -151,13 +151,13 @@ class Chat:
     type: ChatType
     title: str
     next_message_id: int
-    user: User | None = None
+    user: TelegramUser | None = None
     is_forum: bool = False
     migrated_to: int | None = None
     is_lost: bool = False  # the person blocked the bot, or the group removed it
     last_bot_id: int = 0
     discussed_in: int | None = None  # of a channel: the group that gets each of its posts
-    messages: dict[int, Message] = field(default_factory=dict)
+    messages: dict[int, TelegramMessage] = field(default_factory=dict)
     topics: dict[int, Topic] = field(default_factory=dict)
 
     def as_json(self) -> Json:
@@ -173,7 +173,9 @@ class Chat:
             shape["all_members_are_administrators"] = True
         return shape
 
-    def message_json(self, message: Message, users: dict[int, User], *, with_reply: bool = True) -> Json:
+    def message_json(
+        self, message: TelegramMessage, users: dict[int, TelegramUser], *, with_reply: bool = True
+    ) -> Json:
         """Return the API's Message; a replied-to message carries no further reply."""
         shape: Json = {
             "message_id": message.id,
@@ -206,7 +208,7 @@ class Chat:
             shape["reply_markup"] = message.reply_markup
         return shape
 
-    def _reply_target(self, message: Message) -> Message | None:
+    def _reply_target(self, message: TelegramMessage) -> TelegramMessage | None:
         """Find the message answered; in a topic, what answers nothing seems to answer the message that created it."""
         if message.reply_to is not None:
             return self.messages.get(message.reply_to)
@@ -215,7 +217,7 @@ class Chat:
         return None
 
 
-def entity_json(entity: Entity, users: dict[int, User]) -> Json:
+def entity_json(entity: Entity, users: dict[int, TelegramUser]) -> Json:
     """Return the API's MessageEntity."""
     shape: Json = {"type": entity.type, "offset": entity.offset, "length": entity.length}
     if entity.url:
@@ -285,9 +287,9 @@ class Location:
 class TelegramState:
     """`now` gives Unix seconds."""
 
-    bot: User
+    bot: TelegramUser
     now: Callable[[], float]
-    users: dict[int, User] = field(default_factory=dict)
+    users: dict[int, TelegramUser] = field(default_factory=dict)
     chats: dict[int, Chat] = field(default_factory=dict)
     locations: dict[str, Location] = field(default_factory=dict)
     files: dict[str, StoredFile] = field(default_factory=dict)
@@ -299,7 +301,7 @@ class TelegramState:
         """Return a start for ids that grow by one, above all that an earlier run can have given."""
         return max(1, int(self.now()) - EPOCH_S)
 
-    def add_user(self, name: str, *, is_bot: bool = False) -> User:
+    def add_user(self, name: str, *, is_bot: bool = False) -> TelegramUser:
         handle = re.sub(r"\W+", "_", name.lower()).strip("_") or "someone"
         taken = {user.username for user in self.users.values()}
         handle = f"{handle}_bot" if is_bot else handle
@@ -307,11 +309,11 @@ class TelegramState:
         username = handle if len(handle) >= 5 else f"{handle}_here"
         while username in taken:
             username, number = f"{handle}_{number}", number + 1
-        user = User(FIRST_USER_ID + len(self.users) - 1, name, username, is_bot)
+        user = TelegramUser(FIRST_USER_ID + len(self.users) - 1, name, username, is_bot)
         self.users[user.id] = user
         return user
 
-    def set_language(self, user: User, language: str) -> None:
+    def set_language(self, user: TelegramUser, language: str) -> None:
         """Set the language of the user's client, of which the API tells the first part."""
         spoken = replace(user, language=language.partition("-")[0].lower())
         self.users[user.id] = spoken
@@ -319,7 +321,7 @@ class TelegramState:
             if chat.user is not None and chat.user.id == user.id:
                 chat.user = spoken
 
-    def add_private_chat(self, user: User) -> Chat:
+    def add_private_chat(self, user: TelegramUser) -> Chat:
         chat = Chat(user.id, ChatType.PRIVATE, "", self.fresh_id(), user=user)
         self.chats[chat.id] = chat
         self.add_location(PlaceKind.DM, chat)
@@ -351,7 +353,7 @@ class TelegramState:
     def add_message(
         self,
         chat: Chat,
-        sender: User,
+        sender: TelegramUser,
         content: FormattedText = WORDLESS,
         *,
         thread_id: int | None = None,
@@ -360,13 +362,13 @@ class TelegramState:
         files: tuple[str, ...] = (),
         service: Json | None = None,
         origin: Json | None = None,
-    ) -> Message:
+    ) -> TelegramMessage:
         """Add a message at the end of `chat`. Outside forums a supergroup's replies carry their chain's id."""
         is_topic_message = thread_id is not None
         if thread_id is None and reply_to is not None and chat.type is ChatType.SUPERGROUP and not chat.is_forum:
             target = chat.messages.get(reply_to)
             thread_id = (target.thread_id or target.id) if target else None
-        message = Message(
+        message = TelegramMessage(
             chat.next_message_id,
             sender,
             int(self.now()),
@@ -386,7 +388,9 @@ class TelegramState:
             chat.last_bot_id = sender.id
         return message
 
-    def add_topic(self, chat: Chat, name: str, by: User, *, is_name_implicit: bool = False) -> tuple[Topic, Message]:
+    def add_topic(
+        self, chat: Chat, name: str, by: TelegramUser, *, is_name_implicit: bool = False
+    ) -> tuple[Topic, TelegramMessage]:
         """Add a topic, and the service message that opens it; the chat is a forum from now on."""
         chat.is_forum = True
         said: Json = {"name": name, "icon_color": 7322096}
@@ -416,7 +420,7 @@ class TelegramState:
             self.files[each.id] = each
         return stored
 
-    def file_of(self, message: Message) -> StoredFile | None:
+    def file_of(self, message: TelegramMessage) -> StoredFile | None:
         """Return what the message shows; of a photo's sizes the largest."""
         shapes = [shape[-1] if isinstance(shape, list) else shape for shape in message.media.values()]
         ids = (shape.get("file_id") for shape in shapes if isinstance(shape, dict))
@@ -432,7 +436,7 @@ class TelegramState:
                 self.locations[place_id] = Location(location.kind, new.id, location.thread_id)
         return new
 
-    def said(self, chat: Chat, message: Message, place_id: str) -> Said:
+    def said(self, chat: Chat, message: TelegramMessage, place_id: str) -> Said:
         author = message.sender
         return Said(
             id=str(message.id),
@@ -449,13 +453,13 @@ class TelegramState:
         )
 
 
-def buttons_of(message: Message) -> Iterator[Button]:
+def buttons_of(message: TelegramMessage) -> Iterator[StageButton]:
     """Find the buttons whose press goes to the bot; links and the like are none."""
     rows = (message.reply_markup or {}).get("inline_keyboard")
     for row in rows if isinstance(rows, list) else []:
         for button in row:
             if "callback_data" in button:
-                yield Button(str(button["callback_data"]), str(button.get("text", "")))
+                yield StageButton(str(button["callback_data"]), str(button.get("text", "")))
 
 
 def _passed_on(origin: Json) -> str:
@@ -464,7 +468,7 @@ def _passed_on(origin: Json) -> str:
     return f"<small>Forwarded from {escape(str(author['first_name']))}</small>\n" if isinstance(author, dict) else ""
 
 
-def person(user: User) -> Person:
+def person(user: TelegramUser) -> Person:
     return Person(str(user.id), user.first_name, user.username, user.is_bot)
 
 

@@ -54,7 +54,7 @@ async def _up(loaded: Loaded) -> int:
             loop.add_signal_handler(number, watch.stop)
         announcing = asyncio.create_task(_announce(settings))
         try:
-            return await watch.run()
+            return await watch.supervise()
         finally:
             announcing.cancel()
 

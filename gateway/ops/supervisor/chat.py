@@ -64,7 +64,7 @@ async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
         chance=random.random,
         say=_say_nothing,
     )
-    watching = asyncio.create_task(watch.run())
+    watching = asyncio.create_task(watch.supervise())
     try:
         yield ("--patient",)
     finally:

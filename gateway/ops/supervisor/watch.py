@@ -85,7 +85,7 @@ class ProcessSupervisor:
         self._ending = asyncio.Event()
         self._exit_code = EXIT_OK
 
-    async def run(self) -> int:
+    async def supervise(self) -> int:
         """Start, watch and stop everything; the exit code of the whole."""
         if not await self._prepare():
             return self._exit_code

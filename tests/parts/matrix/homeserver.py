@@ -18,7 +18,17 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from channels.emulators.serving import NoAnswer
-from channels.emulators.stage import Audience, EventKind, Faults, Person, Place, PlaceKind, Said, SharedFile, StageEvent
+from channels.emulators.stage import (
+    EventKind,
+    Faults,
+    Person,
+    Place,
+    PlaceKind,
+    Said,
+    SharedFile,
+    StageAudience,
+    StageEvent,
+)
 
 BODY_CHARS_MAX: Final = 16_000
 BOT: Final = Person("@trivet:home", "Trivet", "@trivet:home", is_bot=True)
@@ -39,7 +49,7 @@ class Homeserver:
     def __init__(self, *, token: str) -> None:
         self.faults = Faults()
         self._token = token
-        self._audience = Audience()
+        self._audience = StageAudience()
         self._people: dict[str, Person] = {BOT.id: BOT}
         self._places: dict[str, Place] = {}
         self._timeline: list[_Event] = []
