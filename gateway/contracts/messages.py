@@ -235,7 +235,7 @@ class Reply:
 
 
 class DeliveryState(StrEnum):
-    """pending -> sending -> sent | retry | failed | unknown (queue.md decision 6)."""
+    """Name the states of a delivery: pending -> sending -> sent | retry | failed | unknown."""
 
     PENDING = "pending"
     SENDING = "sending"

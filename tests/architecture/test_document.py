@@ -1,10 +1,11 @@
-"""ARCHITECTURE.md names what is there, and leaves out no room. SECURITY.md and README.md name settings that there are,
-and SECURITY.md bounds that hold."""
+"""Hold that ARCHITECTURE.md is short and names every folder, and only what exists.
+
+SECURITY.md and README.md name settings that exist and bounds that hold.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from math import log2
 from pathlib import Path
 from typing import Final
@@ -37,8 +38,12 @@ from gateway.limits import (
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("gateway", "channels", "agent")
-NO_ROOMS: Final = ("__init__", "__main__", "__pycache__", "py")
-A_NAME: Final = re.compile(r"`([a-z0-9_*/.]+)`")
+LINES_MAX: Final = 200
+WORDS_MAX: Final = 25
+A_PATH: Final = re.compile(r"`((?:gateway|channels|agent|tests|deploy)(?:/[A-Za-z0-9_*.]+)*/?)`")
+A_TEST: Final = re.compile(r"`((?:tests/[a-z0-9_*/.]+)|(?:test_[a-z0-9_*]+\.py))`")
+A_WORD: Final = re.compile(r"\*\*([a-z -]+)\*\*")
+STEPS: Final = ["receive", "admit", "sanitize", "enqueue", "claim", "run", "commit", "deliver", "acknowledge"]
 A_SETTING: Final = re.compile(r"`\[?([a-z_]+(?:\.[a-z_]+)+)\]?(?: = [^`]*)?`")
 PROMISED: Final = {
     "An admin token of fewer than 32 characters": (ADMIN_TOKEN_CHARS_MIN, 32),
@@ -58,67 +63,79 @@ PROMISED: Final = {
 """What SECURITY.md says of a bound: the bound in the code, and as it is said."""
 
 
+def document() -> str:
+    return (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+
+
+def section(heading: str) -> str:
+    """Return the text below that heading, up to the next one."""
+    found = document().partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    assert found, heading
+    return found
+
+
 def rows(heading: str) -> list[tuple[str, str]]:
-    """Both columns of the table under that heading; a row whose first is empty goes on about the one above."""
-    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
-    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    found: list[tuple[str, str]] = []
-    for first, second in re.findall(r"^\| ?(.*?) ?\| (.*) \|$", section, re.MULTILINE)[1:]:
-        found.append((first or found[-1][0], second))
+    """Return both columns of the table below that heading, without the row of titles."""
+    found = re.findall(r"^\| (.*?) \| (.*) \|$", section(heading), re.MULTILINE)[1:]
     assert len(found) > 10
     return found
 
 
-def paths(cell: str) -> Iterator[tuple[str, list[Path]]]:
-    """Each name of a cell and what it stands for: the first from the root, those behind it from the folder or the
-    package of the one before."""
-    folders = [ROOT]
-    for name in A_NAME.findall(cell):
-        there = [
-            path for folder in folders if not name.startswith("/") for path in sorted(folder.glob(name.rstrip("/")))
-        ]
-        yield name, there
-        if there:
-            package = ROOT / there[0].relative_to(ROOT).parts[0]
-            folders = [ROOT, there[0].parent, package]
+def exists(path: str) -> bool:
+    return next(ROOT.glob(path.rstrip("/")), None) is not None
 
 
-def test_every_room_that_is_named_exists() -> None:
-    """The first column of the rooms says where, the names in the second are found somewhere in the same packages."""
-    lost = [name for first, _ in rows("Rooms") for name, there in paths(first) if not there]
-    for first, second in rows("Rooms"):
-        packages = {ROOT / path.relative_to(ROOT).parts[0] for _, there in paths(first) for path in there}
-        for name in A_NAME.findall(second):
-            places = [ROOT, *(packages | {ROOT / package for package in PACKAGES if name.startswith(package)})]
-            wanted = name.rstrip("/")
-            if not found(places, wanted):
-                lost.append(name)
-    assert not lost, lost
+def folders() -> set[str]:
+    """Return every folder of the three packages that holds a file of ours."""
+    return {
+        str(folder.relative_to(ROOT))
+        for package in PACKAGES
+        for folder in [ROOT / package, *(ROOT / package).rglob("*/")]
+        if folder.name != "__pycache__" and any(path.is_file() for path in folder.iterdir())
+    }
 
 
-def found(places: list[Path], wanted: str) -> bool:
-    """Whether a file or a folder of that name, its ending aside, is in one of these, the first of them the root."""
-    root, *packages = places
-    return (root / wanted).exists() or any(
-        next(package.rglob(pattern), None) for package in packages for pattern in (wanted, f"{wanted}.*")
-    )
+def test_the_document_is_short() -> None:
+    assert len(document().splitlines()) <= LINES_MAX
+    assert 10 < len(A_WORD.findall(section("Words"))) <= WORDS_MAX
 
 
-def test_every_test_that_guards_an_invariant_exists() -> None:
-    """A guard that was moved and not mended guards nothing for whoever looks for it."""
-    guards = [
-        each for _, guard in rows("Invariants, and what guards them") for each in paths(guard) if "test" in each[0]
-    ]
-    assert len(guards) > 50
-    assert [name for name, there in guards if not there] == []
+def test_every_path_that_is_named_exists() -> None:
+    named = A_PATH.findall(document())
+    assert len(named) > 50
+    assert [path for path in named if not exists(path)] == []
 
 
-def test_no_room_is_left_out() -> None:
-    """What stands directly in one of the packages has its own place in the first column."""
-    named = {path for first, _ in rows("Rooms") for _, there in paths(first) for path in there}
-    rooms = {path for package in PACKAGES for path in (ROOT / package).iterdir() if path.stem not in NO_ROOMS}
-    missing = sorted(str(path.relative_to(ROOT)) for path in rooms - named)
-    assert not missing, missing
+def test_every_folder_is_named() -> None:
+    """A folder has a place in the first column of the folders, once."""
+    named = [path for first, _ in rows("Folders") for path in A_PATH.findall(first)]
+    assert sorted(named) == sorted(folders())
+
+
+def test_each_step_of_the_walk_has_one_file() -> None:
+    steps = rows_of_the_walk()
+    assert [step for step, _ in steps] == STEPS
+    assert [file for _, file in steps if not (ROOT / file.strip("`")).is_file()] == []
+
+
+def rows_of_the_walk() -> list[tuple[str, str]]:
+    return re.findall(r"^\| (\w+) \| (`[^`|]*`) \|", section("The walk of one message"), re.MULTILINE)
+
+
+def test_every_test_that_holds_an_invariant_exists() -> None:
+    """A test is named by its path, or by its name in the folder of the test before it."""
+    missing: list[str] = []
+    held = 0
+    for _, cell in rows("Invariants, and the tests that hold them"):
+        folder = "tests"
+        for name in A_TEST.findall(cell):
+            path = name if "/" in name else f"{folder}/{name}"
+            folder = path.rpartition("/")[0]
+            held += 1
+            if not exists(path):
+                missing.append(path)
+    assert held > 80
+    assert missing == []
 
 
 @pytest.mark.parametrize("words", PROMISED)
