@@ -79,7 +79,7 @@ def nothing_known(id_: str) -> str:
 
 
 def in_order(hops: Iterable[Hop]) -> tuple[Hop, ...]:
-    """By time; what has none keeps its place behind what came before it."""
+    """Sort the hops by time; a hop without a time keeps its place after the hop before it."""
     placed: list[tuple[int, Hop]] = []
     latest = 0
     for hop in hops:
@@ -126,7 +126,7 @@ def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
 
 
 def _of_aside(name: str, reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
-    """A status line or a title is no answer: one hop, when it was said."""
+    """Yield the one hop of a status line or a title, which is no answer: when it was said."""
     reason = f": {record.reason}" if record.reason else ""
     yield Hop(reply.created_at_ms, name, f"{reply.reply_id} {record.state.value}{reason}")
 

@@ -100,7 +100,8 @@ _HEAD = "# Written by `trivet init`. `trivet config schema` says what else there
 
 
 def configuration_text(answers: Mapping[str, str]) -> str:
-    """TOML for settings by their keys, each a text or, where the setting is a list, texts with commas between them."""
+    """Write TOML for settings by their keys, each a text or, where the setting is a list, texts with commas between
+    them."""
     rows = sorted((*key.rpartition(".")[::2], text) for key, text in answers.items())
     tables = [
         "\n".join((f"[{table}]", *(f"{name} = {_value(f'{table}.{name}', text)}" for _, name, text in of_table)))
@@ -116,5 +117,5 @@ def _value(key: str, text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, which JSON writes alike but for one character."""
+    """Write a basic string of TOML, which JSON writes alike but for one character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
