@@ -1,4 +1,5 @@
-"""Who may talk to the agent, and where: strangers who wait, people, places. Every change is a line of the audit."""
+"""The API of access: strangers who wait, people, places, limits, and the audit trail, in which every change is a
+line."""
 
 from __future__ import annotations
 

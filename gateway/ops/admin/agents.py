@@ -1,7 +1,7 @@
-"""Who the agent can be: its profiles, and the types of its sub-agents, which an operator may change here.
+"""The API of the agent's profiles and of the types of its sub-agents, which an operator may change here.
 
-A change is kept apart from the row it changes, field by field, so that what nobody touched follows the configuration
-and the next release. Agent processes look for changes every second or two.
+A change is kept apart from the row it changes, field by field, so that a field that nobody changed follows the
+configuration and the next release. Agent processes look for changes every second or two.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clo
 
 
 class _Catalog:
-    """Where changes are made, one after the other: each begins with what the one before it left."""
+    """The types with their changes, made one after the other: each begins with the result of the one before it."""
 
     def __init__(self, rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> None:
         self._rows = rows

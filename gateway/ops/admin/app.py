@@ -153,9 +153,9 @@ _TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
+    """The parts of the API. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
     they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
-    `stopping` is set. `hosts` are our names, beside localhost and addresses."""
+    `stopping` is set. `hosts` are our names, in addition to localhost and IP addresses."""
 
     store: Store
     figures: Operator

@@ -1,8 +1,8 @@
-"""What all routes share: who may use the API, parameters, and answers that went through the scrubber.
+"""Shared parts of all routes: who may use the API, parameters, and answers that went through the scrubber.
 
-What is kept was scrubbed when it came in, by what was known then; rules are added, and so are secrets of our own.
-A refusal quotes what it refuses, so it takes the same way, and one of FastAPI's leaves out what was sent. What a route
-may refuse stands in its documentation (`refusals`).
+Stored text was scrubbed when it came in, by the rules and the secrets known then; since both grow, it is scrubbed
+again on the way out. A refusal quotes what it refuses, so it takes the same way, and one of FastAPI's leaves out the
+text that was sent. The refusals of a route are in its documentation (`refusals`).
 """
 
 from __future__ import annotations
@@ -138,7 +138,8 @@ _FROM_OUR_SCRIPT: Final = "trivet-page"  # a header: see `require_to_act`
 
 
 class AdminToken:
-    """Compares in constant time. Raises `ConfigError` for an empty token, so that no door stands open."""
+    """The admin token, compared in constant time. Raises `ConfigError` for an empty token, so that the API is never
+    open."""
 
     def __init__(self, token: str) -> None:
         if not token.strip():

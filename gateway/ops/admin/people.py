@@ -1,4 +1,4 @@
-"""What belongs to one person: export, erasure, linked accounts, usage."""
+"""The API of one person: export, erasure, linked accounts, usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Conversations, the sub-agents below them, and what becomes of messages and replies: queue, traces, dead letters."""
+"""The API of conversations, of the sub-agents below them, and of the fate of messages and replies: queue, traces,
+dead letters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The task board: what sub-agents do now, what became of the last hundred, and a stream that tells of every change.
+"""The task board: the work of sub-agents now, the results of the last hundred, and a stream that tells of every
+change.
 
-The stream says only that the board has changed and how often it has by now; who listens asks for the rows. So a
-listener that was away has missed nothing, a filter is no affair of the stream's, and nothing but a number has to be
-kept from anybody's eyes on the way.
+The stream sends only a revision, which grows with each change; listeners then ask for the rows. So a listener that
+was away has missed nothing, filters need no support in the stream, and the stream carries no data that would have to
+be scrubbed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _log = structlog.get_logger("trivet.admin")
 
 
 class TooManyListeners(Exception):
-    """There are as many as may be."""
+    """There are as many listeners as may be."""
 
 
 class BoardFeed:

@@ -28,7 +28,7 @@ DEAD_LETTERS_LOOKED_AT: Final = 1_000  # the newest; an older one is listed by `
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Something that happened. `at_ms` is 0 when only that it happened is known."""
+    """An event on a message's way. `at_ms` is 0 when its time is unknown."""
 
     at_ms: int
     name: str
@@ -36,7 +36,7 @@ class Hop:
 
 
 class FindsMessages(Protocol):
-    """What is asked of `gateway.bus.operator.Operator`, which telemetry may not import."""
+    """The questions to `gateway.bus.operator.Operator`, which telemetry may not import."""
 
     async def dead_letter(self, entry_id: str) -> DeadLetter | None: ...
     async def dead_letters(self, limit: int) -> Sequence[DeadLetter]: ...

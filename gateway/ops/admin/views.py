@@ -1,4 +1,4 @@
-"""What the API shows: its JSON, spelled as types, and how our values become them. Pure."""
+"""The JSON of the API, spelled as types, and the conversion of our values into them. Pure."""
 
 from __future__ import annotations
 

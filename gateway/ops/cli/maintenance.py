@@ -225,7 +225,7 @@ def init(config: ConfigOption = None) -> None:
 
 
 class _Typed:
-    """`interview.Terminal` on this process's own. What is piped in cannot be hidden and needs not be."""
+    """`interview.Terminal` on this process's own terminal. Piped input cannot be hidden and needs not be."""
 
     def show(self, text: str) -> None:
         say(text)

@@ -1,4 +1,4 @@
-"""Plays the script on every platform, prints what people saw, and says what is missing."""
+"""The demo without a browser: plays the script on every platform, prints what people saw, and says what is missing."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SECRET: Final = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
 class DemoStep:
     """Somebody writes, the bot answers (or, with `is_answered` false, has to keep silent).
 
-    `expects` must and `forbids` must not stand in the answer, all its messages joined; `messages_min` is into
-    how many messages the platform's limit has to split it; `ends_with` shows that the answer is complete; so many
-    `sub_agents` work on it.
+    All texts of `expects` and none of `forbids` are in the answer, all its messages joined; `messages_min` is the
+    number of messages into which the platform's limit has to split it; `ends_with` shows that the answer is
+    complete; so many `sub_agents` work on it.
     """
 
     who: str
@@ -186,7 +186,7 @@ Write: TypeAlias = Callable[[str], None]
 
 @dataclass(slots=True)
 class Played:
-    """What came of one platform: its transcript, the people's ids, what was missing."""
+    """The result of one platform: its transcript, the people's ids, and what was missing."""
 
     platform: str
     transcript: list[str] = field(default_factory=list)

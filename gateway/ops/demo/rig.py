@@ -41,7 +41,7 @@ class DemoFailed(TrivetError):
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """A running demo: where the playground and the operator's API are, which model answers."""
+    """A running demo: the addresses of the playground and of the operator's API, and the model that answers."""
 
     playground_url: str
     admin_url: str

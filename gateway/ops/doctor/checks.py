@@ -1,4 +1,4 @@
-"""All checks, in the order in which a start would stumble over them: this machine, then Redis and the database."""
+"""All checks, in the order in which a start would meet them: this machine, then Redis and the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check says, and the table of them. Pure."""
+"""The results of checks, and the table of them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One row: what was looked at, how it is, what was seen, and what to do about it."""
+    """One row: the name of the check, its result, the finding, and the remedy."""
 
     name: str
     state: CheckState

@@ -42,7 +42,7 @@ _KEPT: Final = f"Enter to answer again, or `{_KEEP}` to go on with it as it is"
 
 
 class Terminal(Protocol):
-    """Where somebody reads and types."""
+    """A terminal where somebody reads and types."""
 
     def show(self, text: str) -> None:
         """Show one line or more."""
@@ -55,7 +55,7 @@ class Terminal(Protocol):
 
 
 class Checks(Protocol):
-    """Tries answers where they will be used."""
+    """Checks that try answers where they will be used."""
 
     def value(self, question: SetupQuestion, text: str) -> str:
         """Say in a sentence what is wrong with this answer by itself; "" if nothing is."""
@@ -76,7 +76,7 @@ class Checks(Protocol):
 
 
 class Interview:
-    """One talk. Nothing is written before it has come to its end."""
+    """One talk. Nothing is written before its end."""
 
     def __init__(self, terminal: Terminal, checks: Checks) -> None:
         self._terminal = terminal
@@ -178,8 +178,8 @@ _MENDING: Final = "correct the name, the key or the address, or look at the netw
 
 
 class AnswerChecks:
-    """`Checks` on the real thing. `blank` is an empty configuration file: only the answers, and
-    what else stands in `environ`, are in force."""
+    """`Checks` on the real thing. `blank` is an empty configuration file, so only the answers and the variables of
+    `environ` are in force."""
 
     def __init__(self, blank: Path, environ: Mapping[str, str]) -> None:
         self._blank = blank

@@ -1,4 +1,4 @@
-"""What `trivet init` asks, in order, and what it tells on the way. Pure."""
+"""The questions of `trivet init`, in order, and its texts between them. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class SetupQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """How one gets a bot on a platform, what Trivet has to know of it, and what is left to be done there. `{bot}` in
-    `afterwards` is how the platform names the bot."""
+    """A platform: how to get a bot there, the settings that Trivet needs, and the steps that remain afterwards.
+    `{bot}` in `afterwards` is the platform's name of the bot."""
 
     name: str
     title: str

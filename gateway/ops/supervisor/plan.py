@@ -1,4 +1,4 @@
-"""Which processes make up one Trivet, in the order in which they stop. Pure."""
+"""The processes that make up one Trivet, in the order in which they stop. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps a plan alive: starts processes, starts again what dies, stops everything in order."""
+"""The supervision of a plan: starts processes, starts again those that die, stops everything in order."""
 
 from __future__ import annotations
 
