@@ -1,7 +1,7 @@
 """The composition root of the channels role: `python -m channels [NAME…]`.
 
-Each channel has one runtime. A platform that rejects its credentials ends its own only; when none
-is left, the role ends with the sentences that say what to change.
+Each channel has one runtime. A platform that rejects its credentials ends only its own runtime; when no runtime is
+left, the role ends with the sentences that say what to change.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber)
 
 
 class ChannelSupervisor:
-    """Run all channels of this process, from the first start to the last word."""
+    """All channels of this process, from start to end."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""Which channels there are, and how each is made of its settings. An SDK is loaded only for an enabled channel.
+"""The table of channels: which there are, and how each is built from its settings. An SDK is loaded only for an
+enabled channel.
 
-A row names a module rather than holding a function: importing all three SDKs costs seconds and a hundred
-megabytes, and most operators use one.
+A row names a module rather than holding a function: importing all three SDKs costs seconds and a hundred megabytes,
+and most operators use one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from gateway.contracts.errors import ConfigError
 
 
 class AdapterModule(Protocol):
-    """What a module of the table offers."""
+    """The content of a module that the table names."""
 
     def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
         """Build the adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""

@@ -1,6 +1,7 @@
-"""Promises of a platform connection: one small Protocol, and optional ones for what only some platforms can do.
+"""The interface of a platform connection: one Protocol that every adapter has, and optional ones for features that
+only some platforms have.
 
-An adapter owns its vendor's SDK. It feeds a `InboundHandler` with normalized messages, and sends chunks that its own
+An adapter owns its vendor's SDK. It gives normalized messages to an `InboundHandler`, and sends chunks that its own
 `render` made. Nothing here knows a vendor; nothing outside an adapter sees a vendor's type.
 """
 
@@ -31,8 +32,8 @@ RETRY_AFTER_S: Final = 1  # Telegram would double its pauses up to a minute, and
 class WebhookCall:
     """One request. Names of headers are lower case.
 
-    `body` is as it came, since signatures cover its bytes. It is read when it is asked for: whoever sees by the headers
-    that a call is not the platform's asks for none, so that strangers fill no memory.
+    `body` is as it came, since signatures cover its bytes. It is read only on demand: a handler that sees by the
+    headers that a call is not the platform's does not ask for it, so strangers cannot fill the memory.
     """
 
     headers: Mapping[str, str] = field(repr=False)
@@ -41,7 +42,7 @@ class WebhookCall:
 
 @dataclass(frozen=True, slots=True)
 class WebhookAnswer:
-    """What the platform is told. Any 2xx means that it need not bring this again."""
+    """Our answer to the platform. Any 2xx means that it need not bring this again."""
 
     status: int = 200
     body: str = ""
@@ -58,7 +59,7 @@ def unavailable_answer() -> WebhookAnswer:
 
 @runtime_checkable
 class SupportsWebhooks(Protocol):
-    """A platform that may call us. Any process of ours may be called, whoever else is."""
+    """A platform that may call us. Any process of ours may be called, even several of them."""
 
     @property
     def is_called(self) -> bool:
@@ -88,11 +89,11 @@ MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
 
 
 class QueueFull(BusUnavailable):
-    """The bus has as much as it may hold. As with a bus that is away, the platform is told nothing yet."""
+    """The bus holds as much as it may. As with a bus that is away, the platform gets no acknowledgement yet."""
 
 
 class IntakeOutcome(StrEnum):
-    """What became of a message that was handed in. After any of these the platform may be told "received"."""
+    """The outcome for a message that was handed in. After any of these the platform may be told "received"."""
 
     QUEUED = "queued"
     AMENDED = "amended"
@@ -104,7 +105,7 @@ class IntakeOutcome(StrEnum):
 
 
 class MessageHandler(Protocol):
-    """Where an adapter hands in what people write."""
+    """The receiver of the messages that people write."""
 
     async def accept(self, incoming: Incoming) -> IntakeOutcome:
         """Return only after the bus has the message, or the edit of one. Raises `BusUnavailable` (then do not
@@ -118,7 +119,7 @@ class MessageHandler(Protocol):
 
 
 class InboundHandler(MessageHandler, Protocol):
-    """Where an adapter hands in all that it hears."""
+    """The receiver of all that an adapter hears."""
 
     async def press(self, press: Incoming) -> CleanText | None:
         """Take in that somebody pressed a button under a message of ours; the words of the press are those of the
@@ -148,7 +149,7 @@ AnyChunk: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class AdapterDeps:
-    """What an adapter may need beside its own settings. `holder` names this process in leases."""
+    """The parts that an adapter may need in addition to its own settings. `holder` names this process in leases."""
 
     positions: Inbound
     leases: Deliveries
@@ -281,9 +282,9 @@ class SupportsSilence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Nameable:
-    """A thread or topic that one conversation may have to itself, and that bears its title then. `name` tells it from
-    all others of the account; the conversation that speaks there while it `is_first` is the one. Naming it spends from
-    `budgets`, the narrowest last."""
+    """A thread or topic that one conversation may have to itself, and that then bears the conversation's title.
+    `name` tells it from all others of the account; it belongs to the conversation that speaks there while `is_first`
+    holds. Naming it spends from `budgets`, the narrowest last."""
 
     name: str
     is_first: bool
@@ -310,7 +311,7 @@ class SupportsNames(Protocol):
 
 @runtime_checkable
 class SupportsDeletion(Protocol):
-    """A platform on which we may delete what people wrote, here or there."""
+    """A platform on which we may, in some places, delete messages of people."""
 
     async def delete_inbound(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Delete a message that was said at `address`, however often this is asked. False: the platform does not let
@@ -330,7 +331,7 @@ class OutgoingFile:
 
 @runtime_checkable
 class SupportsFiles(Protocol):
-    """A platform that takes files: one becomes a chunk, and is sent, marked and looked up as any other."""
+    """A platform that takes files: a file becomes a chunk, and is sent, marked and looked up like any other."""
 
     def file_chunk(self, file: OutgoingFile) -> AnyChunk:
         """Return the file as one message of this platform. A refusal raises `FormatRefused` or `AddressDead`, whether
@@ -340,7 +341,7 @@ class SupportsFiles(Protocol):
 
 @runtime_checkable
 class SupportsUploads(Protocol):
-    """A platform where a file is put up first, which nobody sees, and shown by a call that names it."""
+    """A platform where a file is uploaded first, which nobody sees, and then shown by a call that names it."""
 
     async def upload(self, address: ReplyAddress, chunk: AnyChunk) -> str:
         """Put up the file of the chunk; the platform's name for it. May be repeated."""
@@ -353,9 +354,9 @@ class SupportsUploads(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StreamCadence:
-    """How fast a growing answer is shown somewhere: the first words after `first_after_s`, then at most every
-    `every_s` (more after each 429), and not for fewer than `chars_min` new characters. What fades by itself is shown
-    again `fades_after_s` after it was shown last; None: it stays."""
+    """The pace at which a growing answer is shown: the first words after `first_after_s`, then at most every
+    `every_s` (more after each 429), and not for fewer than `chars_min` new characters. A text that fades by itself
+    is shown again `fades_after_s` after it was shown last; None: it stays."""
 
     first_after_s: float
     every_s: float
@@ -367,9 +368,9 @@ class StreamCadence:
 class SupportsStreaming(Protocol):
     """A platform that can show an answer while it grows.
 
-    Where `is_draft` holds, what is shown leaves nothing behind and the answer is sent as if nothing had been shown.
+    Where `is_draft` holds, the text shown leaves nothing behind and the answer is sent as if nothing had been shown.
     Elsewhere it is a message that becomes the first one of the answer: begun once per `send_id` (the reply's, as in
-    `send`), shown anew with the whole text of this message so far, ended, and then amended into what was committed.
+    `send`), shown anew with the whole text of this message so far, ended, and then amended into the committed text.
     """
 
     def cadence(self, address: ReplyAddress) -> StreamCadence | None:
@@ -395,7 +396,7 @@ class SupportsStreaming(Protocol):
 
 @runtime_checkable
 class SupportsRemoval(Protocol):
-    """A platform on which we may delete what we said ourselves."""
+    """A platform on which we may delete our own messages."""
 
     async def withdraw(self, address: ReplyAddress, *, message_id: str) -> bool:
         """Delete a message of ours, however often this is asked; one that is gone is deleted. False: the platform does
@@ -405,7 +406,7 @@ class SupportsRemoval(Protocol):
 
 @runtime_checkable
 class SupportsDeferredReplies(Protocol):
-    """A platform that shows, once a command was taken, that its answer comes."""
+    """A platform that shows, once it has a command acknowledged, that the answer will come."""
 
     async def release(self, address: ReplyAddress) -> None:
         """Stop showing anything at this address, since there will be no answer, unless there is one already. Raises the

@@ -1,6 +1,7 @@
-"""Decide whether a message may enter, and tell people why theirs may not.
+"""Admission: decides whether a message may enter, and tells people why theirs may not.
 
-The decision is pure (`gateway.contracts.access`); what operators decided is read from its projection on the bus.
+The decision is pure (`gateway.contracts.access`); the operators' decisions are read from their projection on the
+bus.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class BotLoopGuard:
-    """The bots around one account. Raises `BusUnavailable`."""
+    """A guard against endless talk between our account and other bots. Raises `BusUnavailable`."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -75,14 +76,14 @@ def unlimited(_role: GrantRole) -> Rate:
 
 @dataclass(frozen=True, slots=True)
 class AuthorRates:
-    """How fast one person may do what."""
+    """The rates of one person: messages and commands."""
 
     messages: Rate
     commands: Rate
 
 
 class AdmissionControl:
-    """Decide about each message that comes to one channel."""
+    """The decision about each message that comes to one channel."""
 
     def __init__(self, access: Access, policy: AccessPolicy, rate_of: RateOf, command_rate_of: RateOf) -> None:
         self._access = access
@@ -153,7 +154,7 @@ TOLD_MAX: Final = 4096  # sentences of the last minute; one that is forgotten ma
 
 
 class RejectionNotifier:
-    """Tell people of one channel why their message was not taken."""
+    """The voice that tells people of one channel why their message was not taken."""
 
     def __init__(
         self, access: Access, outbound: Deliveries, scrubber: Scrubber, clock: Clock, *, language: str = ""

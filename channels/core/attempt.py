@@ -1,4 +1,4 @@
-"""Attempt to deliver one chunk: the ledger entry, the call, and what follows from a refusal."""
+"""One attempt to deliver one chunk: the ledger entry, the call, and the consequence of a refusal."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ MOVES_MAX: Final = 3  # a chat that moves more often is a loop
 
 @dataclass(frozen=True, slots=True)
 class ChunkAttempt:
-    """How far one chunk came: where it goes, in which form, after how much trouble.
+    """The state of one chunk: its address, its form, and the tries so far.
 
-    `is_unsure`: an earlier attempt may have arrived. `is_careful`: sends of this account get lost now, so
-    the chunk goes out in a way that can be repeated, where the platform has one. `carries_file`: what goes out is
-    a file; one that is refused is stood in for by a sentence.
+    `is_unsure`: an earlier attempt may have arrived. `is_careful`: sends of this account get lost now, so the chunk
+    goes out in a way that can be repeated, where the platform has one. `carries_file`: the chunk is a file; if the
+    platform refuses it, a sentence takes its place.
     """
 
     address: ReplyAddress
@@ -146,11 +146,11 @@ AGAIN: Final = ":anew"
 
 
 class TakenOver(Exception):
-    """Another process delivers this reply now: not another word of it from us."""
+    """Another process delivers this reply now: we send nothing more of it."""
 
 
 class DeliveryEntry:
-    """One reply and how far it came. `record` is what the ledger says, or will say with the next note."""
+    """One reply and how far it came. `record` is the ledger's row, with the changes that the next note will write."""
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class DeliveryEntry:
 
 
 class PreviewRemover:
-    """On one platform. Raises the `DeliveryError` tree; may be asked again."""
+    """Removes previews on one platform. Raises the `DeliveryError` tree; may be asked again."""
 
     def __init__(self, adapter: ChannelAdapter) -> None:
         self._adapter = adapter
@@ -287,7 +287,7 @@ class LeftUnconfirmed(Exception):
 
 
 class NoSpareBudget(Exception):
-    """Answers need what there is of the budgets."""
+    """Answers need all that is left of the budgets."""
 
 
 @dataclass(frozen=True, slots=True)

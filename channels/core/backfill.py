@@ -1,6 +1,6 @@
-"""Take live messages in order, and read the platform's history first after a gap.
+"""Live messages in order, and the platform's history first after a gap.
 
-A room is a place with all its threads: what stands before the first slash of a place's name.
+A room is a place with all its threads: the part before the first slash of a place's name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def room_of(place: str) -> str:
 
 
 class BackfillQueue:
-    """Rooms to read back, in the order in which that will be done."""
+    """The rooms to read back, in that order."""
 
     def __init__(self, *, first_s: float, cap_s: float) -> None:
         """Let a room wait `first_s` after a failure, then twice that, … up to `cap_s`."""
@@ -89,14 +89,14 @@ _PLACES: Final = "places"
 
 @dataclass(frozen=True, slots=True)
 class MessageOrder:
-    """How a platform's message ids follow each other: `key` compares, `before` names the moment just before one."""
+    """The order of a platform's message ids: `key` compares, `before` names the moment just before one."""
 
     key: Callable[[str], Any]
     before: Callable[[str], str]
 
 
 class ReadCursors:
-    """The cursors of one account."""
+    """The read cursors of one account: how far each place has been read."""
 
     def __init__(self, positions: Inbound, name: str, order: MessageOrder) -> None:
         self._positions = positions
@@ -227,7 +227,7 @@ class HistoryUnavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RawMessage(Generic[RawT]):
-    """One message of a place as the platform tells it. An empty `message_id` stands in no history."""
+    """One message of a place in the platform's form. One with an empty `message_id` is in no history."""
 
     place: str
     message_id: str

@@ -86,7 +86,7 @@ _WHOLE_TYPE: Final = "text/markdown"
 
 
 class FileFetcher:
-    """Borrows bytes for the deliveries of one channel, those of FILES_AT_ONCE files at a time."""
+    """The bytes of files for the deliveries of one channel, of at most FILES_AT_ONCE files at a time."""
 
     def __init__(self, files: Files, backoff: BackoffTimer) -> None:
         self._files = files
@@ -108,8 +108,9 @@ class FileFetcher:
 
 
 class ReplyContents:
-    """The steps of one reply on one platform. `texts` are its chunks; `shown`: how many messages have shown its draft;
-    who has read more than the first one there is not sent to a file."""
+    """The steps of one reply on one platform. `texts` are its chunks; `shown` is the number of messages that have
+    shown its draft: if it is more than one, the reader has already seen more than the first, so the answer is not
+    replaced by a file."""
 
     def __init__(
         self,

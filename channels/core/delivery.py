@@ -1,8 +1,8 @@
-"""Deliver committed replies: one at a time in each lane, lanes in parallel.
+"""Delivery of committed replies: one at a time in each lane, lanes in parallel.
 
 One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over retries and
-over a change of the process. The outbound stream keeps a reply until its receipt is written; whatever stops here is
-taken up again by the next holder. How one reply is sent is told in `channels.core.delivery`.
+over a change of the process. The outbound stream keeps a reply until its receipt is written; the next holder takes
+up again whatever stops here. One attempt at one chunk is in `channels.core.attempt`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def lane_for(reply: Reply, lane: str) -> str:
 
 
 class LaneQueue:
-    """Whatever is put in while it is worked off; one at a time is out."""
+    """The replies of one lane, which may grow while it is worked off; one reply at a time is out."""
 
     def __init__(self) -> None:
         self._replies: deque[PendingReply] = deque()
@@ -143,8 +143,8 @@ _INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 
 class ReplyDelivery:
-    """Sends replies of one channel, but for status lines and titles: these are for its `statuses` and `titles`. Safe to
-    use from many lanes at once."""
+    """Sends replies of one channel; status lines and titles are left to its `statuses` and `titles`. Safe to use
+    from many lanes at once."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Download the files that people sent, and hand them to the turns that ask for them."""
+"""Downloads of the files that people sent, for the turns that ask for them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """What came, and what the server calls it (without parameters, lower case)."""
+    """The bytes that came, and the server's media type for them (without parameters, lower case)."""
 
     media_type: str
     content: bytes = field(repr=False)

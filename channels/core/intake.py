@@ -1,8 +1,8 @@
-"""Bring a normalized message to the bus: admit, sanitize, enqueue.
+"""Intake: the way of a normalized message to the bus, by admission and sanitizing.
 
 `MessageIntake.accept` returns only after the bus has the message, so that the adapter may then tell the platform
 "received"; while the bus is away it raises, and the platform keeps the message. The bus itself knows what it has
-seen. What people are told who are turned away stands in `channels.core.admission`.
+seen. The sentences for people who are turned away come from `channels.core.admission`.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ ALBUMS_MAX: Final = 500  # each lasts for seconds
 
 
 class Albums:
-    """Those of one channel, by author and place. In memory: a process that begins in the middle of one is handed its
-    parts again."""
+    """The albums of one channel, by author and place. In memory only: a process that starts in the middle of an
+    album gets its parts again."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, ...], None] = OrderedDict()
@@ -131,7 +131,8 @@ PROMISES_MAX: Final = 50  # of one lane, kept or not: whoever ends one that was 
 
 
 class DeferredReplies:
-    """Those that this process made for one account. A platform that promises nothing costs nothing."""
+    """The promised replies of one account that this process has to keep or end. On a platform without promises it
+    does nothing."""
 
     def __init__(self, adapter: ChannelAdapter) -> None:
         self._adapter = adapter
@@ -220,8 +221,8 @@ class IntakeConfig:
 
 
 class FreeDisk:
-    """Says whether the disk of `folder` has its free bytes. A folder that is not here keeps nobody out: then bus and
-    database are elsewhere."""
+    """A check that the disk of `folder` has its free bytes. A folder that does not exist here keeps nobody out: then
+    bus and database are elsewhere."""
 
     def __init__(self, folder: Path, free_bytes: int) -> None:
         self._folder = folder
@@ -253,7 +254,7 @@ SPLIT_SETTLE_MS: Final = 700  # a client that splits a long text sends the rest 
 
 
 class MessageIntake:
-    """Take in the messages of one channel."""
+    """The intake of one channel."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Hold a named lease: work that only one process may do at a time, such as listening with one bot token."""
+"""A named lease: work that only one process may do at a time, such as listening with one bot token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ STOP_WITHIN_S: Final = 2.0  # what the work may need to stop before somebody els
 
 
 class LeaseValidity:
-    """How long a lease surely lasts, by our own clock: a process that was stopped for a while knows when it wakes."""
+    """How long a lease surely lasts, by our own clock: a process that was suspended sees after it wakes whether the
+    lease still holds."""
 
     def __init__(self) -> None:
         self.until_s = float("-inf")

@@ -1,4 +1,4 @@
-"""Choose the commands of a platform's menu, and keep that menu up to date."""
+"""The commands of a platform's menu, and the task that keeps that menu up to date."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ RETRY_CAP_S: Final = 3_600.0  # people can type what no menu offers
 
 
 class MenuPublisher:
-    """Brings the menu of one account up to date, once in the life of a process. A menu that cannot be had is no reason
-    to be silent: it is tried again, more and more rarely."""
+    """Publishes the menu of one account, once in the life of a process. A menu that cannot be set does not stop the
+    channel: it is tried again, more and more rarely."""
 
     def __init__(self, adapter: ChannelAdapter, publishing: SupportsMenus) -> None:
         self._adapter = adapter

@@ -82,7 +82,7 @@ class Addressing(StrEnum):
 
 
 class IgnoreReason(StrEnum):
-    """Why an update is nothing to answer. The value is the label of a metric."""
+    """The reason why an update needs no answer. The value is the label of a metric."""
 
     MALFORMED = "malformed"
     UNSUPPORTED = "unsupported"
@@ -102,7 +102,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """A chat lives under another id now; both are texts as they stand in a place."""
+    """A chat has another id now; both ids are texts in the form of a place."""
 
     old: str
     new: str
@@ -110,8 +110,8 @@ class Migrated:
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """A file by reference, its name and its type still raw. Only the channel that wrote `reference` can read it: ids
-    of the platform and nothing else, for an address of the file has its name in it, and often a signature."""
+    """A file by reference, its name and its type still raw. Only the channel that wrote `reference` can read it. It
+    holds ids of the platform and no address, because an address of a file has its name in it, and often a signature."""
 
     kind: AttachmentKind
     reference: str
@@ -122,7 +122,8 @@ class FileReference:
 
 @dataclass(frozen=True, slots=True)
 class RawQuote:
-    """Words that came along with a message as context, still raw; `gateway.contracts.messages.Quote` when clean."""
+    """Words that came along with a message as context, still raw; `gateway.contracts.messages.Quote` is the clean
+    form."""
 
     kind: QuoteKind
     author_name: str

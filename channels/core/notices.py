@@ -1,4 +1,4 @@
-"""Sentences that the channels role says by itself, without a turn. CommonMark, without filler. Pure."""
+"""The sentences that the channels role says by itself, without a turn. CommonMark. Pure."""
 
 from __future__ import annotations
 

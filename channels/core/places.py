@@ -1,9 +1,9 @@
 """Places where people talk: chats that get another id, and threads that the bot has joined.
 
 A group of Telegram gets another id when it becomes a supergroup. Nothing that is stored changes with it: the lane,
-the session, whatever hangs on a session key keep the first id, so a turn that runs at that moment is answered once
-like any other; `PlaceBus.note_move` is the one fact that is written. What people say under the new id is taken in
-under the first (`PlaceTrackingHandler`), and what we say goes to the newest (`AddressResolver`).
+the session and all that belongs to a session key keep the first id, so a turn that runs at that moment is answered
+once like any other; `PlaceBus.note_move` writes the one fact. Messages from people under the new id are taken in
+under the first (`PlaceTrackingHandler`), and our messages go to the newest (`AddressResolver`).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class AddressResolver:
 
 
 class PlaceTrackingHandler:
-    """Stand before intake: a chat that moved is known by its first id, a place where somebody speaks is alive, and bots
-    do not talk to each other for ever."""
+    """The handler before intake. It gives a chat that moved its first id, notes that a place where somebody speaks
+    is alive, and stops endless talk between bots."""
 
     def __init__(
         self, handler: InboundHandler, adapter: ChannelAdapter, places: Places, loop_guard: BotLoopGuard | None = None
@@ -153,8 +153,9 @@ _REMEMBERED: Final = 500  # messages whose quotes are kept for an edit of them, 
 
 
 class ThreadContextLoader:
-    """For one account. `read` holds who has been told of which thread. Raises `BusUnavailable`, and nothing for a
-    platform that does not answer: a message without its context is still a message."""
+    """The loader of earlier messages of a thread, for one account. `read` notes which lane was told of which thread.
+    Raises `BusUnavailable`, but nothing for a platform that does not answer: a message without its context is still
+    a message."""
 
     def __init__(self, read: JoinedThreads, *, wait_s: float) -> None:
         self._read = read

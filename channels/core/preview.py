@@ -1,4 +1,4 @@
-"""Show one answer while it grows, and make its messages the reply's own.
+"""One answer shown while it grows, until its messages become the reply's own.
 
 A message that is full is frozen at the border that the renderer chose, and the text goes on in the next one. Each
 call brings one message up to date, the earlier ones first, so a border that moved is put right before anything is
@@ -49,14 +49,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """One message more."""
+    """Begin one more message."""
 
     chunk: AnyChunk
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The message at this place shows something else by now."""
+    """Change the message at this position: its text is another one by now."""
 
     at: int
     chunk: AnyChunk
@@ -64,7 +64,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class TakeBack:
-    """The last message: the text is shorter than it was, because it was begun anew."""
+    """Take back the last message: the text is shorter than it was, because it was begun anew."""
 
 
 Step: TypeAlias = Begin | Change | TakeBack
@@ -98,7 +98,8 @@ SETTLE_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0)  # then the answer goes out all th
 
 
 class PreviewAdopter:
-    """For the replies of one channel. Waits for the bus; raises `Abandoned`, `TakenOver`, `CredentialsRejected`."""
+    """Adopts previews for the replies of one channel. Waits for the bus; raises `Abandoned`, `TakenOver`,
+    `CredentialsRejected`."""
 
     def __init__(self, adapter: ChannelAdapter, bus: Deliveries, places: Places, backoff: BackoffTimer) -> None:
         self._adapter = adapter
@@ -191,7 +192,7 @@ class StreamingAdapter(SupportsStreaming, SupportsChoices, ChannelAdapter, Proto
 
 @dataclass(frozen=True, slots=True)
 class StreamDeps:
-    """What all streams of a channel share."""
+    """The parts that all streams of a channel share."""
 
     adapter: StreamingAdapter
     bus: Deliveries

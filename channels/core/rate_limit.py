@@ -1,7 +1,7 @@
-"""Stay under a platform's limits, and remember which places refuse us.
+"""The waits that keep us under a platform's limits, and the memory of places that refuse us.
 
-The rates are rows in each platform's own `limits.py`; here is only the waiting. Answers wait for their tokens. What
-may be left out (typing indicators) spends only what answers leave over.
+The rates are rows in each platform's own `limits.py`; here is only the waiting. Answers wait for their tokens. Calls
+that may be left out (typing indicators) spend only what answers leave over.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CALM_CALLS: Final = 8  # that went well in a row before it is worth trying to be
 
 @dataclass(frozen=True, slots=True)
 class StreamPace:
-    """`slowness` times what the platform allows; `calm` calls went well since that changed."""
+    """The pace of a stream: `slowness` times the platform's interval; `calm` calls went well since that changed."""
 
     slowness: float = 1.0
     calm: int = 0
@@ -94,7 +94,8 @@ class StreamPace:
 
 @dataclass(slots=True, weakref_slot=True)
 class LaneLock:
-    """One lane, as long as somebody has something to do in it. Drafts wait until `free_at_s` by the loop's clock."""
+    """The lock of one lane, which exists as long as somebody uses it. Drafts wait until `free_at_s` by the loop's
+    clock."""
 
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     pace: StreamPace = field(default_factory=StreamPace)
@@ -102,7 +103,7 @@ class LaneLock:
 
 
 class LaneLocks:
-    """Those of one channel."""
+    """The locks of the lanes of one channel."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, LaneLock] = WeakValueDictionary()
@@ -119,7 +120,7 @@ REFUSED_PAUSE_S: Final = 60.0
 
 
 class DeliveryHealth:
-    """Those of one account. Waits for the bus."""
+    """What failed sends teach about the places of one account. Waits for the bus."""
 
     def __init__(
         self, adapter: ChannelAdapter, places: Places, pacer: Pacer, backoff: BackoffTimer, scrubber: Scrubber

@@ -1,7 +1,7 @@
-"""Run one enabled channel: its adapter, intake, deliveries, typing indicators and reports.
+"""One enabled channel: its adapter, intake, deliveries, typing indicators and reports.
 
-The parts are supervised one by one: what fails for no foreseen reason is started again, and only a platform that
-rejects our credentials ends the whole.
+The parts are supervised one by one: a part that fails for an unforeseen reason is started again, and only a platform
+that rejects our credentials ends the whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RESTART_CAP_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelDeps(IntakeDeps):
-    """Parts of the bus that a channel uses, those of its intake among them."""
+    """The parts of the bus that a channel uses, including those of its intake."""
 
     operator: Operator
     places: Places
@@ -72,7 +72,7 @@ class ChannelDeps(IntakeDeps):
 
 @dataclass(frozen=True, slots=True)
 class ChannelConfig(IntakeConfig):
-    """Configuration of one channel, that of its intake among it."""
+    """The configuration of one channel, including that of its intake."""
 
     sends: SendRules = field(default_factory=SendRules)
     deletes_inbound: bool = False
@@ -81,7 +81,7 @@ class ChannelConfig(IntakeConfig):
 
 
 class ChannelRuntime:
-    """Run one channel, once."""
+    """One run of one channel."""
 
     def __init__(self, adapter: ChannelAdapter, deps: ChannelDeps, config: ChannelConfig, *, consumer: str) -> None:
         deliveries, places, scrubber, clock = deps.deliveries, deps.places, deps.scrubber, deps.clock

@@ -119,7 +119,7 @@ _Author: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """The newest message of an author: the ending that was open before it, and the one that it leaves."""
+    """The newest message of an author: the ending that was open before it, and the ending that it leaves open."""
 
     message_id: str
     before: str
@@ -128,7 +128,7 @@ class _Said:
 
 
 class OpenEndings:
-    """Remember which announcement each author's newest message in a place leaves open.
+    """The announcement that each author's newest message in a place leaves open.
 
     In memory only, bounded in number, length and time; a process that started later remembers nothing.
     """

@@ -73,7 +73,7 @@ BUS_RETRY_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PendingDeletion:
-    """One message that is to go. `id` is that of the inbound message; its last part is the platform's."""
+    """One message that is to be deleted. `id` is that of the inbound message; its last part is the platform's."""
 
     id: str
     key: str
@@ -88,7 +88,7 @@ class PendingDeletion:
 
 
 class Deletions:
-    """Those of one account. One process listens for it, so one writes the record."""
+    """The pending deletions of one account. Only the process that listens for the account writes the record."""
 
     def __init__(self, adapter: ChannelAdapter, record: Inbound, outbound: Deliveries, clock: Clock) -> None:
         self._adapter = adapter

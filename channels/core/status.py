@@ -1,9 +1,9 @@
-"""Deliver status lines and titles: given up rather than late, never in an answer's way.
+"""Delivery of status lines and titles: given up rather than late, never in an answer's way.
 
-It makes no sound where the platform lets us choose, spends only what answers leave over of the rate limits, and the
-typing indicator does not hear of it. A line that has not been sent before its turn's answer never is. An edit is
-tried for long, and so is finding a line that may have been sent: without them it would say for ever that somebody is
-at work.
+They make no sound where the platform lets us choose, spend only what answers leave over of the rate limits, and do
+not change the typing indicator. A line that has not been sent before its turn's answer never is. An edit is tried
+for long, and so is the search for a line that may have been sent: without them it would say for ever that somebody
+is at work.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """Not now: the line, as it stands in the ledger, is to be tried again after `pause_s`."""
+    """The line, as the ledger has it, is to be tried again after `pause_s`."""
 
     pending: PendingReply
     pause_s: float

@@ -1,8 +1,8 @@
-"""Follow the growing answers of one channel, and remove previews that no answer follows.
+"""The growing answers of one channel, and the removal of previews that no answer follows.
 
-A turn that is silent for long, and whose answer does not come, has died; if it is taken up again, its answer is shown
-anew. A row that is left although the answer is being delivered names nothing that the answer has not made its own,
-but for what a process began that slept through all that.
+A turn that is silent for long, and whose answer does not come, has died; if it is taken up again, its answer is
+shown anew. Once an answer is being delivered, its messages belong to the answer; a row left after that may name
+further messages only if a process began them after it had been suspended.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ENDED: Final = float("-inf")
 
 
 class PreviewCleanup:
-    """Those of one channel; only the process that delivers touches them."""
+    """The removal of one channel's previews; only the process that delivers does it."""
 
     def __init__(
         self, parts: StreamDeps, is_coming: Callable[[str], bool], *, silent_for_s: float = SILENT_FOR_S
@@ -149,7 +149,7 @@ OVER_KEPT: Final = 2_000  # drafts are late and lossy; one of an answered turn m
 
 
 class AnswerStreams:
-    """Those of one channel. Where nothing is to be shown, what earlier processes began is taken away."""
+    """The streams of one channel. Where nothing is to be shown, the previews of earlier processes are removed."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Show typing indicators while an answer is awaited; its turn owns them, so they always stop.
+"""Typing indicators while an answer is awaited; its turn owns them, so they always stop.
 
 The agent announces a running turn every few seconds with how long the announcement holds; a turn that dies stops
-announcing, and its indicator goes out by itself. What a platform shows for five seconds is shown again before it
-fades.
+announcing, and its indicator goes out by itself. An indicator that the platform shows for five seconds is shown
+again before it fades.
 """
 
 from __future__ import annotations

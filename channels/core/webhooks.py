@@ -1,7 +1,7 @@
-"""Serve the HTTP port of the channels role, which exists where a platform calls us.
+"""The HTTP port of the channels role, which exists where a platform calls us.
 
-TLS is for whoever stands in front. Several processes may serve the same address, also on one machine: what comes
-twice is known to the bus. Bodies are read by whoever finds the headers genuine, and never logged.
+TLS is left to a proxy in front. Several processes may serve the same address, also on one machine: the bus
+recognizes a call that comes twice. A body is read only by the hook that finds the headers genuine, and never logged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEALTH: Final = "/healthz"
 
 
 class Webhooks:
-    """The calls of all channels of this process; `hooks` are those who take them, by path, `hosts` our names."""
+    """The calls of all channels of this process; `hooks` take them, by path, and `hosts` are our names."""
 
     def __init__(
         self, hooks: Mapping[str, SupportsWebhooks], *, hosts: Collection[str] = (), limits: HttpLimits = HTTP_LIMITS

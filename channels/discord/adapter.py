@@ -1,4 +1,4 @@
-"""Our adapter for Discord: what is heard comes from `channels.discord.connection`, sends carry a nonce."""
+"""The adapter for Discord: `channels.discord.connection` hears the messages, and sends carry a nonce."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ _CDN: Final = ("discordapp.com", "discordapp.net", "discord.com")
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What `channels.discord.normalize` wrote."""
+    """A reference to a file that `channels.discord.normalize` wrote."""
 
     channel_id: int
     message_id: int
@@ -167,8 +167,8 @@ class _Reference:
 
 
 class DiscordFiles:
-    """What leads from a reference to bytes. At another API than Discord's own, files may be on its machine, too. A
-    message is read once for all of its files."""
+    """The way from a reference to bytes. With another API than Discord's own, files may be on the API's machine,
+    too. A message is read once for all of its files."""
 
     def __init__(self, api_base: str, proxy: str = "") -> None:
         self._api_base = api_base

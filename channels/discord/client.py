@@ -1,4 +1,4 @@
-"""Connect to Discord's gateway: the SDK's client made small, its sessions and its shards."""
+"""The connection to Discord's gateway: the SDK's client reduced to our needs, its sessions and its shards."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Op(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreviousSession:
-    """What RESUME needs. A `seq` that is a little old only makes the gateway repeat more."""
+    """The values that RESUME needs. A `seq` that is a little old only makes the gateway repeat more."""
 
     session_id: str
     seq: int
@@ -70,7 +70,7 @@ def left_session(record: str | None) -> PreviousSession | None:
 
 @dataclass(frozen=True, slots=True)
 class DirectMessage:
-    """A message in a direct chat, as far as it has to be known to find it again."""
+    """A message in a direct chat, with just enough fields to find it again."""
 
     channel_id: int
     message_id: str
@@ -138,8 +138,8 @@ class HistoryPage:
 
 
 class GatewayClient(discord.Client):
-    """One session with the gateway. `heard` gets each event, `interacted` each interaction, `began` is told of each
-    session that is not a resume and of its shard, before any message of it is heard."""
+    """One session with the gateway. `heard` gets each event, `interacted` each interaction; `began` is called with
+    the shard of each session that is not a resume, before any message of it is heard."""
 
     RESUMABLE: ClassVar = limits.CLOSE_RESUMABLE
 
@@ -331,7 +331,8 @@ _USER_AGENT: Final = "DiscordBot (Trivet, 1)"  # Discord asks for the form, and 
 
 @dataclass(frozen=True, slots=True)
 class DiscordEndpoint:
-    """An empty `gateway_url` means the one that the API names. `shards`: 0 for as many as it recommends."""
+    """The address of Discord. An empty `gateway_url` means the one that the API names. `shards`: 0 for as many as it
+    recommends."""
 
     token: str = field(repr=False)
     api_base: str
@@ -355,7 +356,7 @@ class DiscordEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What `GET /gateway/bot` says of new sessions. `remaining` is None where nobody counts them."""
+    """The answer of `GET /gateway/bot` about new sessions. `remaining` is None where nobody counts them."""
 
     url: str = ""
     shards: int = 1
@@ -365,7 +366,7 @@ class Start:
 
 
 class NoSessionLeft(Exception):
-    """The sessions of the day are spent: whoever begins one more loses the token."""
+    """The sessions of the day are used up: Discord resets the token of a bot that begins one more."""
 
     def __init__(self, reset_after_s: float) -> None:
         super().__init__("Discord allows no new session today")
@@ -425,7 +426,7 @@ class GatewayUnstable(Exception):
 
 
 class Heartbeating(Protocol):
-    """What is asked of a client."""
+    """The heartbeat of a client."""
 
     @property
     def losses(self) -> int:

@@ -1,4 +1,4 @@
-"""Listen to one bot, under supervision: lease, sessions, read cursors, missed messages.
+"""The supervised connection of one bot: lease, sessions, read cursors, missed messages.
 
 The SDK gives up in many ways (a first connect that is refused, an event it cannot parse), and waits long in others;
 so each session is one client, watched from outside, and the next one is built from nothing.
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class DiscordSource:
-    """`channels.core.backfill.Source` for one bot."""
+    """The `channels.core.backfill.MessageSource` of one bot."""
 
     def __init__(
         self,
@@ -142,7 +142,8 @@ GATEWAY_TIMEOUTS: Final = GatewayTimeouts()
 
 
 class DiscordConnection:
-    """One bot. `client` is there while it is connected; `ended` is told whenever it is not any more."""
+    """The connection of one bot. `client` is there while it is connected; `ended` is called each time it is not any
+    more."""
 
     def __init__(
         self,
@@ -369,7 +370,8 @@ class DiscordConnection:
 
 
 class _Events:
-    """Passes the events of a client to its listener, who exists only after the login, as do those for interactions."""
+    """A relay of a client's events to its listener, which exists only after the login, as do the handlers of
+    interactions."""
 
     def __init__(self) -> None:
         self.listener: Listener[DiscordEvent] | None = None

@@ -1,8 +1,9 @@
-"""Read Discord's events: raw payloads completed for the SDK, the SDK's objects as plain values.
+"""Discord's events: raw payloads completed for the SDK, and the SDK's objects as plain values.
 
-discord.py takes for granted what Discord's documents call optional, and what it cannot read ends the session with the
-gateway. So it is shown the fields that we read, each of them there, and nothing else: new kinds of components, embeds
-or polls are no business of its. What a poll asks and a card shows, where a message says nothing else, are its words.
+discord.py takes for granted what Discord's documents call optional, and an event that it cannot read ends the
+session with the gateway. So it gets the fields that we read, all of them filled in, and nothing else; new kinds of
+components, embeds or polls do not reach it. Where a message has no text of its own, the question of its poll and the
+text of its card count as its words.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ _MEDIA_TYPES: Final = {
 
 
 class HasFiles(Protocol):
-    """What has files: a message, and the snapshot of one that is passed on."""
+    """A holder of files: a message, or the snapshot of one that is passed on."""
 
     flags: discord.MessageFlags
     attachments: list[discord.Attachment]

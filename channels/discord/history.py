@@ -1,8 +1,8 @@
-"""Read back messages: those that nobody heard, and those of a thread before a message.
+"""Messages read back: those that nobody heard, and those of a thread before a message.
 
 Guild channels and threads name their last message when a session begins, so only those that moved are read. Direct
-chats cannot be listed by a bot; those we have a cursor for are read, and their cursors say that they are direct chats,
-because a channel id alone does not.
+chats cannot be listed by a bot; those we have a cursor for are read, and their cursors say that they are direct
+chats, because a channel id alone does not.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ORDER: Final = MessageOrder(key=int, before=_just_before)
 
 
 class DiscordHistory:
-    """Reads back what one bot may see."""
+    """The history that one bot may see."""
 
     def __init__(self, client: GatewayClient, cursors: ReadCursors, clock: Clock) -> None:
         self._client = client
@@ -132,7 +132,7 @@ Origin: TypeAlias = tuple[str | None, str | None]
 
 
 class DiscordThreadContext:
-    """Reads threads back, for one bot."""
+    """The earlier messages of threads, for one bot."""
 
     def __init__(self, client: GatewayClient) -> None:
         self._client = client

@@ -1,7 +1,8 @@
-"""Take Discord's interactions, from its gateway or by HTTP: commands, suggestions, presses of buttons.
+"""Discord's interactions, from its gateway or by HTTP: commands, suggestions, presses of buttons.
 
-The first answer to one is the answer to the request; what follows is sent to Discord as ever. So an interaction is
-made of the payload, and what the SDK would post as its first answer is caught on the way.
+With HTTP, the first answer to an interaction is the response to the request; all later ones are sent to Discord's
+API as usual. So the SDK's interaction is built from the payload, and the first answer that the SDK would post is
+caught on the way.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ Payload = dict[str, Any]
 
 
 class _FirstAnswer(AsyncWebhookAdapter):
-    """The SDK's way to Discord, but for the first answer to one interaction."""
+    """An HTTP session for the SDK that catches the first answer to one interaction."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -174,7 +175,7 @@ _TOO_MANY: Final = 429
 
 
 class _Impatient:
-    """What the SDK needs of a session. Raises `discord.RateLimited` where Discord wants us to wait for long."""
+    """The HTTP session that the SDK needs. Raises `discord.RateLimited` where Discord wants us to wait for long."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -303,7 +304,7 @@ _ALREADY_ANSWERED: Final = 40060
 
 
 class DiscordCommands:
-    """Those that one session hears of."""
+    """The commands that one session hears."""
 
     def __init__(
         self,
@@ -408,7 +409,7 @@ def view_of(choices: Sequence[Choice]) -> View | None:
 
 
 class DiscordPresses:
-    """The presses that one session hears of."""
+    """The presses that one session hears."""
 
     def __init__(
         self,

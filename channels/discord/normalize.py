@@ -36,10 +36,10 @@ from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
 @dataclass(frozen=True, slots=True)
 class DiscordTarget:
-    """`channel_id` is where to post (a thread is a channel); `reply_to_message_id` is the message to
-    reference, None in direct messages. A thread that is yet to be begun has the id of the message that it begins with,
-    which stands in the channel `begun_in`. `link` is the interaction of a command that was chosen from the menu, the
-    name under which the bus keeps its token; what `is_aside` is meant for the one who chose it alone."""
+    """The target of a message. `channel_id` is where to post (a thread is a channel); `reply_to_message_id` is the
+    message to reference, None in direct messages. A thread that is yet to be begun has the id of the message that it
+    begins with, in the channel `begun_in`. `link` is the interaction of a command that was chosen from the menu, the
+    name under which the bus keeps its token; a message that `is_aside` is only for the person who chose the command."""
 
     channel_id: str
     reply_to_message_id: str | None = None
@@ -107,8 +107,8 @@ class DiscordAttachment:
 
 @dataclass(frozen=True, slots=True)
 class DiscordQuoted:
-    """A message that another one answers or passes on. Its files are found where `channel_id` and `message_id` say,
-    which for what is passed on is the message that does it. Of that nobody tells the author."""
+    """A message that another one answers or passes on. `channel_id` and `message_id` say where its files are found;
+    for a message passed on, that is the message that passes it on, and its author is unknown."""
 
     channel_id: str
     message_id: str

@@ -153,7 +153,7 @@ _NO_REPLY: Final = "stopped"  # has the link in the place of a reply
 
 
 class EphemeralReplies:
-    """The answers of one bot. All raise what the SDK raises, and `SendFailed` without the bus."""
+    """The ephemeral replies of one bot. All methods raise what the SDK raises, and `SendFailed` without the bus."""
 
     def __init__(self, interaction_tokens: InteractionTokens) -> None:
         self._interaction_tokens = interaction_tokens
@@ -271,7 +271,7 @@ _NOTICE = "notice:"
 
 
 class ThreadOpener:
-    """Those of one bot."""
+    """The threads that one bot begins."""
 
     def __init__(self, clock: Clock, *, is_wanted: bool) -> None:
         self.is_wanted = is_wanted

@@ -42,7 +42,7 @@ CALL_EVERY_S: Final = 0.2  # until the app is there to be called
 
 @runtime_checkable
 class CallingStage(Protocol):
-    """A platform whose owner of the app writes down where to call it."""
+    """A platform that calls an app at the address that the app's owner configured."""
 
     async def use_http(self, url: str) -> bool:
         """Call it there from now on; False: it did not answer as it has to."""

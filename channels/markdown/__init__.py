@@ -1,1 +1,1 @@
-"""What models write, as a tree that each platform writes down again: parsed, laid out, cut under a limit. Pure."""
+"""The Markdown of models as a tree that each platform renders: parsed, laid out, cut under a limit. Pure."""

@@ -127,7 +127,7 @@ def split(blocks: Blocks, load: Load, *, chars_max: int) -> tuple[Blocks, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What is left of a message. `is_fresh`: nothing stands in it yet, so words may be cut if they must."""
+    """The room left in a message. `is_fresh`: the message is still empty, so words may be cut if they must."""
 
     load: Load
     chars_max: int

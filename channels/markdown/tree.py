@@ -17,7 +17,7 @@ _VISIBLE: Final = regex.compile(r"[^\s\p{Cc}\p{Cf}]")
 
 
 class Mark(StrEnum):
-    """What may be said about a run. `IMAGE` and `BARE_URL` go with a `url` only."""
+    """A property of a run. `IMAGE` and `BARE_URL` go with a `url` only."""
 
     BOLD = "bold"
     ITALIC = "italic"

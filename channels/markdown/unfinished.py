@@ -1,9 +1,9 @@
-"""A text that is still being written, as if it were closed: what its next characters may turn into something else is
-held back, and emphasis and code that stand open are closed.
+"""A text that is still being written, as if it were closed: characters whose meaning the next ones may change are
+held back, and open emphasis and code are closed.
 
-An open fence needs no hand: CommonMark closes it at the end of the text, and so do our renderers. Guesses may be
-wrong, for a text that goes on may mean anything; then a marker is seen for a moment. The last word is the answer
-itself, which nobody guesses at.
+An open fence needs nothing: CommonMark closes it at the end of the text, and so do our renderers. Guesses may be
+wrong, for a text that goes on may mean anything; then a marker is seen for a moment. The final answer is rendered
+without any guess.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our adapter for Slack: what is heard comes from `channels.slack.connection`, posts carry our id in their metadata."""
+"""The adapter for Slack: `channels.slack.connection` hears the messages, and posts carry our id in their metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Receive Slack's events, by sockets or by HTTP, and acknowledge each only after it was heard."""
+"""Slack's events, by sockets or by HTTP, each acknowledged only after it was heard."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def legible(body: Raw) -> AsyncBoltRequest | None:
 
 
 class Handler(AsyncSocketModeHandler):
-    """Bolt's own, but that it acknowledges what nobody can read: Slack would bring it three times more."""
+    """Bolt's own handler, except that it acknowledges what nobody can read: Slack would bring it three times more."""
 
     async def handle(self, client: SocketModeClient, req: SocketModeRequest) -> None:  # type: ignore[override]
         if legible(req.payload) is None:
@@ -122,7 +122,8 @@ def _authorize_as(me: SlackIdentity, token: str) -> Callable[..., Awaitable[Auth
 
 
 class _Hearing(AsyncMiddleware):
-    """A function instead would be given whatever Bolt finds in a request, and Bolt stumbles over some of it."""
+    """A listener as an object: to a function Bolt would pass whatever it finds in a request, and Bolt fails on some
+    of it."""
 
     def __init__(self, hear: Hear) -> None:
         self._hear = hear
@@ -181,7 +182,7 @@ _DROPPED: Final = "app_rate_limited"
 
 
 class EventsWebhook:
-    """The requests of one app."""
+    """The requests of one app by HTTP."""
 
     def __init__(self, signing_secret: str, clock: Clock) -> None:
         self._secret = signing_secret
@@ -312,7 +313,7 @@ SOCKET_TIMEOUTS: Final = SocketTimeouts()
 
 @dataclass(slots=True)
 class _Link:
-    """One of the connections, over all the sockets that it has had. `greeted` is the newest that said hello."""
+    """One of the connections, over all the sockets that it has had. `greeted` is the newest socket that said hello."""
 
     hello: Callable[[_Link], None]
     goodbye: Callable[[_Link], None]
@@ -338,7 +339,7 @@ class _Link:
 
 
 class SlackSockets:
-    """The connections of one app. `lost_touch` is told when something may have been said that none of them heard."""
+    """The connections of one app. `lost_touch` is called when something may have been said that none of them heard."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
-"""Listen to one app, under supervision: lease, sockets or requests, read cursors, missed messages.
+"""The supervised connection of one app: lease, sockets or requests, read cursors, missed messages.
 
-An event is acknowledged after the bus has it; whatever Slack does not send again is read back from its history.
+An event is acknowledged after the bus has it; messages that Slack does not send again are read back from its
+history.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 
 
 class SlackSource:
-    """`channels.core.backfill.Source` for one workspace. What it hears are payloads as Slack sends them."""
+    """The `channels.core.backfill.MessageSource` of one workspace. It hears payloads as Slack sends them."""
 
     def __init__(
         self,
@@ -264,9 +265,9 @@ async def _whisper(url: str, word: CleanText, proxy: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SlackEndpoint:
-    """Which app, at which Slack, by which way. `api_base` ends with a slash. With an `app_token` it is listened to,
-    over so many `connections`; without one Slack calls us, and proves it by the `signing_secret`.
-    `bots` are other bots that it hears; with `begins_threads` a mention in a channel is answered in its own thread."""
+    """The address and the credentials of one app. `api_base` ends with a slash. With an `app_token` we listen over
+    `connections` sockets; without one Slack calls us, and proves it by the `signing_secret`. `bots` are other bots
+    that it hears; with `begins_threads` a mention in a channel is answered in its own thread."""
 
     bot_token: str
     app_token: str
@@ -284,7 +285,7 @@ class SlackEndpoint:
 
 
 class SlackConnection:
-    """One app. `client` is there while it is connected."""
+    """The connection of one app. `client` is there while it is connected."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Read back messages: those that nobody heard, and those of a thread before a message.
+"""Messages read back: those that nobody heard, and those of a thread before a message.
 
-Replies in threads are not part of a channel's history, so every thread that moved is read by itself: those whose root
-is on the newest page, and those we have listened in before.
+Replies in threads are not part of a channel's history, so every thread that moved is read by itself: those whose
+root is on the newest page, and those we have listened in before.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def place_of(channel_id: str, event: Raw) -> str:
 
 
 class SlackHistory:
-    """Reads back one workspace."""
+    """The history of one workspace."""
 
     def __init__(self, client: AsyncWebClient, cursors: ReadCursors, clock: Clock, moves: ChannelMoves) -> None:
         self._client = client
@@ -223,7 +223,7 @@ def _text(order: tuple[int, int]) -> str:
 
 
 class SlackThreadContext:
-    """Reads threads back, for one workspace."""
+    """The earlier messages of threads, for one workspace."""
 
     def __init__(self, client: AsyncWebClient, people: SlackPeople) -> None:
         self._client = client

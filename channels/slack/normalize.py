@@ -38,13 +38,13 @@ from gateway.contracts.ids import ReplyAddress
 
 @dataclass(frozen=True, slots=True)
 class SlackTarget:
-    """`thread_ts` is None at the top level of a channel or a direct message. `message_ts` is the message answered.
-    Timestamps stay text: as numbers they would lose digits.
+    """The target of a message. `thread_ts` is None at the top level of a channel or a direct message. `message_ts`
+    is the message answered. Timestamps stay text: as numbers they would lose digits.
 
-    `user_id` and `team_id` are the person who is answered, as Slack names him: a stream has to say for whom it is.
+    `user_id` and `team_id` are the person who is answered, by Slack's ids: a stream has to name its recipient.
     `link` is the name under which the bus keeps the `response_url` of a slash command, never the address itself;
-    `is_aside`: only the one who asked shall see the answer. `picks`: the command whose argument can be picked from a
-    list below the answer.
+    `is_aside`: only the person who asked shall see the answer. `picks`: the command whose argument can be picked
+    from a list below the answer.
     """
 
     channel: str

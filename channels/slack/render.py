@@ -93,7 +93,7 @@ class SlackChunk:
 
 @dataclass(frozen=True, slots=True)
 class SlackFile:
-    """One file that is shared with a comment, which is escaped. `upload_id` is Slack's name for what was put up."""
+    """One file that is shared with a comment, which is escaped. `upload_id` is Slack's name for the uploaded file."""
 
     name: str
     content: bytes = field(repr=False)

@@ -336,7 +336,8 @@ _LONG_AGO: Final = float("-inf")
 
 @dataclass(slots=True)
 class _Live:
-    """One answer that grows. `appended` is what a stream shows; None: it is a post by now, changed as a whole."""
+    """One answer that grows. `appended` is the text that a stream shows; None: it is a post by now, changed as a
+    whole."""
 
     target: SlackTarget
     ts: str
@@ -347,7 +348,7 @@ class _Live:
 
 
 class SlackStreams:
-    """Those of one app. `client` gives the connected one; what it raises goes through."""
+    """The streams of one app. `client` returns the connected client; its errors go through."""
 
     def __init__(self, client: Callable[[], AsyncWebClient], clock: Clock, *, life_s: float) -> None:
         """Stop a stream `life_s` after its beginning, before Slack does it."""

@@ -1,7 +1,7 @@
 """People of a workspace, and channels that got another id.
 
 Events name people by their ids. Nobody waits long for a name: an event is to be acknowledged within three seconds,
-and whoever is not known in time is called by his id.
+and a person whose name is not known in time is called by the id.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NOBODY: Final = SlackPerson("")
 
 
 class SlackPeople:
-    """Those of one workspace. Never raises."""
+    """The people of one workspace. Never raises."""
 
     def __init__(self, client: AsyncWebClient, clock: Clock) -> None:
         self._client = client
@@ -109,7 +109,7 @@ def _person(raw: object) -> SlackPerson:
 
 
 class ChannelMoves:
-    """Those of one account, whose `channel` names it. They are known by heart, so that nothing that is heard has to
+    """The moved channels of one account, which `channel` names. They are kept in memory, so that no event has to
     wait for the bus."""
 
     def __init__(self, places: Places, channel: str) -> None:

@@ -1,6 +1,7 @@
-"""Our side of Telegram: what the rest of the channels role may ask of one bot, and the SDK's client that it owns.
+"""The adapter for Telegram: all that the rest of the channels role may ask of one bot, and the SDK's client that it
+owns.
 
-How we listen stands in `connection`, how we speak in `sending` and `drafts`, how text looks in `render`.
+`connection` listens, `sending` speaks, and `render` writes the text.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _Rows = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TelegramMenu:
-    """What the clients show in `scope` to people of a language; with an empty one, to those of all others."""
+    """A menu that the clients show in `scope` to people of a language; with an empty one, to those of all others."""
 
     scope: BotCommandScope
     language_code: str
@@ -96,8 +97,8 @@ _NOT_YET: Final = "temporarily unavailable"
 
 
 class TelegramFiles:
-    """The files of one bot. Of those that a server of our own, running with `--local`, keeps beside us, none outside of
-    the endpoint's folder is read."""
+    """The files of one bot. If a server of our own, running with `--local`, keeps files on this machine, only those
+    inside the endpoint's folder are read."""
 
     def __init__(self, bot: Bot, endpoint: TelegramEndpoint) -> None:
         self._bot = bot

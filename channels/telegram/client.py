@@ -1,4 +1,4 @@
-"""The SDK's `Bot` with two HTTP clients, one for calls and one for the poll that waits; and whose bot it is.
+"""The SDK's `Bot` with two HTTP clients, one for calls and one for the poll that waits, and the bot's address.
 
 The token never appears in a message of ours; the HTTP client, which would log it with every address, is silenced.
 """
@@ -43,9 +43,9 @@ def status_in(body: bytes) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class TelegramEndpoint:
-    """Which bot, at which Bot API, by which way. `api_base` is its address without `/bot`. With a `hook_url` Telegram
-    calls us there, else we poll. `local_files` is where a Bot API server of ours keeps what people sent; `bots` are
-    other bots that are heard."""
+    """The address and the token of one bot. `api_base` is the Bot API's address without `/bot`. With a `hook_url`
+    Telegram calls us there, otherwise we poll. `local_files` is the folder in which a Bot API server of ours keeps
+    the files that people sent; `bots` are other bots that are heard."""
 
     token: str = field(repr=False)
     api_base: str
@@ -98,7 +98,8 @@ class TelegramClient:
 
 
 class _Http(HTTPXRequest):
-    """The SDK believes the status of HTTP; what counts is the envelope, and whether a Bot API server wrote one."""
+    """The SDK's HTTP client with another test of success: the SDK believes the status of HTTP, but the envelope
+    decides, and whether a Bot API server wrote one."""
 
     async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, bytes]:
         """Do the request as the SDK says. An HTML page of a proxy between us and the server says nothing of

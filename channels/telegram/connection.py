@@ -1,4 +1,4 @@
-"""Listen to one bot, under supervision, by long poll or webhook.
+"""The supervised connection of one bot, by long poll or webhook.
 
 One process polls for one bot, or keeps its webhook set, by a lease on the bus; calls are taken by every process.
 """
@@ -137,7 +137,7 @@ is gone by itself, so asking from the beginning repeats nothing."""
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """`update_id` is the lowest that is still wanted; 0 wants everything."""
+    """The position in the stream of updates. `update_id` is the lowest that is still wanted; 0 wants everything."""
 
     update_id: int = 0
     known_at_ms: int = 0
@@ -165,8 +165,8 @@ class Offset:
 
 @dataclass(frozen=True, slots=True)
 class PollTimeouts:
-    """How long a poll waits for an update, when a poll that does not return counts as dead (`silence_s` after
-    that), and how long after our death somebody else polls."""
+    """The times of a poll: how long it waits for an update, when a poll that does not return counts as dead
+    (`silence_s` after that), and how long after our death another process polls."""
 
     poll_s: int = limits.POLL_TIMEOUT_S
     silence_s: float = limits.POLL_READ_MARGIN_S
@@ -274,7 +274,7 @@ def _now_s() -> float:
 
 
 class _Refusals:
-    """Those for whom the queue had no room: what follows in the same place waits behind them, others go on."""
+    """The places whose messages the queue refused: later messages of the same place wait after them, others go on."""
 
     def __init__(self) -> None:
         self._places: set[tuple[str, str]] = set()

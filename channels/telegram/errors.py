@@ -1,4 +1,4 @@
-"""What Telegram's refusals mean for a delivery. Pure but for reading the SDK's exception types.
+"""The meaning of Telegram's refusals for a delivery. Pure but for reading the SDK's exception types.
 
 `BadRequest` is a subclass of `NetworkError` in python-telegram-bot, so the order of the cases matters.
 """

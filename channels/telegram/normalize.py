@@ -36,9 +36,9 @@ from gateway.contracts.messages import AttachmentKind, ControlKind, QuoteKind
 
 @dataclass(frozen=True, slots=True)
 class TelegramTarget:
-    """Arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
-    `reply_to_message_id` is the message to quote, `answered_message_id` the one that is answered, quoted or not:
-    what we send gets a higher id. Of a topic that `is_unnamed` nobody chose the name: it is the bot's to give."""
+    """The arguments of sendMessage. `message_thread_id` is a topic's, never 1 (General refuses it);
+    `reply_to_message_id` is the message to quote, `answered_message_id` the one that is answered, quoted or not: our
+    own message gets a higher id. A topic that `is_unnamed` has no name that somebody chose: the bot may name it."""
 
     chat_id: int
     message_thread_id: int | None = None

@@ -108,7 +108,7 @@ def _written(lines: Sequence[TextLine]) -> TelegramChunk:
 
 
 class _Writer:
-    """Appends lines and remembers, in UTF-16 units, what stands where."""
+    """A writer that appends lines and remembers, in UTF-16 units, where each format begins and ends."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []

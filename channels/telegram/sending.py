@@ -1,7 +1,7 @@
-"""Send to Telegram: messages, placeholders and their edits, drafts, names of topics.
+"""Calls to Telegram that send: messages, placeholders and their edits, drafts, names of topics.
 
-Telegram has no key to recognise a repeated send by, and no history to look in. Two things help. An edit may be
-repeated: "message is not modified" says that it is done. And whether a message of ours lies behind the one we
+Telegram has no key by which it recognizes a repeated send, and no history to look in. Two things help. An edit may
+be repeated: "message is not modified" says that it is done. And whether there is a message of ours after the one we
 answered can be found out without changing anything, see `find_lost`.
 """
 
@@ -293,7 +293,7 @@ _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "
 
 
 class TelegramDrafts:
-    """Those of one bot."""
+    """The drafts of one bot."""
 
     def __init__(self, bot: Bot) -> None:
         self._bot = bot

@@ -1,1 +1,1 @@
-"""What operators use: the command line, the API, the doctor, the demo, and what keeps the processes running."""
+"""The operator's tools: the command line, the API, the doctor, the demo, and the supervisor of the processes."""

@@ -75,7 +75,7 @@ class CloseCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CloseFrame:
-    """The last thing put on an outlet: close with this code."""
+    """The last item put on an outlet: close with this code."""
 
     code: int
     reason: str = ""

@@ -1,1 +1,1 @@
-"""One page to write on every emulated platform as anybody, and to watch what comes back."""
+"""The playground: one page to write on every emulated platform as anybody, and to watch the answers."""

@@ -85,7 +85,8 @@ async def _until_stopped(
 
 @contextlib.asynccontextmanager
 async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
-    """The database's own bus. While no database answers, which `/readyz` tells, any that says whose it is."""
+    """Open the database's own bus. While no database answers, which `/readyz` tells, any bus that names an installation
+    is taken."""
     installation: str | None = None
     with contextlib.suppress(StoreError):
         installation = await store.installation()

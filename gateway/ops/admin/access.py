@@ -1,4 +1,5 @@
-"""Who may talk to the agent, and where: strangers who wait, people, places. Every change is a line of the audit."""
+"""The API of access: strangers who wait, people, places, limits, and the audit trail, in which every change is a
+line."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ class PlaceOrder(BaseModel):
 
 
 def access_routes(keeper: AccessService, clock: Clock) -> APIRouter:
-    """The routes below /api/grants, /api/pairings, /api/places and /api/approvals."""
+    """Build the routes below /api/grants, /api/pairings, /api/places and /api/approvals."""
     router = APIRouter(prefix="/api", tags=["access"])
     _add_people(router, keeper)
     _add_strangers(router, keeper, clock)
@@ -114,7 +115,7 @@ def access_routes(keeper: AccessService, clock: Clock) -> APIRouter:
 def _add_people(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/grants")
     async def grants() -> list[GrantView]:
-        """What was decided about people, oldest first."""
+        """List the decisions about people, oldest first."""
         return list(map(_grant_view, await keeper.grants()))
 
     @router.put("/grants/{key:path}", responses=refusals(409))
@@ -129,7 +130,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
 
     @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
-        """Nothing is decided about this person any more; 404 if nothing was."""
+        """Withdraw the decision about this person; 404 if there was none."""
         if not await keeper.revoke(owner_of(key), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {key[:80]!r}")
 
@@ -137,7 +138,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
 def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> None:
     @router.get("/pairings")
     async def pairings() -> list[PairingView]:
-        """Who waits to be let in, oldest first."""
+        """List the people who wait to be let in, oldest first."""
         return list(map(_pairing_view, await keeper.pairings()))
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
@@ -168,7 +169,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
 def _add_places(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/places")
     async def places() -> list[PlaceView]:
-        """What is different from the configuration."""
+        """List the places whose rules differ from the configuration."""
         return [_place_view(name, rule) for name, rule in (await keeper.places()).items()]
 
     @router.put("/places/{place:path}")
@@ -182,8 +183,8 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
 
     @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(place: str) -> None:
-        """A place is as it is configured, and all calls are asked about there that it says so of; 404 if nothing was
-        decided about it."""
+        """Reset a place to its configuration and withdraw its approvals: calls that the configuration asks about are
+        asked about again; 404 if nothing was decided about it."""
         if not await keeper.set_place(read(place, place_named), PlaceRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about {place[:80]!r}")
 
@@ -191,12 +192,12 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
 def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/approvals")
     async def approvals() -> list[ApprovalView]:
-        """What admins approved for good, by place."""
+        """List the tools that admins approved for good, by place."""
         return list(map(_approval_view, await keeper.approvals()))
 
     @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def ask_again(place: str, tool: str) -> None:
-        """Calls of this tool are asked about in that place again; 404 if they were."""
+        """Ask about calls of this tool in that place again; 404 if it was not approved for good there."""
         if not await keeper.ask_again(read(place, place_named), tool, actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
 
@@ -269,12 +270,12 @@ class LimitsView(BaseModel):
 
 
 def limit_routes(keeper: AccessService) -> APIRouter:
-    """The routes below /api/limits."""
+    """Build the routes below /api/limits."""
     router = APIRouter(prefix="/api/limits", tags=["access"])
 
     @router.get("")
     async def limits() -> list[LimitsView]:
-        """What is different from the configuration."""
+        """List the limits that differ from the configuration."""
         return [_view(whom, rule) for whom, rule in (await keeper.limits()).items()]
 
     @router.put("/{whom:path}", responses=refusals(409))
@@ -291,7 +292,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
 
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
-        """What the configuration says holds; 404 if nothing was decided."""
+        """Reset the limits to the configuration; 404 if nothing was decided."""
         if not await keeper.change_limits(read(whom, limited_named), lambda _: LimitRule(), actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing was decided about the limits of {whom[:80]!r}")
 
@@ -327,7 +328,7 @@ class AuditedView(BaseModel):
 
 
 def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
-    """`GET /api/audit`."""
+    """Build `GET /api/audit`."""
     router = APIRouter(prefix="/api/audit", tags=["audit"])
 
     @router.get("")
@@ -336,8 +337,8 @@ def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
         below: Annotated[int | None, Query(ge=1, le=2**53, description="Lines older than this number.")] = None,
         limit: Annotated[int, Query(ge=1, le=AUDITED_SHOWN_MAX)] = AUDITED_SHOWN_DEFAULT,
     ) -> list[AuditedView]:
-        """Newest first; ask again `below` the last `number` for what came before. `subject` shows what was done about
-        one thing, such as `sub-type:code`. Of each actor the last 2,000 lines are kept."""
+        """List the audit trail, newest first; ask again `below` the last `number` for the entries before it. `subject`
+        selects one thing, such as `sub-type:code`. Of each actor the last 2,000 lines are kept."""
         about = None if subject is None else scrubber.scrub(subject)
         return list(map(_audited_view, await book.audit(subject=about, below=below, limit=limit)))
 
@@ -357,7 +358,7 @@ def _audited_view(line: Audited) -> AuditedView:
 
 
 def _read(text: str) -> Any:
-    """The values that were written down; the text itself, where the scrubber took a piece out of their middle."""
+    """Read the values that were written down; return the text itself where the scrubber cut a piece out of it."""
     try:
         return json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Who the agent can be: its profiles, and the types of its sub-agents, which an operator may change here.
+"""The API of the agent's profiles and of the types of its sub-agents, which an operator may change here.
 
-A change is kept apart from the row it changes, field by field, so that what nobody touched follows the configuration
-and the next release. Agent processes look for changes every second or two.
+A change is kept apart from the row it changes, field by field, so that a field that nobody changed follows the
+configuration and the next release. Agent processes look for changes every second or two.
 """
 
 from __future__ import annotations
@@ -74,24 +74,24 @@ class SubTypeOrder(BaseModel):
 
 
 def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> APIRouter:
-    """The routes below /api/agents. `rows` are the types as they are configured."""
+    """Build the routes below /api/agents. `rows` are the types as they are configured."""
     router = APIRouter(prefix="/api/agents", tags=["agents"])
     desk = _Catalog(rows, book, scrubber, clock)
 
     @router.get("/profiles")
     async def profiles() -> list[ProfileView]:
-        """The built-in profiles, in the order of `/agent`."""
+        """List the built-in profiles, in the order of `/agent`."""
         return list(map(_profile_view, PROFILE_ROWS.values()))
 
     @router.get("/sub-types")
     async def sub_types() -> list[SubTypeView]:
-        """The thirteen types of sub-agents, as they are in force."""
+        """List the thirteen types of sub-agents, as they are in force."""
         changes = await book.changes()
         return [_view(row, changes.get(name, UNCHANGED)) for name, row in rows.items()]
 
     @router.get("/sub-types/{name}", responses=refusals(404))
     async def sub_type(name: str) -> SubTypeView:
-        """One of them; 404 for a name that is none."""
+        """Show one type of sub-agents; 404 for an unknown name."""
         row = desk.row(name)
         return _view(row, (await book.changes()).get(name, UNCHANGED))
 
@@ -112,7 +112,7 @@ def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clo
 
 
 class _Catalog:
-    """Where changes are made, one after the other: each begins with what the one before it left."""
+    """The types with their changes, made one after the other: each begins with the result of the one before it."""
 
     def __init__(self, rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clock) -> None:
         self._rows = rows
@@ -122,7 +122,7 @@ class _Catalog:
         self._turn = asyncio.Lock()
 
     def row(self, name: str) -> SubTypeRow:
-        """A type as it is configured. Raises 404 for a name that is none."""
+        """Return a type as it is configured. Raises 404 for an unknown name."""
         if name not in self._rows:
             known = ", ".join(self._rows)
             raise HTTPException(
@@ -143,13 +143,13 @@ class _Catalog:
             return await self._keep("sub-type.reset", row, before, UNCHANGED)
 
     def _changed(self, row: SubTypeRow, before: SubTypeChange, order: SubTypeOrder) -> SubTypeChange:
-        """What is changed about `row` once `order` is carried out."""
+        """Compute the changes of `row` once `order` is carried out."""
         wanted = {field: getattr(order if field in order.model_fields_set else before, field) for field in _FIELDS}
         clean = {field: self._cleaned(value) for field, value in wanted.items()}
         return SubTypeChange(**{field: value for field, value in clean.items() if value != getattr(row, field)})
 
     async def _keep(self, action: str, row: SubTypeRow, before: SubTypeChange, after: SubTypeChange) -> SubTypeView:
-        """What changes nothing is not written down."""
+        """Keep the change and write it down, unless it changes nothing."""
         if after == before:
             return _view(row, after)
         audited = Audited(

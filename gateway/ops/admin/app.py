@@ -47,7 +47,8 @@ _FAULTS: Final = {
 
 
 def reasons(figures: QueueFigures | None, *, channels: Iterable[str], database_problem: str) -> Iterator[str]:
-    """Nothing when every configured channel is connected, an agent is alive and the database answers."""
+    """Yield the reasons why we are not ready; none when every configured channel is connected, an agent is alive and
+    the database answers."""
     if database_problem:
         yield database_problem
     if figures is None:
@@ -62,7 +63,7 @@ def reasons(figures: QueueFigures | None, *, channels: Iterable[str], database_p
 
 
 def in_words(trouble: ModelTrouble) -> str:
-    """Why a model does not answer, and when it was last asked in vain."""
+    """Describe why a model does not answer, and when it was last asked in vain."""
     asked = datetime.fromtimestamp(trouble.at_ms / 1000, UTC)
     return f"{trouble.model}: {trouble.provider} {_FAULTS[trouble.fault]} ({asked:%Y-%m-%d %H:%M} UTC)"
 
@@ -88,13 +89,13 @@ _FILE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "n
 
 
 def site(app: FastAPI) -> APIRouter:
-    """The pages, and what they are made of."""
+    """Build the pages and the files that they use."""
     router = APIRouter(include_in_schema=False)
     pages = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
     files = _static_files()
 
     def shown(page: str, *, under: str = "", **said: object) -> HTMLResponse:
-        """`under`: the page in the navigation that it belongs to, if it is not there itself."""
+        """Render a page; `under` is the page in the navigation that it belongs to, if it is not there itself."""
         text = pages.get_template(f"{page}.html").render(version=app.version, page=under or page, **said)
         return HTMLResponse(text, headers=_PAGE_HEADERS)
 
@@ -108,8 +109,8 @@ def site(app: FastAPI) -> APIRouter:
 
     @router.get("/session")
     async def session() -> HTMLResponse:
-        """Which one stands in the query: a browser gives its password to what lies beside a page that asked for it,
-        not to what lies above, and the API would be above /sessions/{id}."""
+        """Show one session, which the query names: a browser gives its password to addresses next to a page that asked
+        for it, not to addresses above, and the API would be above /sessions/{id}."""
         return shown("session", under="sessions")
 
     @router.get("/tasks")
@@ -142,7 +143,7 @@ def site(app: FastAPI) -> APIRouter:
 
 
 def _static_files() -> Mapping[str, bytes]:
-    """By name. They are few and small, and nobody can ask for any other."""
+    """Read the static files, by name. They are few and small, and nobody can ask for any other."""
     return {path.name: path.read_bytes() for path in (_PAGES / "static").iterdir() if path.suffix in _MEDIA_TYPES}
 
 
@@ -152,9 +153,9 @@ _TOKEN: Final = Depends(HTTPBearer(auto_error=False, scheme_name="admin token"))
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What the API is made of. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
+    """The parts of the API. `channels` are those that shall be connected, `sub_types` the types of sub-agents as
     they are configured. `workspaces` is where conversations have their files, None where none are. Streams end when
-    `stopping` is set. `hosts` are our names, beside localhost and addresses."""
+    `stopping` is set. `hosts` are our names, in addition to localhost and IP addresses."""
 
     store: Store
     figures: Operator
@@ -173,7 +174,7 @@ class Parts:
 
 
 def create_app(parts: Parts, token: str) -> FastAPI:
-    """The whole application. Raises `ConfigError` for an empty token."""
+    """Build the whole application. Raises `ConfigError` for an empty token."""
     admin = AdminToken(token)
     answer = clean_json(parts.scrubber)
     app = FastAPI(
@@ -201,7 +202,7 @@ def create_app(parts: Parts, token: str) -> FastAPI:
 
 
 def _for_operators(parts: Parts) -> Sequence[APIRouter]:
-    """What needs the admin token."""
+    """List the routes that need the admin token."""
     return (
         _metrics(parts),
         compacting(parts.store, parts.intake, parts.scrubber, parts.clock),
@@ -224,7 +225,7 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
 
 
 def _for_pages(parts: Parts) -> Sequence[APIRouter]:
-    """What our own pages read, too."""
+    """List the routes that our own pages read, too."""
     return (
         conversations(parts.store),
         families(parts.store, parts.clock),
@@ -239,13 +240,14 @@ def _health(parts: Parts) -> APIRouter:
 
     @router.get("/healthz")
     async def healthz() -> dict[str, str]:
-        """This process answers."""
+        """Confirm that this process answers."""
         return {"status": "ok"}
 
     @router.get("/readyz", responses={503: {"model": Readiness}})
     async def readyz(response: Response) -> Readiness:
-        """Every configured channel is connected, an agent is alive, the database is ours; else 503 and why. Models
-        that do not answer are named, and change nothing: another may answer, and no restart mends it."""
+        """Confirm that every configured channel is connected, an agent is alive, and the database is ours; otherwise
+        503 and why. Models that do not answer are named, and change nothing: another may answer, and no restart mends
+        it."""
         figures, problem = await _figures(parts), await _database_problem(parts)
         found = list(reasons(figures, channels=parts.channels, database_problem=problem))
         if found:
@@ -260,7 +262,7 @@ def _metrics(parts: Parts) -> APIRouter:
 
     @router.get("/metrics", response_class=Response)
     async def metrics() -> Response:
-        """The figures of bus and database as Prometheus text."""
+        """Show the figures of bus and database as Prometheus text."""
         figures, problem = await _figures(parts), await _database_problem(parts)
         text = exposition(
             figures,

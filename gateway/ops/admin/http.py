@@ -1,8 +1,8 @@
-"""What all routes share: who may use the API, parameters, and answers that went through the scrubber.
+"""Shared parts of all routes: who may use the API, parameters, and answers that went through the scrubber.
 
-What is kept was scrubbed when it came in, by what was known then; rules are added, and so are secrets of our own.
-A refusal quotes what it refuses, so it takes the same way, and one of FastAPI's leaves out what was sent. What a route
-may refuse stands in its documentation (`refusals`).
+Stored text was scrubbed when it came in, by the rules and the secrets known then; since both grow, it is scrubbed
+again on the way out. A refusal quotes what it refuses, so it takes the same way, and one of FastAPI's leaves out the
+text that was sent. The refusals of a route are in its documentation (`refusals`).
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Malformed(BaseModel):
 
 
 def refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """For the documentation: these answers of a route are a `Refusal`."""
+    """Describe, for the documentation, these answers of a route as a `Refusal`."""
     return {code: {"model": Refusal} for code in codes}
 
 
 def clean_json(scrubber: Scrubber) -> type[JSONResponse]:
-    """The class of every answer of the API."""
+    """Build the class of every answer of the API, which scrubs secrets."""
 
     class CleanJson(JSONResponse):
         def render(self, content: Any) -> bytes:
@@ -63,7 +63,7 @@ def clean_json(scrubber: Scrubber) -> type[JSONResponse]:
 
 
 def refuse_in(app: FastAPI, answer: type[JSONResponse]) -> None:
-    """Every refusal of `app` becomes such an answer."""
+    """Turn every refusal of `app` into such an answer."""
 
     async def refused(_request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -84,14 +84,15 @@ def refuse_in(app: FastAPI, answer: type[JSONResponse]) -> None:
 
 
 def no_nul(request: Request) -> None:
-    """FastAPI dependency of every route: 422 for an address or a query with a NUL. Nothing is called so, and
+    """Refuse, as FastAPI dependency of every route, an address or a query with a NUL: 422. Nothing is called so, and
     PostgreSQL would refuse to look."""
     if any("\0" in text for text in (request.scope["path"], *request.query_params.values())):
         raise HTTPException(status.HTTP_422_UNPROCESSABLE_CONTENT, "there is no NUL in any name here")
 
 
 def _in_words(problem: str) -> str:
-    """As whoever wrote JSON understands it: there are no tuples in it, and a sentence of ours needs no announcement."""
+    """Express a problem in the terms of JSON, which has no tuples, and without pydantic's prefix before a sentence of
+    ours."""
     return problem.removeprefix("Value error, ").replace("a valid tuple", "a valid list")
 
 
@@ -110,7 +111,7 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_MAX)]
 
 
 def read(text: str, parse: Callable[[str], _Read]) -> _Read:
-    """What `parse` makes of a name in a request. Raises 422 for one that is none."""
+    """Parse a name in a request. Raises 422 for an invalid one."""
     try:
         return parse(text)
     except BadSessionKey as error:
@@ -118,12 +119,12 @@ def read(text: str, parse: Callable[[str], _Read]) -> _Read:
 
 
 def key_of(text: str) -> SessionKey:
-    """A session key. Raises 422."""
+    """Parse a session key. Raises 422."""
     return read(text, SessionKey.parse)
 
 
 def owner_of(text: str) -> SessionKey:
-    """The person, or the shared place, that a session key belongs to. Raises 422."""
+    """Return the person, or the shared place, that a session key belongs to. Raises 422."""
     return key_of(text).owner
 
 
@@ -137,7 +138,8 @@ _FROM_OUR_SCRIPT: Final = "trivet-page"  # a header: see `require_to_act`
 
 
 class AdminToken:
-    """Compares in constant time. Raises `ConfigError` for an empty token, so that no door stands open."""
+    """The admin token, compared in constant time. Raises `ConfigError` for an empty token, so that the API is never
+    open."""
 
     def __init__(self, token: str) -> None:
         if not token.strip():
@@ -145,40 +147,42 @@ class AdminToken:
         self._token = token.encode()
 
     def require(self, request: Request) -> None:
-        """FastAPI dependency of the API: `Authorization: Bearer <token>`, else 401."""
+        """Require, as FastAPI dependency of the API, `Authorization: Bearer <token>`, otherwise 401."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not self._is_right(given.strip()):
             raise HTTPException(HTTP_401_UNAUTHORIZED, "the admin token is required", {"WWW-Authenticate": _BEARER})
 
     def require_to_read(self, request: Request) -> None:
-        """Dependency of API routes that only read and that our own pages fetch: as `require`, or the password that the
-        browser was asked for on such a page, if one of our pages makes the request.
+        """Require the token as dependency of API routes that only read and that our own pages fetch: as `require`, or
+        the password that the browser was asked for on such a page, if one of our pages makes the request.
 
         A browser adds that password to whatever it requests of us, on behalf of any site. Such a request could change
         nothing here, nor could the site read the answer; it is refused all the same, so that nobody's page holds
-        connections or runs queries. Who asks, browsers say in headers that no script can set: `Sec-Fetch-Site`, or,
-        where they leave that out (plain HTTP to another machine), `Referer`.
+        connections or runs queries. Browsers name the requesting page in headers that no script can set:
+        `Sec-Fetch-Site`, or, where they leave that out (plain HTTP to another machine), `Referer`.
         """
         self._require_or_password(request, takes_password=request.method in _READING and _is_from_our_page(request))
 
     def require_to_act(self, request: Request) -> None:
-        """Dependency of API routes that change something and that our own pages call: as `require`, or the password
-        that the browser was asked for, if the script of one of our pages makes the request.
+        """Require the token as dependency of API routes that change something and that our own pages call: as
+        `require`, or the password that the browser was asked for, if the script of one of our pages makes the
+        request.
 
-        That it does is said twice. The browser says it in headers that no script can set: `Sec-Fetch-Site`, or, where
-        it leaves that out, `Origin`. And our script adds a header of its own, which no form and no picture can; before
-        another site's script may, its browser asks us, and is not answered.
+        Two signs prove that. The browser names the requesting page in headers that no script can set: `Sec-Fetch-Site`,
+        or, where it leaves that out, `Origin`. And our script adds a header of its own, which no form and no picture
+        can; before another site's script may, its browser asks us, and is not answered.
         """
         is_ours = _FROM_OUR_SCRIPT in request.headers and _is_from_our_page(request)
         self._require_or_password(request, takes_password=is_ours)
 
     def require_before_body(self, request: Request) -> None:
-        """What any request that may bring a body needs before a byte of it is read; its route may ask for more."""
+        """Require what any request that may bring a body needs before a byte of it is read; its route may ask
+        for more."""
         if request.method not in _READING:
             self.require_to_act(request)
 
     def require_from_browser(self, request: Request) -> None:
-        """Dependency of pages that only show: also takes the password a browser asks for.
+        """Require the token as dependency of pages that only show; they also take the password a browser asks for.
 
         Not for the API: a browser sends such a password along with requests that other sites made it send.
         """
@@ -199,7 +203,7 @@ class AdminToken:
 
 
 def _is_from_our_page(request: Request) -> bool:
-    """By what the browser says of the page that made the request."""
+    """Judge, by the browser's headers, whether one of our pages made the request."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

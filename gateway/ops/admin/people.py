@@ -1,4 +1,4 @@
-"""What belongs to one person: export, erasure, linked accounts, usage."""
+"""The API of one person: export, erasure, linked accounts, usage."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def people(
     clock: Clock,
     workspaces: Path | None,
 ) -> APIRouter:
-    """The routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
+    """Build the routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
     @router.get("/{key:path}/export", response_class=Response)
     async def export(key: str) -> Response:
-        """Everything that is kept of a user, as one JSON document. The files that he sent are in the workspaces, named
-        where his messages stand."""
+        """Export everything that is kept of a user, as one JSON document. The files that the user sent are in the
+        workspaces, named in the messages that brought them."""
         return Response(await store.people.export(owner_of(key), clean=scrubber.scrub), media_type="application/json")
 
     @router.delete("/{key:path}")
@@ -87,7 +87,7 @@ async def _end_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore,
 
 
 async def _is_at_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore) -> bool:
-    """Whether a turn or a sub-agent runs; sub-agents that were started since are told to end, too."""
+    """Tell whether a turn or a sub-agent runs; sub-agents that were started since are told to end, too."""
     live = sum([await book.want_cancelled(key) for key in keys])
     depths = [await lanes.depth(key) for key in keys]
     return live > 0 or any(is_running for _, is_running in depths)
@@ -111,22 +111,22 @@ class PersonView(BaseModel):
 
 
 def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRouter:
-    """The routes below /api/links."""
+    """Build the routes below /api/links."""
     router = APIRouter(prefix="/api/links", tags=["access"])
 
     @router.get("")
     async def persons() -> list[PersonView]:
-        """Everybody who has linked several accounts."""
+        """List everybody who has linked several accounts."""
         return [PersonView(keys=sorted(map(str, ends))) for ends in await links.persons()]
 
     @router.get("/{key:path}")
     async def person(key: str) -> PersonView:
-        """All accounts of one person; the account alone where nothing is linked."""
+        """Show all accounts of one person; the account alone where nothing is linked."""
         return PersonView(keys=list(map(str, await links.ends_of(owner_of(key)))))
 
     @router.delete("/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def part(key: str) -> None:
-        """This account is a person of its own again; 404 if it was."""
+        """Unlink this account, so that it is a person of its own again; 404 if it was not linked."""
         owner = owner_of(key)
         if not await links.part(owner, [owner], actor=ADMIN, now_ms=clock.now_ms()):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"{str(owner)[:80]!r} is linked with no other account")
@@ -158,7 +158,7 @@ class UsageView(BaseModel):
 
 
 def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
-    """`GET /api/usage`."""
+    """Build `GET /api/usage`."""
     router = APIRouter(prefix="/api/usage", tags=["usage"])
 
     @router.get("")
@@ -168,7 +168,7 @@ def usage_routes(book: UsageStore, clock: Clock) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=_PAGE_MAX)] = _PAGE_DEFAULT,
         offset: Annotated[int, Query(ge=0)] = 0,
     ) -> list[UsageView]:
-        """Per user and UTC day, of the last `days` days with today; `key` shows those of one user."""
+        """List the usage per user and UTC day, of the last `days` days with today; `key` shows that of one user."""
         today = day_of(clock.now_ms())
         span = Period(day_begins_ms(today + 1 - days), day_begins_ms(today + 1))
         owner = owner_of(key) if key else None

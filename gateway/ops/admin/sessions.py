@@ -1,4 +1,5 @@
-"""Conversations, the sub-agents below them, and what becomes of messages and replies: queue, traces, dead letters."""
+"""The API of conversations, of the sub-agents below them, and of the fate of messages and replies: queue, traces,
+dead letters."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ log = structlog.get_logger("trivet.admin")
 
 
 def compact_order(key: SessionKey, focus: str, *, scrubber: Scrubber, clock: Clock) -> InboundMessage:
-    """`/compact [focus]` as a message of the operator on the lane of `key`."""
+    """Write `/compact [focus]` as a message of the operator on the lane of `key`."""
     now_ms = clock.now_ms()
     return InboundMessage(
         id=f"{NAME}:{_AUTHOR}:{key}:{clock.new_id()}",
@@ -116,7 +117,7 @@ Channel = Annotated[
 
 
 def conversations(store: Store) -> APIRouter:
-    """What is read below /api/sessions."""
+    """Build the routes that read below /api/sessions."""
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
     @router.get("")
@@ -128,7 +129,8 @@ def conversations(store: Store) -> APIRouter:
         channel: Channel | None = None,
         sub_agents: Annotated[bool, Query(description="False: only people's own conversations.")] = True,
     ) -> list[SessionView]:
-        """Newest first, those of sub-agents among them; all that is asked for has to be true of each."""
+        """List sessions, newest first, those of sub-agents among them; a session has to meet all the conditions asked
+        for."""
         found = await store.sessions.page(
             key=key_of(key) if key else None,
             parent_session_id=parent_session_id,
@@ -141,7 +143,7 @@ def conversations(store: Store) -> APIRouter:
 
     @router.get("/{session_id}", responses=refusals(404))
     async def session(session_id: str) -> SessionView:
-        """One conversation, a person's or a sub-agent's."""
+        """Show one conversation, a person's or a sub-agent's."""
         (view,) = await session_views(store.tasks, [await _wanted(store, session_id)])
         return view
 
@@ -152,8 +154,9 @@ def conversations(store: Store) -> APIRouter:
         before_seq: Annotated[int | None, Query(ge=1, le=NUMBER_MAX)] = None,
         limit: Limit = PAGE_DEFAULT,
     ) -> list[MessageView]:
-        """Everything ever said in it, oldest first; ask again with the last `seq` for what follows. With `before_seq`
-        the newest of those before it, oldest first likewise: to read from the end, begin with 9007199254740992."""
+        """List all messages ever said in a session, oldest first; ask again with the last `seq` for those that follow.
+        With `before_seq` the newest of those before it, oldest first likewise: to read from the end, begin with
+        9007199254740992."""
         session = await _wanted(store, session_id)
         entries = await store.transcript.page(session.id, after_seq=after_seq, before_seq=before_seq, limit=limit)
         return [message_view(entry) for entry in entries]
@@ -162,7 +165,7 @@ def conversations(store: Store) -> APIRouter:
 
 
 def compacting(store: Store, intake: Inbound, scrubber: Scrubber, clock: Clock) -> APIRouter:
-    """`POST /api/sessions/{id}/compact`."""
+    """Build `POST /api/sessions/{id}/compact`."""
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
     @router.post("/{session_id}/compact", status_code=status.HTTP_202_ACCEPTED, responses=refusals(404, 409, 429))
@@ -181,7 +184,7 @@ def compacting(store: Store, intake: Inbound, scrubber: Scrubber, clock: Clock) 
 
 
 async def session_views(book: TaskStore, found: Sequence[Session]) -> list[SessionView]:
-    """Sessions as the API shows them, each with how many sub-agents work for it."""
+    """Convert sessions to the form that the API shows, each with the number of sub-agents that work for it."""
     counts = await book.count_children([session.id for session in found])
     return [session_view(session, children_count=counts.get(session.id, 0)) for session in found]
 
@@ -200,22 +203,22 @@ SessionId = Annotated[str, Path(description="The id of a session, a person's or 
 
 
 def families(store: Store, clock: Clock) -> APIRouter:
-    """`GET /api/sessions/{id}/children` and `/tree`."""
+    """Build `GET /api/sessions/{id}/children` and `/tree`."""
     book = store.tasks
     router = APIRouter(prefix="/api/sessions", tags=["sessions"])
 
     @router.get("/{session_id}/children", responses=refusals(404))
     async def children(session_id: SessionId) -> list[SessionView]:
-        """The sessions of the sub-agents that work, or worked, for this one directly, oldest first; of more than 1,000
-        the newest. 404 for an unknown session; an empty list for one without sub-agents."""
+        """List the sessions of the sub-agents that work, or worked, for this one directly, oldest first; of more than
+        1,000 the newest. 404 for an unknown session; an empty list for one without sub-agents."""
         if await store.sessions.by_id(session_id) is None:
             raise _unknown(session_id)
         return await session_views(book, await book.children(session_id))
 
     @router.get("/{session_id}/tree", responses=refusals(404))
     async def tree(session_id: SessionId) -> SessionTree:
-        """This session with all below it, nested: each has its `children`, oldest first, and its sub-agent's `task`.
-        Of more than 1,000 the newest. 404 for an unknown session."""
+        """Show this session with all below it, nested: each has its `children`, oldest first, and its sub-agent's
+        `task`. Of more than 1,000 the newest. 404 for an unknown session."""
         found = await book.tree(session_id)
         if not found:
             raise _unknown(session_id)
@@ -232,23 +235,23 @@ def _unknown(session_id: str) -> HTTPException:
 
 
 def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
-    """The routes under `/api` that follow a message on its way. None of them changes anything."""
+    """Build the routes under `/api` that follow a message on its way. None of them changes anything."""
     router = APIRouter(prefix="/api", tags=["deliveries"])
 
     @router.get("/queue")
     async def queue() -> QueueView:
-        """How much waits, and for how long."""
+        """Show how much waits, and for how long."""
         return queue_view(await bus.figures(), now_ms=clock.now_ms())
 
     @router.get("/queue/past")
     async def past() -> list[QueueMomentView]:
-        """How much waited in the last ten minutes, oldest first, every five seconds."""
+        """Show how much waited in the last ten minutes, oldest first, every five seconds."""
         return [queue_moment_view(noted) for noted in await bus.queue_past()]
 
     @router.get("/trace/{id:path}", responses=refusals(404))
     async def trace(id: str) -> list[HopView]:
-        """Every hop of a message, oldest first, by the reference that its author was told, or by an id: of the message,
-        its turn, its reply, or its dead letter; of a session or a session key, those of the newest turns."""
+        """Trace every hop of a message, oldest first, by the reference that its author was told, or by an id: of the
+        message, its turn, its reply, or its dead letter; of a session or a session key, those of the newest turns."""
         hops = await hops_of(id, store, bus)
         if not hops:
             raise HTTPException(status.HTTP_404_NOT_FOUND, nothing_known(id))
@@ -256,20 +259,20 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
 
     @router.get("/deliveries")
     async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[DeliveryView]:
-        """How far the newest replies came, newest first; `key` shows those of one session key."""
+        """List how far the newest replies came, newest first; `key` shows those of one session key."""
         found = await store.outbox.recent(key_of(key) if key else None, limit=limit)
         return [delivery_view(reply) for reply in found]
 
     @router.get("/dead-letters")
     async def dead(limit: Limit = PAGE_DEFAULT) -> list[DeadLetterView]:
-        """What was given up, newest first."""
+        """List the messages and replies that were given up, newest first."""
         return [dead_letter_view(letter) for letter in await bus.dead_letters(limit)]
 
     return router
 
 
 def dead_letters(bus: Operator) -> APIRouter:
-    """What can be done about what was given up."""
+    """Build the routes that deal with dead letters."""
     router = APIRouter(prefix="/api/dead-letters", tags=["deliveries"])
 
     @router.post("/{entry_id}/retry", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))

@@ -1,8 +1,9 @@
-"""The task board: what sub-agents do now, what became of the last hundred, and a stream that tells of every change.
+"""The task board: the work of sub-agents now, the results of the last hundred, and a stream that tells of every
+change.
 
-The stream says only that the board has changed and how often it has by now; who listens asks for the rows. So a
-listener that was away has missed nothing, a filter is no affair of the stream's, and nothing but a number has to be
-kept from anybody's eyes on the way.
+The stream sends only a revision, which grows with each change; listeners then ask for the rows. So a listener that
+was away has missed nothing, filters need no support in the stream, and the stream carries no data that would have to
+be scrubbed.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _log = structlog.get_logger("trivet.admin")
 
 
 class TooManyListeners(Exception):
-    """There are as many as may be."""
+    """There are as many listeners as may be."""
 
 
 class BoardFeed:
@@ -62,7 +63,7 @@ class BoardFeed:
 
     @contextlib.asynccontextmanager
     async def seat(self) -> AsyncIterator[None]:
-        """A listener's place, as long as the block lasts. Raises `TooManyListeners`, and `StoreError` if the board
+        """Keep a listener's place, as long as the block lasts. Raises `TooManyListeners`, and `StoreError` if the board
         cannot be read to begin with."""
         if self._listeners >= LISTENERS_MAX:
             raise TooManyListeners
@@ -77,8 +78,8 @@ class BoardFeed:
                 self._looking = None
 
     async def revisions(self, known: int | None) -> AsyncIterator[int]:
-        """For who has a seat: the present revision, unless it is `known`, and each one from then on. Where several
-        follow each other quickly, the last is enough."""
+        """Yield, for a listener that has a seat, the present revision, unless it is `known`, and each one from then on.
+        Where several follow each other quickly, the last is enough."""
         looking = self._looked_at()
         while True:
             news = self._news
@@ -96,7 +97,7 @@ class BoardFeed:
         return self._looking
 
     async def _look(self) -> None:
-        """Until told to stop, or nobody is left, or SQL is away: those who listen come again then."""
+        """Look for changes until told to stop, or nobody is left, or SQL is away: then the listeners come again."""
         try:
             while not await self._is_stopping():
                 self._see(await self._book.revision())
@@ -132,7 +133,7 @@ Limit = Annotated[int, Query(ge=1, le=LIMIT_MAX)]
 
 
 def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
-    """The routes below /api/tasks. None of them changes anything."""
+    """Build the routes below /api/tasks. None of them changes anything."""
     router = APIRouter(prefix="/api/tasks", tags=["tasks"])
 
     @router.get("")
@@ -142,7 +143,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
         session: Annotated[str | None, Query(description="A session: its own, or the one it works for.")] = None,
         limit: Limit = LIMIT_DEFAULT,
     ) -> list[TaskView]:
-        """The task board: live sub-agents first, then those that were over last."""
+        """Show the task board: live sub-agents first, then those that ended last."""
         found = await book.newest(limit=BOARD_ROWS_MAX)
         shown = [
             task
@@ -155,14 +156,14 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
 
     @router.get("/types")
     async def types() -> list[TypeRecordView]:
-        """How each type does, of what is on the board."""
+        """Show the record of each type, as far as the board goes back."""
         return [record_view(record) for record in await book.records()]
 
     _add_events(router, feed)  # before the ids: none is called so
 
     @router.get("/{task_id}", responses=refusals(404))
     async def task(task_id: str) -> WholeTaskView:
-        """One sub-agent, with its task and its answer."""
+        """Show one sub-agent, with its task and its answer."""
         found = await book.task(task_id)
         if found is None:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no task {task_id[:80]!r} on the board")
@@ -173,7 +174,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
 
 
 def _add_events(router: APIRouter, feed: BoardFeed) -> None:
-    """`GET /api/tasks/events`."""
+    """Add `GET /api/tasks/events`."""
 
     async def seated() -> AsyncIterator[None]:
         try:
@@ -188,8 +189,9 @@ def _add_events(router: APIRouter, feed: BoardFeed) -> None:
 
     @router.get("/events", response_class=EventSourceResponse, dependencies=[Depends(seated)])
     async def events(last_event_id: Annotated[str | None, Header()] = None) -> AsyncIterator[ServerSentEvent]:
-        """Server-sent events: `board` with the revision, at once and whenever the board has changed. Who sends the last
-        id it has heard in `Last-Event-ID` hears only of later ones. A comment every 15 seconds keeps the way open."""
+        """Send server-sent events: `board` with the revision, at once and whenever the board has changed. A client that
+        sends the last id it has heard in `Last-Event-ID` hears only of later ones. A comment every 15 seconds keeps the
+        way open."""
         known = int(last_event_id) if last_event_id and _IS_REVISION(last_event_id) else None
         yield ServerSentEvent(retry=_RETRY_MS)
         async for revision in feed.revisions(known):

@@ -28,7 +28,7 @@ DEAD_LETTERS_LOOKED_AT: Final = 1_000  # the newest; an older one is listed by `
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Something that happened. `at_ms` is 0 when only that it happened is known."""
+    """An event on a message's way. `at_ms` is 0 when its time is unknown."""
 
     at_ms: int
     name: str
@@ -36,7 +36,7 @@ class Hop:
 
 
 class FindsMessages(Protocol):
-    """What is asked of `gateway.bus.operator.Operator`, which telemetry may not import."""
+    """The questions to `gateway.bus.operator.Operator`, which telemetry may not import."""
 
     async def dead_letter(self, entry_id: str) -> DeadLetter | None: ...
     async def dead_letters(self, limit: int) -> Sequence[DeadLetter]: ...
@@ -79,7 +79,7 @@ def nothing_known(id_: str) -> str:
 
 
 def in_order(hops: Iterable[Hop]) -> tuple[Hop, ...]:
-    """By time; what has none keeps its place behind what came before it."""
+    """Sort the hops by time; a hop without a time keeps its place after the hop before it."""
     placed: list[tuple[int, Hop]] = []
     latest = 0
     for hop in hops:
@@ -126,7 +126,7 @@ def _of_reply(reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
 
 
 def _of_aside(name: str, reply: Whereabouts, record: DeliveryRecord) -> Iterator[Hop]:
-    """A status line or a title is no answer: one hop, when it was said."""
+    """Yield the one hop of a status line or a title, which is no answer: when it was said."""
     reason = f": {record.reason}" if record.reason else ""
     yield Hop(reply.created_at_ms, name, f"{reply.reply_id} {record.state.value}{reason}")
 

@@ -1,4 +1,4 @@
-"""What the API shows: its JSON, spelled as types, and how our values become them. Pure."""
+"""The JSON of the API, spelled as types, and the conversion of our values into them. Pure."""
 
 from __future__ import annotations
 
@@ -154,14 +154,14 @@ class Readiness(BaseModel):
 
 
 def checked_channel(channel: str) -> str:
-    """What may be asked for as the channel of sessions. Raises `ValueError`."""
+    """Check a channel by which sessions may be selected. Raises `ValueError`."""
     if _IS_CHANNEL(channel) is None:
         raise ValueError("a channel is a platform, such as telegram, or a type of sub-agents, such as subagent:explore")
     return channel
 
 
 def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
-    """The queue as the API shows it."""
+    """Convert the queue to the form that the API shows."""
     return QueueView(
         at=moment(now_ms),
         messages=figures.queued,
@@ -177,12 +177,12 @@ def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
 
 
 def queue_moment_view(noted: QueueMoment) -> QueueMomentView:
-    """A moment of the queue as the API shows it."""
+    """Convert a moment of the queue to the form that the API shows."""
     return QueueMomentView(at=moment(noted.at_ms), messages=noted.queued, oldest_wait_ms=noted.oldest_wait_ms)
 
 
 def session_view(session: Session, *, children_count: int) -> SessionView:
-    """A session as the API shows it."""
+    """Convert a session to the form that the API shows."""
     return SessionView(
         id=session.id,
         key=str(session.key),
@@ -201,7 +201,7 @@ def session_view(session: Session, *, children_count: int) -> SessionView:
 
 
 def message_view(entry: Entry) -> MessageView:
-    """A transcript entry as the API shows it."""
+    """Convert a transcript entry to the form that the API shows."""
     return MessageView(
         seq=entry.seq,
         role=entry.speaker,
@@ -219,12 +219,12 @@ def message_view(entry: Entry) -> MessageView:
 
 
 def hop_view(hop: Hop) -> HopView:
-    """A hop as the API shows it."""
+    """Convert a hop to the form that the API shows."""
     return HopView(at=moment(hop.at_ms) if hop.at_ms else None, name=hop.name, detail=hop.detail)
 
 
 def delivery_view(reply: Whereabouts) -> DeliveryView:
-    """A reply's delivery as the API shows it."""
+    """Convert a reply's delivery to the form that the API shows."""
     return DeliveryView(
         reply_id=reply.reply_id,
         turn_id=reply.turn_id,
@@ -240,7 +240,7 @@ def delivery_view(reply: Whereabouts) -> DeliveryView:
 
 
 def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
-    """A dead letter as the API shows it."""
+    """Convert a dead letter to the form that the API shows."""
     message = letter.message
     return DeadLetterView(
         id=letter.entry_id,
@@ -255,7 +255,7 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
 
 
 def moment(at_ms: int) -> datetime:
-    """A time as the API shows it."""
+    """Convert a time to the form that the API shows."""
     return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
@@ -328,7 +328,7 @@ class BoardRevision(BaseModel):
 
 
 def task_views(tasks: Iterable[SubTask], *, beside: Sequence[SubTask], now_ms: int) -> list[TaskView]:
-    """Tasks as the API shows them. `beside` are all that may work for them."""
+    """Convert tasks to the form that the API shows. `beside` are all that may work for them."""
     live = Counter(task.parent_task_id for task in beside if not task.state.is_over)
     return [_task_view(task, live_below=live[task.id], now_ms=now_ms) for task in tasks]
 
@@ -362,20 +362,20 @@ def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
 
 
 def _doing_view(doing: Doing, live_below: int) -> DoingView:
-    """Whoever runs a tool that sends out sub-agents waits for those that live."""
+    """Convert an occupation; an agent that runs a tool which sends out sub-agents waits for those that live."""
     waits = live_below > 0 and doing.occupation is Occupation.TOOLS and not set(DELEGATING).isdisjoint(doing.tools)
     what = "sub_agents" if waits else doing.occupation.value
     return DoingView(what=what, tools=list(doing.tools), sub_agents=live_below)
 
 
 def whole_task_view(task: SubTask, *, below: Sequence[SubTask], now_ms: int) -> WholeTaskView:
-    """The same of one, and what was said. `below` are those that work for it."""
+    """Convert one task, with its prompt and its result. `below` are those that work for it."""
     (view,) = task_views([task], beside=below, now_ms=now_ms)
     return WholeTaskView(**dict(view), prompt=task.prompt, result=task.result)
 
 
 def record_view(record: TypeRecord) -> TypeRecordView:
-    """A type's record as the API shows it."""
+    """Convert a type's record to the form that the API shows."""
     return TypeRecordView(
         type=record.sub_type,
         running=record.running,
@@ -401,7 +401,7 @@ class SessionTree(SessionView):
 
 
 def nested(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> SessionTree:
-    """A family as `TaskStore.tree` gives it, root first, as one value."""
+    """Build one nested value from a family, which `TaskStore.tree` gives root first."""
     by_session = {view.session_id: view for view in task_views(tasks, beside=tasks, now_ms=now_ms)}
     nodes: dict[str, SessionTree] = {}
     for session in family:

@@ -87,7 +87,7 @@ def grant(
 
 
 def _role(words: Sequence[str], example: str) -> GrantRole:
-    """The role that somebody is to have; a member's where none is named. Raises `ConfigError`."""
+    """Return the role that somebody is to have; a member's where none is named. Raises `ConfigError`."""
     word = words[0] if words else GrantRole.MEMBER
     if word not in GIVEN:
         raise ConfigError(f"{word[:40]!r} is no role to give; there are {', '.join(GIVEN)}, as in `{example}`")

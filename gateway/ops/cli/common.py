@@ -35,7 +35,8 @@ ConfigOption: TypeAlias = Annotated[
 
 
 def loaded_and_warned(config: Path | None) -> Loaded:
-    """The settings; what looks wrong in them is told on stderr. From now on this process knows our own secrets."""
+    """Load the settings and warn on stderr about what looks wrong in them. From now on this process knows our own
+    secrets."""
     loaded = load(config)
     process.use_scrubber(Scrubber(loaded.secrets))
     for warning in loaded.warnings:
@@ -44,7 +45,8 @@ def loaded_and_warned(config: Path | None) -> Loaded:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """One line or more for the operator's terminal, which is no better place for a secret than a log."""
+    """Say one line or more on the operator's terminal, scrubbed, since a terminal is no better place for a secret than
+    a log."""
     typer.echo(process.scrubbed(text), err=err)
 
 
@@ -55,7 +57,7 @@ def say_document(document: object) -> None:
 
 
 def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:
-    """`become`, with the configuration file that was found."""
+    """Call `become` with the configuration file that was found."""
     become(module, *arguments, given={CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {})
 
 
@@ -68,8 +70,8 @@ def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxy
 
 @contextmanager
 def private_file(path: Path, option: str) -> Iterator[IO[bytes]]:
-    """A new file that nobody else can read, from the start; `option` names it. Of one that could not be finished
-    nothing is left. Raises `ConfigError`."""
+    """Create a new file that nobody else can read, from the start; `option` names it. A file that could not be finished
+    is removed. Raises `ConfigError`."""
     try:
         file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
     except OSError as error:
@@ -90,7 +92,7 @@ def private_file(path: Path, option: str) -> Iterator[IO[bytes]]:
 
 @contextlib.asynccontextmanager
 async def operator_bus(settings: Settings) -> AsyncIterator[Operator]:
-    """The bus, as operators use it."""
+    """Open the bus, as operators use it."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 
@@ -103,7 +105,7 @@ async def operator_bus(settings: Settings) -> AsyncIterator[Operator]:
 
 @contextlib.asynccontextmanager
 async def checked_store(settings: Settings) -> AsyncIterator[Store]:
-    """The database. Raises `SchemaMismatch` for one that is not ours."""
+    """Open the database. Raises `SchemaMismatch` for one that is not ours."""
     from gateway.store import open_store  # noqa: PLC0415 - start-up
 
     store = open_store(database_url(settings), SystemClock())
@@ -116,7 +118,7 @@ async def checked_store(settings: Settings) -> AsyncIterator[Store]:
 
 @contextlib.asynccontextmanager
 async def access_service(loaded: Loaded) -> AsyncIterator[AccessService]:
-    """Who decides about people and places. Raises `BusUnavailable` while nothing runs."""
+    """Open the service that decides about people and places. Raises `BusUnavailable` while nothing runs."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 

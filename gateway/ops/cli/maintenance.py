@@ -144,7 +144,7 @@ async def _tell_bus(settings: Settings) -> None:
 
 
 async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) -> tuple[str, str]:
-    """The names that database and bus have in the end; empty for a bus that has none."""
+    """Return the names that database and bus have in the end; empty for a bus that has none."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.inspection import inspect_bus  # noqa: PLC0415 - start-up
 
@@ -160,7 +160,7 @@ async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) ->
 
 @contextlib.asynccontextmanager
 async def _served_bus(settings: Settings) -> AsyncIterator[str]:
-    """Where the bus is; Trivet's own server is started for as long as it is needed, unless it runs."""
+    """Yield the address of the bus; Trivet's own server is started for as long as it is needed, unless it runs."""
     from gateway.bus.embedded import EmbeddedValkey  # noqa: PLC0415 - start-up
 
     if settings.redis.url:
@@ -225,7 +225,7 @@ def init(config: ConfigOption = None) -> None:
 
 
 class _Typed:
-    """`interview.Terminal` on this process's own. What is piped in cannot be hidden and needs not be."""
+    """`interview.Terminal` on this process's own terminal. Piped input cannot be hidden and needs not be."""
 
     def show(self, text: str) -> None:
         say(text)
@@ -275,7 +275,7 @@ def scrub(
 
 
 def _decoded(source: BinaryIO) -> Iterator[str]:
-    """The text of a stream of bytes as it arrives; a byte that is no UTF-8 becomes a mark."""
+    """Decode a stream of bytes as it arrives; a byte that is no UTF-8 becomes a mark."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while piece := source.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
         yield decoder.decode(piece)
@@ -283,6 +283,6 @@ def _decoded(source: BinaryIO) -> Iterator[str]:
 
 
 def _end_quietly_with_the_reader() -> None:
-    """`trivet scrub < log | head` is no error."""
+    """End without an error when the reader ends, as in `trivet scrub < log | head`."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -110,7 +110,8 @@ def _rows(rows: Sequence[SessionView]) -> list[dict[str, object]]:
 
 
 def tree_lines(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> list[str]:
-    """A family, root first, one line for each session; those of sub-agents begin with ⤷ below whom they work for."""
+    """Write a family, root first, one line for each session; those of sub-agents begin with ⤷ below the session they
+    work for."""
     by_session = {task.session_id: task for task in tasks}
     depths: dict[str, int] = {}
     lines = []
@@ -122,7 +123,7 @@ def tree_lines(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: i
 
 
 def head_line(session: Session) -> str:
-    """A person's conversation."""
+    """Write the line of a person's conversation."""
     opened, mark = _moment(session.created_at_ms), "  (current)" if session.is_current else ""
     return f"{session.id}  {opened}  {session.key}  {_shown(session.title)}  {_cost(session)}{mark}"
 
@@ -136,7 +137,7 @@ def _child_line(session: Session, task: SubTask | None, now_ms: int) -> str:
 
 
 def _lasted(task: SubTask, now_ms: int) -> str:
-    """How long it ran, or has run so far."""
+    """Say how long it ran, or has run so far."""
     if not task.started_at_ms:
         return ""
     return f"  {ENGLISH.lasting((task.finished_at_ms or now_ms) - task.started_at_ms)}"

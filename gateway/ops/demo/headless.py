@@ -1,4 +1,4 @@
-"""Plays the script on every platform, prints what people saw, and says what is missing."""
+"""The demo without a browser: plays the script on every platform, prints what people saw, and says what is missing."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ SECRET: Final = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
 class DemoStep:
     """Somebody writes, the bot answers (or, with `is_answered` false, has to keep silent).
 
-    `expects` must and `forbids` must not stand in the answer, all its messages joined; `messages_min` is into
-    how many messages the platform's limit has to split it; `ends_with` shows that the answer is complete; so many
-    `sub_agents` work on it.
+    All texts of `expects` and none of `forbids` are in the answer, all its messages joined; `messages_min` is the
+    number of messages into which the platform's limit has to split it; `ends_with` shows that the answer is
+    complete; so many `sub_agents` work on it.
     """
 
     who: str
@@ -116,17 +116,17 @@ class PlaygroundClient:
         self.platform = platform
 
     async def add_person(self, name: str) -> Row:
-        """Somebody new, with a direct chat to the bot."""
+        """Add a person with a direct chat to the bot."""
         person: Row = await self._post("people", {"name": name})
         return person
 
     async def direct_place(self, person: Row) -> Row:
-        """The direct chat of a person with the bot."""
+        """Return the direct chat of a person with the bot."""
         places: list[Row] = (await self._get("places"))["places"]
         return next(place for place in places if place["kind"] == "dm" and place["person_id"] == person["id"])
 
     async def add_place(self, kind: str, title: str, *, parent: Row | None = None) -> Row:
-        """A new group, or a thread in one."""
+        """Add a new group, or a thread in one."""
         given = {"kind": kind, "title": title, "parent_id": parent["id"] if parent else None}
         place: Row = await self._post("places", given)
         return place
@@ -137,7 +137,7 @@ class PlaygroundClient:
         await self._post("say", given)
 
     async def answers(self, place: Row) -> list[ShownLine]:
-        """What the bot has said in a place or in a thread of it, oldest first."""
+        """List the lines that the bot has said in a place or in a thread of it, oldest first."""
         places: list[Row] = (await self._get("places"))["places"]
         around = [place["id"], *(each["id"] for each in places if each["parent_id"] == place["id"])]
         rows: list[Row] = []
@@ -149,7 +149,7 @@ class PlaygroundClient:
     async def until(
         self, place: Row, is_enough: Callable[[Sequence[ShownLine]], bool], *, seen: Container[str], timeout_s: float
     ) -> list[ShownLine]:
-        """The bot's lines that are not in `seen`, by id, once they are enough or time is up."""
+        """Wait until the bot's lines that are not in `seen`, by id, are enough or time is up; return them."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             fresh = [line for line in await self.answers(place) if line.id not in seen]
@@ -186,7 +186,7 @@ Write: TypeAlias = Callable[[str], None]
 
 @dataclass(slots=True)
 class Played:
-    """What came of one platform: its transcript, the people's ids, what was missing."""
+    """The result of one platform: its transcript, the people's ids, and what was missing."""
 
     platform: str
     transcript: list[str] = field(default_factory=list)
@@ -245,12 +245,12 @@ async def _play_step(
 
 
 def _is_settled(step: DemoStep, lines: Sequence[ShownLine]) -> bool:
-    """The answer is right, and no line above it says any more that somebody is at work."""
+    """Tell whether the answer is right, and no line above it says any more that somebody is at work."""
     return not problems_of(step, lines) and not any(_AT_WORK in line.text for line in lines)
 
 
 def problems_of(step: DemoStep, lines: Sequence[ShownLine]) -> list[str]:
-    """What an answer lacks, in words; empty when it is right. Pure."""
+    """List in words what an answer lacks; empty when it is right. Pure."""
     if not lines:
         return ["no answer"]
     text = "\n".join(line.text for line in lines)
@@ -269,7 +269,7 @@ def problems_of(step: DemoStep, lines: Sequence[ShownLine]) -> list[str]:
 
 
 async def _titled_sessions(admin: httpx.AsyncClient) -> list[Row]:
-    """All sessions, once each has a title of its own or time is up."""
+    """List all sessions, once each has a title of its own or time is up."""
     deadline = asyncio.get_running_loop().time() + TITLE_TIMEOUT_S
     while True:
         sessions: list[Row] = (await admin.get("/api/sessions", params={"limit": 500})).raise_for_status().json()
@@ -281,7 +281,7 @@ async def _titled_sessions(admin: httpx.AsyncClient) -> list[Row]:
 
 
 async def _leaks(admin: httpx.AsyncClient, sessions: Sequence[Row]) -> list[str]:
-    """Sessions in whose stored transcript a forbidden text stands."""
+    """List the sessions whose stored transcript holds a forbidden text."""
     forbidden = {text for step in STEPS for text in step.forbids if text in step.says}
     found = []
     for session in sessions:
@@ -304,7 +304,7 @@ def _check_sessions(played: Played, sessions: Sequence[Row]) -> list[str]:
 
 
 def _check_tasks(played: Played, tasks: Sequence[Row]) -> list[str]:
-    """Every part of a job that was split is on the task board, and over."""
+    """Check that every part of a job that was split is on the task board, and over."""
     asked = sum(step.sub_agents for step in STEPS)
     found = [] if len(tasks) == asked else [f"{played.platform}: {len(tasks)} sub-agents instead of {asked}"]
     return found + [
@@ -313,7 +313,7 @@ def _check_tasks(played: Played, tasks: Sequence[Row]) -> list[str]:
 
 
 def _task_lines(tasks: Sequence[Row]) -> list[str]:
-    """As the task board has them, in the order in which they were asked for."""
+    """Write the tasks as the task board has them, in the order in which they were asked for."""
     return [
         f"sub-agent {task['type']}  {task['state']:<9}  {task['duration_ms'] / 1000:4.1f} s  {task['tokens']:>4} tokens"
         f"  {task['confinement']}  {task['label']}" + (f": {task['reason']}" if task["reason"] else "")

@@ -41,7 +41,7 @@ class DemoFailed(TrivetError):
 
 @dataclass(frozen=True, slots=True)
 class Rig:
-    """A running demo: where the playground and the operator's API are, which model answers."""
+    """A running demo: the addresses of the playground and of the operator's API, and the model that answers."""
 
     playground_url: str
     admin_url: str
@@ -50,14 +50,14 @@ class Rig:
 
     @property
     def board_url(self) -> str:
-        """Where sub-agents are seen at work, for whoever has the token."""
+        """Return the page that shows sub-agents at work, for anybody with the token."""
         return f"{self.admin_url}/tasks"
 
 
 @contextlib.asynccontextmanager
 async def demo_rig(extra: Mapping[str, str], *, tries: Sequence[str] = ()) -> AsyncIterator[Rig]:
-    """Everything runs and is connected inside the context. `extra` are settings on top of the demo's, `tries` what the
-    playground offers to say to the demo model.
+    """Run everything, connected, inside the context. `extra` are settings on top of the demo's, `tries` are the texts
+    that the playground offers to say to the demo model.
 
     Raises `DemoFailed` when it does not come up.
     """
@@ -90,7 +90,7 @@ async def demo_rig(extra: Mapping[str, str], *, tries: Sequence[str] = ()) -> As
 
 @contextlib.asynccontextmanager
 async def _emulators(environment: Mapping[str, str], calls: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
-    """The emulators' process; it ends when its standard input does. Yields what its first line says."""
+    """Run the emulators' process; it ends when its standard input does. Yields the content of its first line."""
     called = [word for name, url in calls.items() for word in ("--call", f"{name}={url}")]
     command = (sys.executable, "-m", "channels.emulators", "--port", "0", *called)
     process = await asyncio.create_subprocess_exec(
@@ -111,7 +111,7 @@ async def _emulators(environment: Mapping[str, str], calls: Mapping[str, str]) -
 
 @contextlib.asynccontextmanager
 async def _supervisor(environment: Mapping[str, str], folder: str) -> AsyncIterator[Process]:
-    """`trivet up` in a directory without a configuration file, ended with SIGTERM."""
+    """Run `trivet up` in a directory without a configuration file, and end it with SIGTERM."""
     process = await asyncio.create_subprocess_exec(
         *python_module("gateway.ops.supervisor"),
         env=environment,
@@ -151,13 +151,13 @@ async def _until_ready(process: Process, port: int) -> None:
 
 
 def _model(environ: Mapping[str, str]) -> str:
-    """The model that the agent takes, by the rule of the configuration."""
+    """Return the model that the agent takes, by the rule of the configuration."""
     provider = found_provider(environ)
     return environ.get("TRIVET_AGENT__MODEL") or (provider.model if provider else SCRIPTED_MODEL)
 
 
 def _channel_settings(platforms: Mapping[str, Any]) -> dict[str, str]:
-    """The emulators' addresses and tokens as variables: `telegram.token` is TRIVET_CHANNELS__TELEGRAM__TOKEN."""
+    """Write the emulators' addresses and tokens as variables: `telegram.token` is TRIVET_CHANNELS__TELEGRAM__TOKEN."""
     found = {
         f"TRIVET_CHANNELS__{name.upper()}__{key.upper()}": str(value)
         for name, keys in platforms.items()
@@ -170,12 +170,12 @@ def _channel_settings(platforms: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _calling(environ: Mapping[str, str]) -> list[str]:
-    """The platforms that call."""
+    """List the platforms that call us."""
     return [name for variable, (name, mode) in _CALLED_BY.items() if environ.get(variable) == mode]
 
 
 def _without_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without Trivet's own settings, but for the models and how platforms are listened to: a demo
+    """Strip Trivet's own settings from the environment, but for the models and how platforms are listened to: a demo
     disturbs no real bot."""
     return {
         name: value

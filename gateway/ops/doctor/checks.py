@@ -1,4 +1,4 @@
-"""All checks, in the order in which a start would stumble over them: this machine, then Redis and the database."""
+"""All checks, in the order in which a start would meet them: this machine, then Redis and the database."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _OVER_THE_NETWORK: Final = frozenset(
 
 
 def check_configuration(loaded: Loaded) -> Iterator[CheckResult]:
-    """What loading said."""
+    """Report the problems that loading the configuration found."""
     yield ok("configuration", str(loaded.path) if loaded.path else "no file: defaults and environment")
     for sentence in loaded.warnings:
         yield warning("configuration", sentence, "see above")
@@ -73,7 +73,7 @@ def check_configuration(loaded: Loaded) -> Iterator[CheckResult]:
 
 
 def check_data_dir(settings: Settings) -> CheckResult:
-    """Can we write there, and is it a disk of this machine?"""
+    """Check that we can write there, and that it is a disk of this machine."""
     path = settings.data_dir
     existing = next(folder for folder in (path, *path.parents) if folder.exists())
     if not existing.is_dir():
@@ -89,7 +89,7 @@ def check_data_dir(settings: Settings) -> CheckResult:
 
 
 async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
-    """What would hold a sub-agent? The agent's own program tries it."""
+    """Check what would hold a sub-agent: the agent's own program tries it."""
     name = "subagents.confinement"
     if not settings.subagents.enabled:
         return ok(name, "there are no sub-agents: subagents.enabled is off")
@@ -106,7 +106,7 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> C
 
 
 async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[CheckResult]:
-    """What would hold the programs of MCP servers? The agent's own program tries it."""
+    """Check what would hold the programs of MCP servers: the agent's own program tries it."""
     name = "tools.mcp"
     programs = [server for server in settings.tools.mcp_servers if server.command]
     if not programs:
@@ -127,7 +127,7 @@ async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[Chec
 
 
 async def check_models(environ: Mapping[str, str]) -> list[CheckResult]:
-    """Does each model that a setting names answer? The agent's own program asks it for one token."""
+    """Check that each model that a setting names answers: the agent's own program asks it for one token."""
     try:
         said = await _said_by_agent(_TRIAL, "all", environ=environ, within_s=_TRIAL_S)
     except TimeoutError:
@@ -144,7 +144,8 @@ async def check_models(environ: Mapping[str, str]) -> list[CheckResult]:
 
 
 async def _said_by_agent(module: str, *words: str, environ: Mapping[str, str], within_s: float) -> str:
-    """What a program of the agent role says. Raises `TimeoutError`, and `ConfigError` with its reason if it fails."""
+    """Run a program of the agent role and return its output. Raises `TimeoutError`, and `ConfigError` with its reason
+    if it fails."""
     trying = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, *words, env=environ, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
     )
@@ -161,12 +162,13 @@ async def _said_by_agent(module: str, *words: str, environ: Mapping[str, str], w
 
 
 def check_scrubber() -> CheckResult:
-    """Which engine searches for secrets? Both find the same; one is faster."""
+    """Report which engine searches for secrets. Both find the same; one is faster."""
     return ok("scrubber", f"searches with {engine_name()}")
 
 
 def check_memory() -> CheckResult:
-    """Can a program that runs as the same user read our keys? The doctor closes itself as all our processes do."""
+    """Check whether a program that runs as the same user can read our keys. The doctor closes itself as all our
+    processes do."""
     name = "keys in memory"
     if is_closed_to_others():
         return ok(name, "nobody but root looks into our processes")
@@ -174,7 +176,7 @@ def check_memory() -> CheckResult:
 
 
 def check_disk(settings: Settings) -> CheckResult:
-    """Is more free on the disk than has to stay so, and what may files take?"""
+    """Check that more is free on the disk than has to stay so, and report how much files may take."""
     disk, name = settings.limits.disk, "limits.disk"
     existing = next(folder for folder in (settings.data_dir, *settings.data_dir.parents) if folder.exists())
     free_mb = shutil.disk_usage(existing).free // 1024**2
@@ -186,14 +188,15 @@ def check_disk(settings: Settings) -> CheckResult:
 
 
 def check_limits(settings: Settings) -> Iterator[CheckResult]:
-    """What may a day cost, of one guest and of all together? Admins may have said otherwise of some since."""
+    """Report what a day may cost, of one guest and of all together. Admins may have changed the limits of
+    some since."""
     for key, caps in (("guest", settings.limits.caps_of(GrantRole.GUEST)), ("pot", settings.limits.pot.caps)):
         said = LimitRule(caps.tokens, caps.nano_usd, caps.turns)
         yield ok(f"limits.{key}", f"{'each guest' if key == 'guest' else 'all together'}, a day: {said}")
 
 
 def check_telemetry(settings: Settings) -> CheckResult:
-    """Can traces leave? Nobody is called."""
+    """Check whether traces can leave. Nobody is called."""
     name = "telemetry"
     try:
         check_exporter(settings.telemetry)
@@ -205,7 +208,7 @@ def check_telemetry(settings: Settings) -> CheckResult:
 
 
 def file_system_of(path: PurePath, mounts: str) -> str:
-    """The type of the file system that holds `path`, by a text in the format of /proc/mounts (proc(5)). Pure."""
+    """Find the type of the file system that holds `path`, by a text in the format of /proc/mounts (proc(5)). Pure."""
     best, found = -1, ""
     for line in mounts.splitlines():
         _, place, kind, *_ = line.split(" ")
@@ -217,7 +220,7 @@ def file_system_of(path: PurePath, mounts: str) -> str:
 
 
 async def check_ports(settings: Settings) -> list[CheckResult]:
-    """Is each port free, or is it Trivet itself that uses it?"""
+    """Check that each port is free, or that Trivet itself uses it."""
     http = settings.http
     wanted = [(http.host, http.port, "http.port")]
     if any(settings.channels.called()):
@@ -237,7 +240,7 @@ async def _check_port(host: str, port: int, key: str) -> CheckResult:
 
 
 def check_model(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
-    """Is there a key for the model? Nobody is called."""
+    """Check that there is a key for the model. Nobody is called."""
     agent = settings.agent
     entry = settings.models.get(agent.model)
     if entry is not None and (entry.has_key or entry.api_base):
@@ -269,7 +272,7 @@ _SQLITE: Final = "sqlite+aiosqlite:///"
 
 
 async def check_redis(settings: Settings) -> list[CheckResult]:
-    """Does Redis answer, is it new enough, and does it keep what it is given?"""
+    """Check that Redis answers, is new enough, and keeps what it is given."""
     if not settings.redis.url:
         return [_check_embedded(settings)]
     try:
@@ -291,7 +294,7 @@ async def check_redis(settings: Settings) -> list[CheckResult]:
 
 
 def _judge(server: ServerFacts, wait_replicas: int) -> list[CheckResult]:
-    """What one server that holds keys of ours would lose, and when."""
+    """Judge what one server that holds keys of ours would lose, and when."""
     replicas = f", replicas: {server.replicas}" if server.replicas else ""
     found = [ok("redis", f"{server.product} {server.version} at {server.where}{replicas}")]
     if not server.is_primary:
@@ -330,7 +333,7 @@ def _check_embedded(settings: Settings) -> CheckResult:
 
 
 async def check_database(settings: Settings) -> CheckResult:
-    """Does the database answer, and is its schema ours? A file that is not there yet is not made."""
+    """Check that the database answers, and that its schema is ours. A file that does not exist yet is not created."""
     url = database_url(settings)
     if (path := _absent_file(url)) is not None:
         return ok("database", f"{path}, made at the first start")
@@ -374,7 +377,7 @@ async def check_installation(settings: Settings) -> list[CheckResult]:
 
 
 async def check_foreign(settings: Settings) -> list[CheckResult]:
-    """May the users of the databases for db_query only read?"""
+    """Check that the users of the databases for db_query may only read."""
     found: list[CheckResult] = []
     for name, url in settings.tools.database_urls.items():
         try:
@@ -388,7 +391,7 @@ async def check_foreign(settings: Settings) -> list[CheckResult]:
 
 
 def _absent_file(url: str) -> Path | None:
-    """The SQLite file of the URL, if it is not there yet."""
+    """Return the SQLite file of the URL, if it does not exist yet."""
     path = Path(url.removeprefix(_SQLITE)).expanduser()
     return path if url.startswith(_SQLITE) and not path.exists() else None
 

@@ -19,7 +19,7 @@ _SIGNING_SECRET: Final = re.compile(r"[0-9a-f]{32}")  # as every app of Slack ha
 
 
 def platform_client(proxy: str = "") -> httpx.AsyncClient:
-    """A client that does not wait for ever."""
+    """Build a client that does not wait for ever."""
     return httpx.AsyncClient(timeout=_TIMEOUT_S, proxy=proxy or None)
 
 
@@ -47,7 +47,7 @@ class _Checks:
                 return self.slack(client, account)
 
     async def telegram(self, client: httpx.AsyncClient, telegram: TelegramAccount) -> AsyncIterator[CheckResult]:
-        """https://core.telegram.org/bots/api#getme and #getwebhookinfo"""
+        """Check the bot by https://core.telegram.org/bots/api#getme and #getwebhookinfo"""
         root = f"{telegram.api_base}/bot{_value(telegram.token)}"
         me = _json(await client.get(f"{root}/getMe"))
         if not me.get("ok"):
@@ -71,7 +71,7 @@ class _Checks:
         return ok(self.name, f"its webhook is {self.hook_url}, {waiting} updates wait")
 
     async def discord(self, client: httpx.AsyncClient, discord: DiscordAccount) -> AsyncIterator[CheckResult]:
-        """https://discord.com/developers/docs/resources/user#get-current-user"""
+        """Check the bot by https://discord.com/developers/docs/resources/user#get-current-user"""
         headers = {"Authorization": f"Bot {_value(discord.token)}"}
         me = await client.get(f"{discord.api_base}/users/@me", headers=headers)
         if me.status_code != httpx.codes.OK:
@@ -89,7 +89,7 @@ class _Checks:
             yield finding
 
     def _interactions(self, discord: DiscordAccount, application: Mapping[str, Any]) -> list[CheckResult]:
-        """Whether presses of buttons can reach us: https://discord.com/developers/docs/resources/application"""
+        """Check that presses of buttons can reach us: https://discord.com/developers/docs/resources/application"""
         endpoint, key = application.get("interactions_endpoint_url"), application.get("verify_key")
         if discord.interactions == "gateway":
             if not endpoint:
@@ -105,7 +105,7 @@ class _Checks:
         return [ok(self.name, f"interactions come to {self.hook_url}")]
 
     async def slack(self, client: httpx.AsyncClient, slack: SlackAccount) -> AsyncIterator[CheckResult]:
-        """https://docs.slack.dev/reference/methods/auth.test and apps.connections.open"""
+        """Check the app by https://docs.slack.dev/reference/methods/auth.test and apps.connections.open"""
         me = await _slack_call(client, slack, "auth.test", slack.bot_token)
         if not me.get("ok"):
             remedy = f"reinstall the app and copy {self.table}.bot_token (xoxb-…)"
@@ -127,7 +127,7 @@ Clients: TypeAlias = Callable[[str], httpx.AsyncClient]
 
 
 async def check_platforms(settings: Settings, clients: Clients = platform_client) -> list[CheckResult]:
-    """A row for each enabled channel, more where there is more to say."""
+    """Check each enabled channel; each gives one row, or more where there is more to say."""
     channels = settings.channels
     findings: list[CheckResult] = []
     for name in channels.enabled_names:
@@ -154,7 +154,7 @@ async def _slack_call(
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:
-    """The object in a response. Raises `ValueError` when there is none."""
+    """Return the object in a response. Raises `ValueError` when there is none."""
     body = response.json()
     if not isinstance(body, dict):
         raise ValueError("no object")  # noqa: TRY004 - bad data from a server, not a wrong argument

@@ -1,4 +1,4 @@
-"""What a check says, and the table of them. Pure."""
+"""The results of checks, and the table of them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One row: what was looked at, how it is, what was seen, and what to do about it."""
+    """One row: the name of the check, its result, the finding, and the remedy."""
 
     name: str
     state: CheckState
@@ -36,7 +36,7 @@ def wrong(name: str, seen: str, remedy: str) -> CheckResult:
 
 
 def as_table(findings: Sequence[CheckResult]) -> str:
-    """One line for each finding, its remedy beneath it."""
+    """Write one line for each finding, its remedy beneath it."""
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
     for finding in findings:
@@ -47,5 +47,5 @@ def as_table(findings: Sequence[CheckResult]) -> str:
 
 
 def is_healthy(findings: Sequence[CheckResult]) -> bool:
-    """True when nothing is wrong; warnings are allowed."""
+    """Tell whether nothing is wrong; warnings are allowed."""
     return all(finding.state is not CheckState.WRONG for finding in findings)

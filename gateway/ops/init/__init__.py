@@ -1,4 +1,5 @@
 """`trivet init`: from a few answers to a configuration that works.
 
-`questions` is what is asked, `interview` asks and has each answer tried, `checks` tries them, `writing` makes the file.
+`questions` lists the questions and writes the file's text, `interview` asks them and has each answer tried where it
+is used.
 """

@@ -42,40 +42,41 @@ _KEPT: Final = f"Enter to answer again, or `{_KEEP}` to go on with it as it is"
 
 
 class Terminal(Protocol):
-    """Where somebody reads and types."""
+    """A terminal where somebody reads and types."""
 
     def show(self, text: str) -> None:
-        """One line or more."""
+        """Show one line or more."""
         ...
 
     def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
-        """What was typed, without spaces around it; `default` for nothing. Ends the program when nobody is there."""
+        """Ask and return the typed answer, without spaces around it; `default` for an empty one. Ends the program when
+        nobody is there."""
         ...
 
 
 class Checks(Protocol):
-    """Tries answers where they will be used."""
+    """Checks that try answers where they will be used."""
 
     def value(self, question: SetupQuestion, text: str) -> str:
-        """What is wrong with this answer by itself, in a sentence; "" if nothing is."""
+        """Say in a sentence what is wrong with this answer by itself; "" if nothing is."""
         ...
 
     def platform(self, name: str, answers: Answers) -> Sequence[CheckResult]:
-        """What the platform says to its tokens."""
+        """Ask the platform whether it takes its tokens."""
         ...
 
     def model(self, answers: Answers) -> Sequence[CheckResult]:
-        """What the model says to a real question."""
+        """Ask the model a real question."""
         ...
 
     @property
     def usual_model(self) -> str:
-        """The model that would be taken if nobody named one."""
+        """Return the model that would be taken if nobody named one."""
         ...
 
 
 class Interview:
-    """One talk. Nothing is written before it has come to its end."""
+    """One talk. Nothing is written before its end."""
 
     def __init__(self, terminal: Terminal, checks: Checks) -> None:
         self._terminal = terminal
@@ -84,7 +85,8 @@ class Interview:
         self._afterwards: list[str] = []
 
     def held(self, path: str) -> Answers:
-        """What was answered, tried or kept all the same. `path` is the file that it is for."""
+        """Hold the interview and return the answers that were tried, or kept after a failed try. `path` is the file
+        that they are for."""
         self._terminal.show(OPENING.format(path=path))
         for platform in PLATFORMS:
             self._ask_of_platform(platform)
@@ -93,7 +95,7 @@ class Interview:
         return self._answers
 
     def show_what_next(self, path: str) -> None:
-        """The next steps, once the file is written."""
+        """Show the next steps, once the file is written."""
         steps = [f"\n{path} is written. What is next:", CHECK]
         steps += (START, *self._afterwards) if self._afterwards else (CHAT,)
         if self._afterwards and ADMINS.key not in self._answers:
@@ -110,7 +112,7 @@ class Interview:
             self._afterwards.append(f"{platform.title}: {platform.afterwards.format(bot=bot)}")
 
     def _tokens(self, platform: Platform) -> Answers:
-        """None of them, where one is left out."""
+        """Ask for the tokens; return none of them if one is left out."""
         given: dict[str, str] = {}
         for question in platform.questions:
             text = self._answer(question)
@@ -153,7 +155,7 @@ class Interview:
         return {}, ()
 
     def _answer(self, question: SetupQuestion, *, default: str = "") -> str:
-        """The first answer that the setting can hold."""
+        """Return the first answer that the setting can hold."""
         return next(self._good_ones(question, default))
 
     def _good_ones(self, question: SetupQuestion, default: str) -> Iterator[str]:
@@ -176,8 +178,8 @@ _MENDING: Final = "correct the name, the key or the address, or look at the netw
 
 
 class AnswerChecks:
-    """`Checks` on the real thing. `blank` is an empty configuration file: only the answers, and
-    what else stands in `environ`, are in force."""
+    """`Checks` on the real thing. `blank` is an empty configuration file, so only the answers and the variables of
+    `environ` are in force."""
 
     def __init__(self, blank: Path, environ: Mapping[str, str]) -> None:
         self._blank = blank

@@ -1,4 +1,4 @@
-"""What `trivet init` asks, in order, and what it tells on the way. Pure."""
+"""The questions of `trivet init`, in order, and its texts between them. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class SetupQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """How one gets a bot on a platform, what Trivet has to know of it, and what is left to be done there. `{bot}` in
-    `afterwards` is how the platform names the bot."""
+    """A platform: how to get a bot there, the settings that Trivet needs, and the steps that remain afterwards.
+    `{bot}` in `afterwards` is the platform's name of the bot."""
 
     name: str
     title: str
@@ -100,7 +100,8 @@ _HEAD = "# Written by `trivet init`. `trivet config schema` says what else there
 
 
 def configuration_text(answers: Mapping[str, str]) -> str:
-    """TOML for settings by their keys, each a text or, where the setting is a list, texts with commas between them."""
+    """Write TOML for settings by their keys, each a text or, where the setting is a list, texts with commas between
+    them."""
     rows = sorted((*key.rpartition(".")[::2], text) for key, text in answers.items())
     tables = [
         "\n".join((f"[{table}]", *(f"{name} = {_value(f'{table}.{name}', text)}" for _, name, text in of_table)))
@@ -116,5 +117,5 @@ def _value(key: str, text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A basic string of TOML, which JSON writes alike but for one character."""
+    """Write a basic string of TOML, which JSON writes alike but for one character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

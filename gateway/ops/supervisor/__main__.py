@@ -60,7 +60,7 @@ async def _up(loaded: Loaded) -> int:
 
 
 def _check(settings: Settings) -> None:
-    """Everything an operator has to hear before a process starts."""
+    """Check everything that an operator has to hear of before a process starts."""
     if not settings.channels.enabled_names:
         raise ConfigError(
             "no channel is configured: set channels.telegram.token, channels.discord.token or channels.slack.bot_token "
@@ -79,7 +79,7 @@ def _check(settings: Settings) -> None:
 
 @contextlib.asynccontextmanager
 async def _bus_address(settings: Settings) -> AsyncIterator[str]:
-    """The bus's URL; the embedded server lives as long as the context, and is kept alive in it."""
+    """Yield the bus's URL; the embedded server lives as long as the context, and is kept alive in it."""
     if settings.redis.url:
         await check_redis_answers(settings.redis.url)
         yield settings.redis.url
@@ -96,7 +96,8 @@ async def _bus_address(settings: Settings) -> AsyncIterator[str]:
 
 
 async def _announce(settings: Settings) -> None:
-    """One line when everything is connected; one line with the reasons if that takes suspiciously long."""
+    """Announce in one line that everything is connected; or give the reasons in one line if that takes suspiciously
+    long."""
     clock = SystemClock()
     base = f"http://{at(settings.http.host, settings.http.port)}"
     late_s = clock.monotonic_s() + _PATIENCE_S

@@ -1,7 +1,7 @@
-"""The composition root of `trivet chat`: the terminal, and an agent behind it where none is running.
+"""The composition root of `trivet chat`: the terminal, and an agent for it where none is running.
 
-With a `redis.url`, or while another Trivet owns the data directory, the terminal joins what runs there.
-Otherwise Valkey and one agent are started for as long as the talk goes on.
+With a `redis.url`, or while another Trivet owns the data directory, the terminal joins the running one. Otherwise
+Valkey and one agent are started for as long as the talk goes on.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ async def _chat(loaded: Loaded) -> int:
 
 @contextlib.asynccontextmanager
 async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
-    """Somebody who answers: whoever runs already, else a server and an agent of our own, for which the
-    terminal has to be patient. Yields the terminal's options."""
+    """Find or start an agent that answers: one that runs already, otherwise a server and an agent of our own, for which
+    the terminal has to be patient. Yields the terminal's options."""
     settings = loaded.settings
     server = EmbeddedValkey(settings.data_dir, memory_mb=settings.redis.memory_mb)
     if settings.redis.url:
@@ -74,7 +74,7 @@ async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
 
 
 def _say_nothing(event: str, **facts: Any) -> None:
-    """What the supervisor of a talk has to say interests nobody."""
+    """Say nothing: the supervisor's events are of no interest in a talk."""
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def _watch() -> None:
 
 
 def main() -> None:
-    """Become the module named in the arguments."""
+    """Run the module named in the arguments."""
     close_to_others()  # a role may take a second to load, with all its keys in the environment
     _, module, *arguments = sys.argv
     end_with_parent()

@@ -1,4 +1,4 @@
-"""Which processes make up one Trivet, in the order in which they stop. Pure."""
+"""The processes that make up one Trivet, in the order in which they stop. Pure."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ _PLAIN: Final = re.compile(
 
 
 def for_channels(environ: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Plain variables and ours, without the keys of the model, the tools and the collector, the database, the
+    """Select plain variables and ours, without the keys of the model, the tools and the collector, the database, the
     operator's token."""
     return _plain(environ, given, hidden={_MODEL_KEY, _DATABASE, _ADMIN_TOKEN, _COLLECTOR_KEY, *_TOOL_SECRETS})
 
 
 def for_agent(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Everything (a provider's or a tool's variables have any name) but tokens of channels and of the operator."""
+    """Select everything (a provider's or a tool's variables have any name) but tokens of channels and of the
+    operator."""
     kept = {name: value for name, value in environ.items() if name != _ADMIN_TOKEN}
     return _without_channels({**kept, **given}, channels)
 
 
 def for_admin(environ: Mapping[str, str], given: Mapping[str, str], *, channels: Iterable[str]) -> dict[str, str]:
-    """Plain variables and ours, without tokens of channels and the keys of the model, the tools, the collector and
-    the vault."""
+    """Select plain variables and ours, without tokens of channels and the keys of the model, the tools, the collector
+    and the vault."""
     return _without_channels(
         _plain(environ, given, hidden={_MODEL_KEY, _VAULT_KEY, _COLLECTOR_KEY, *_TOOL_SECRETS}), channels
     )
@@ -60,7 +61,7 @@ def _plain(environ: Mapping[str, str], given: Mapping[str, str], *, hidden: set[
 
 
 def _without_channels(environ: Mapping[str, str], channels: Iterable[str]) -> dict[str, str]:
-    """Of the channels only which of them shall be connected."""
+    """Strip the settings of channels, except which of them shall be connected."""
     told = {f"{_CHANNELS}{name.replace('.', '__ACCOUNTS__').upper()}__ENABLED": "true" for name in channels}
     return {name: value for name, value in environ.items() if not name.startswith(_CHANNELS)} | told
 
@@ -89,17 +90,17 @@ class ProcessPlan:
     roles: tuple[RoleProcess, ...]
 
     def only(self, name: str) -> ProcessPlan:
-        """The same plan with one role."""
+        """Reduce the plan to one role."""
         return replace(self, roles=tuple(role for role in self.roles if role.name == name))
 
 
 def python_module(name: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs a module of ours as a child of the supervisor."""
+    """Return the command that runs a module of ours as a child of the supervisor."""
     return (sys.executable, "-m", "gateway.ops.supervisor.child", name, *arguments)
 
 
 def plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
-    """The plan for these settings. `given` is what the supervisor tells every role, such as the bus's address."""
+    """Make the plan for these settings. `given` is what the supervisor tells every role, such as the bus's address."""
     channels = settings.channels.enabled_names
     admin_environment = for_admin(environ, given, channels=channels)
     return ProcessPlan(

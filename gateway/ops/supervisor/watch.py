@@ -1,4 +1,4 @@
-"""Keeps a plan alive: starts processes, starts again what dies, stops everything in order."""
+"""The supervision of a plan: starts processes, starts again those that die, stops everything in order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Restarts:
     in_a_row: int = 0
 
     def after(self, *, code: int, alive_s: float, chance: float) -> tuple[Restarts, RestartAfter | NoRestart]:
-        """What to do after a death. `chance` lies in [0, 1) and spreads the delay."""
+        """Decide what to do after a death. `chance` lies in [0, 1) and spreads the delay."""
         if code == EXIT_CONFIG:
             return self, NoRestart()
         deaths = 1 if alive_s >= STEADY_AFTER_S else self.in_a_row + 1
@@ -64,7 +64,7 @@ class WatchedServer(Protocol):
     async def start(self) -> str: ...
 
     async def wait(self) -> int:
-        """Returns when the server has ended."""
+        """Wait until the server has ended."""
         ...
 
 
@@ -118,7 +118,7 @@ class ProcessSupervisor:
         return self._exit_code == EXIT_OK and not self._ending.is_set()
 
     async def _keep(self, role: RoleProcess, name: str) -> None:
-        """One process of a role, life after life."""
+        """Keep one process of a role running, life after life."""
         restarts = Restarts()
         while not self._ending.is_set():
             started_s = self._clock.monotonic_s()
@@ -138,7 +138,7 @@ class ProcessSupervisor:
                     await self._pause(delay_s)
 
     async def _live(self, role: RoleProcess, name: str) -> int:
-        """One life: from the start to the exit code. A machine that cannot start a process is a short life."""
+        """Live one life: from the start to the exit code. A machine that cannot start a process is a short life."""
         try:
             process = self._living[name] = await _spawn(role)
         except OSError as error:
@@ -189,7 +189,7 @@ async def keep_server(server: WatchedServer, *, clock: Clock, chance: Callable[[
 
 
 async def _spawn(role: RoleProcess) -> Process:
-    """A new process in a session of its own, so that Ctrl-C reaches only the supervisor."""
+    """Start a new process in a session of its own, so that Ctrl-C reaches only the supervisor."""
     environment: Mapping[str, str] = role.environment
     return await asyncio.create_subprocess_exec(*role.command, env=environment, stdin=PIPE, start_new_session=True)
 
