@@ -52,7 +52,7 @@ _TOO_LONG: Final = "\n[… the rest of {chars} characters is lost: ask for less 
 
 
 def readable(raw: str) -> str:
-    """Read what a tool returned, at most TOOL_RAW_CHARS_MAX characters of it, and replace every half of a surrogate
+    """Cut what a tool returned to TOOL_RAW_CHARS_MAX characters, and replace every unpaired half of a surrogate
     pair, which no database takes."""
     if len(raw) > TOOL_RAW_CHARS_MAX:
         raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
