@@ -30,7 +30,7 @@ from gateway.telemetry.spans import open_spans
 
 
 def main() -> None:
-    """`python -m agent`: ends with one sentence and the code that the supervisor understands."""
+    """Run `python -m agent`; it ends with one sentence and the code that the supervisor understands."""
     run_to_exit(_program)
 
 
@@ -88,8 +88,8 @@ async def _serve(settings: Settings, scrubber: Scrubber, clients: ModelClients, 
 
 
 async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber, clock: Clock) -> None:
-    """The control lane and suggestions, with connections of their own: a busy or stuck event loop of the worker must
-    not hold them up."""
+    """Serve the control lane and suggestions, with connections of their own: a busy or stuck event loop of the worker
+    must not hold them up."""
     async with contextlib.AsyncExitStack() as stack:
         store = open_store(database_url(settings), clock)
         stack.push_async_callback(store.close)

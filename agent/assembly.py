@@ -60,7 +60,6 @@ from agent.subagents.wakes import SessionWaker
 from agent.tools.approvals import ChatApprovals
 from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
-from agent.tools.policy import Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.secrets import SecretInjector
 from agent.tools.todo import todo_tools
@@ -87,7 +86,7 @@ _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
 
 def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
     """True where a turn of this person, in this place, is offered a tool that asks for sub-agents."""
-    key, place = asked.session.key, Visibility.DM if asked.message.is_private else Visibility.GROUP
+    key, place = asked.session.key, Audience.DM if asked.message.is_private else Audience.GROUP
     context = ToolContext(key, key.owner, asked.turn_id, role=asked.role, place=place, ceiling=asked.ceiling)
     return any(spec.name in _SPLIT for spec in tools.specs_for(context))
 
@@ -105,7 +104,7 @@ async def assembled(
     spans: SpanSink,
     grace_s: float = SHUTDOWN_GRACE_S,
 ) -> AsyncIterator[Worker]:
-    """A worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
+    """Assemble a worker that is ready to run, as long as the block lasts. Raises `ConfigError`."""
     parts = _Parts(settings, bus, store, clients, scrubber, clock, spans)
     async with (
         aclosing(parts.meter),
@@ -142,7 +141,7 @@ async def assembled(
 def control_lane(
     worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> ControlService:
-    """The control lane of that worker, on a bus and a store that may be its own."""
+    """Build the control lane of that worker, on a bus and a store that may be its own."""
     people = _people(settings, bus, store, clock)
     deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
     pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
@@ -150,14 +149,15 @@ def control_lane(
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:
-    """Who tells admins of strangers, and of models that do not answer."""
+    """Build the service that tells admins of strangers, and of models that do not answer."""
     return AdminNotices(bus.access, bus.deliveries, bus.operator, store, settings.access, scrubber, clock)
 
 
 def suggesting(
     settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> SuggestionServer:
-    """What people who type are suggested, likewise."""
+    """Build the service that answers requests for suggestions while people type, on a bus and a store that may be its
+    own."""
     return SuggestionServer(bus.suggestions, store, _people(settings, bus, store, clock), settings, scrubber)
 
 
@@ -168,7 +168,7 @@ def _people(settings: Settings, bus: RedisBus, store: Store, clock: Clock) -> Pe
 def access_service(
     settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
 ) -> AccessService:
-    """Who decides about people and places, and shows the bus what was decided."""
+    """Build the service that decides about people and places, and shows the decisions to the bus."""
     return AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock)
 
 
@@ -244,7 +244,8 @@ class _Parts:
         return ChargedEmbedder(self.client, name, self._store, self._clock, space=self._endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
-        """All that the model may use, but for what needs sub-agents, who use tools themselves."""
+        """Open all tools that the model may use, except those that need sub-agents, which use these tools
+        themselves."""
         remembers = self._settings.memory.enabled
         return open_toolbox(
             self._settings.tools,
@@ -265,7 +266,7 @@ class _Parts:
         )
 
     def delegating(self, worker_id: str, tools: ToolRegistry) -> AbstractAsyncContextManager[Delegation]:
-        """The sub-agents of this process. They use the same tools, each in a context of its own."""
+        """Open the sub-agents of this process. They use the same tools, each in a context of its own."""
         return open_subagents(
             worker_id,
             self._settings.subagents,
@@ -279,12 +280,12 @@ class _Parts:
         )
 
     def planning(self, dispatcher: Dispatcher) -> Planning:
-        """The planner, which is a sub-agent whose calls are charged as planning."""
+        """Build the planner, which is a sub-agent whose calls are charged as planning."""
         planner = Planner(PlanSubAgents(dispatcher), self._scrubber, self._clock)
         return Planning(planner, self._approvals, self._store, self._scrubber, self._clock)
 
     def _attending(self) -> AttachmentIntake:
-        """What takes in the files of a turn."""
+        """Build the intake of a turn's files."""
         settings, store, scrubber, clock = self._settings, self._store, self._scrubber, self._clock
         ears = eyes = None
         if self._hears and settings.agent.transcription_model:
@@ -304,7 +305,7 @@ class _Parts:
         return AttachmentIntake(receiving, self.models, store)
 
     def answering(self, turns: TurnRunner, background: BackgroundTasks) -> LaneRunner:
-        """From a claimed lane to a committed answer."""
+        """Build the runner that takes a claimed lane to a committed answer."""
         return LaneRunner(
             RunPorts(self._bus.lanes, self._bus.deliveries, self._store, self.people, self._clock),
             turns=turns,
@@ -319,7 +320,7 @@ class _Parts:
         )
 
     def turns(self, tools: ToolRegistry, planning: Planning) -> TurnRunner:
-        """What takes the turns of this process."""
+        """Build the runner that takes the turns of this process."""
         settings = self._settings
         facts = RuntimeFacts(
             version("trivet"), python_version(), system(), settings.channels.enabled_names, settings.scrub.vault.enabled
@@ -360,7 +361,7 @@ class _Parts:
         )
 
     def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
-        """In the order of /help."""
+        """List the commands in the order of /help."""
         store, scrubber = self._store, self._scrubber
         minutes = self._settings.schedules.heartbeat_minutes
         ending = SubagentStopper(store.tasks, self._clock)
@@ -399,11 +400,11 @@ class _Parts:
         )
 
     def catching_up(self) -> AbstractAsyncContextManager[None]:
-        """What memory has to go through since the last process ended."""
+        """Start what memory has to go through since the last process ended."""
         return self._consolidation.catching_up() if self._settings.memory.enabled else nullcontext()
 
     def _afterwards(self) -> tuple[AfterTurn, ...]:
-        """What follows each turn, when its answer is on its way."""
+        """List the steps that follow each turn, when its answer is on its way."""
         remembers, keeps = self._settings.memory.enabled, self._settings.cache.enabled
         return (
             *((self._consolidation.after,) if remembers else ()),
@@ -455,5 +456,5 @@ def _engine(
 
 
 def _disk_limits(disk: DiskSettings) -> DiskLimits:
-    """The same in bytes."""
+    """Convert the limits to bytes."""
     return DiskLimits(*(number * 1024**2 for number in (disk.owner_mb, disk.all_mb, disk.free_mb)))

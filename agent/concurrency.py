@@ -69,12 +69,12 @@ class Deadline:
 
     @property
     def has_passed(self) -> bool:
-        """True when it was this limit that ended the block."""
+        """Tell whether it was this limit that ended the block."""
         return self._timeout.expired()
 
     @property
     def left_s(self) -> float:
-        """How much of it is left; all of it before it is entered."""
+        """Return how many seconds are left; all of them before it is entered."""
         when = self._timeout.when()
         return self._left_s if when is None else max(when - _now_s(), 0.0)
 
@@ -93,7 +93,7 @@ class Deadline:
         await self._timeout.__aexit__(kind, error, trace)
 
     def pause(self) -> None:
-        """Stand still, until `resume` was called as often."""
+        """Pause until `resume` was called as often."""
         self._pauses += 1
         if self._pauses == 1 and self._counts:
             self._left_s = max((self._timeout.when() or 0.0) - _now_s(), 0.0)
@@ -107,7 +107,8 @@ class Deadline:
 
     @property
     def _counts(self) -> bool:
-        """False once it has ended: work that was left behind may still ask, and nobody counts its time."""
+        """Tell whether the deadline is still active: work that was left over may ask after its end, and its time does
+        not count."""
         return not self._is_over and not self._timeout.expired()
 
     def _count(self) -> None:
@@ -119,7 +120,7 @@ _AROUND: Final[ContextVar[tuple[Deadline, ...]]] = ContextVar("deadlines", defau
 
 @contextmanager
 def while_asking() -> Iterator[None]:
-    """Every deadline around this stands still."""
+    """Pause every deadline around this block."""
     around = _AROUND.get()
     for limit in around:
         limit.pause()
@@ -131,7 +132,7 @@ def while_asking() -> Iterator[None]:
 
 
 def outside_deadlines() -> Context:
-    """The context for work that outlives what begins it: no deadline around this is one of its own."""
+    """Return the context for work that outlives what begins it: no deadline around this applies to it."""
     context = copy_context()
     context.run(_AROUND.set, ())
     return context
@@ -173,12 +174,12 @@ class Slots:
 
     @property
     def live(self) -> int:
-        """How many slots are held."""
+        """Count the slots that are held."""
         return self._live.total()
 
     @property
     def waiting(self) -> int:
-        """How many wait for one."""
+        """Count those who wait for a slot."""
         return sum(not turn.done() for _, turn in self._line)
 
     async def enter(self, owner: SessionKey) -> None:

@@ -40,39 +40,40 @@ class Batch:
 
     @property
     def newest(self) -> InboundMessage:
-        """The last that somebody wrote; where nobody did, the last."""
+        """Return the last message that a person wrote; if no person wrote one, the last."""
         return newest_of(self.messages)
 
     @property
     def authors(self) -> tuple[SessionKey, ...]:
-        """Everybody whose words are answered; the one who is answered comes last."""
+        """List everybody whose words are answered; the one to whom the answer goes comes last."""
         newest = self.newest.author
         others = dict.fromkeys(message.author for message in self.messages if message.author != newest)
         return (*others, newest)
 
     @property
     def wakes(self) -> int:
-        """How many wakes have led to one another since a person spoke; 0: one speaks here."""
+        """Count the wakes that have led to one another since a person spoke; 0: a person speaks in this batch."""
         return max(message.wakes for message in self.messages) if is_wake(self.newest) else 0
 
     @property
     def is_command(self) -> bool:
-        """A command is always alone in its batch (`agent.runtime.run.first_batch`)."""
+        """Tell whether the batch is a command, which is always alone (`agent.runtime.run.first_batch`)."""
         return find_command(self.messages[0].text) is not None
 
 
 def reply_id_of(turn_id: str) -> str:
-    """The id of the one reply that a turn leaves, known before there is any."""
+    """Return the id of the one reply that a turn leaves, known before there is any."""
     return f"{turn_id}{_ONLY}"
 
 
 def turn_of_reply(reply_id: str) -> str:
-    """The turn that left this reply; "" for a status line, a title, or what no turn left."""
+    """Return the turn that left this reply; "" for a status line, a title, or a reply without a turn."""
     return reply_id.removesuffix(_ONLY) if reply_id.endswith(_ONLY) and reply_id.count(":") == 1 else ""
 
 
 def newest_of(messages: Sequence[InboundMessage]) -> InboundMessage:
-    """Who is answered, and where: what the end of a sub-agent sent comes behind what a person wrote."""
+    """Return the message that decides who is answered, and where: a message of a person takes precedence over the end
+    of a sub-agent."""
     return (tuple(message for message in messages if not is_wake(message)) or messages)[-1]
 
 
@@ -92,11 +93,11 @@ class Hold(Protocol):
         ...
 
     async def join(self) -> Sequence[Joined]:
-        """Messages that came meanwhile and belong to this turn from now on, in order."""
+        """Return messages that came meanwhile and belong to this turn from now on, in order."""
         ...
 
     def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
-        """While the block lasts people may see `text()`, what there is of an answer so far; nobody waits for that."""
+        """Show people `text()`, the answer so far, while the block lasts, without waiting for its delivery."""
         ...
 
 
@@ -155,9 +156,9 @@ class PromptWindow(Protocol):
     async def condensed(
         self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False
     ) -> Sequence[PromptMessage] | None:
-        """The prompt anew, with all that the turn has added (`in_flight`), if it does not fit any more or was
-        refused as too long; None while it may stay as it is. `counted`: the provider's count of the last one.
-        Raises `ContextTooLong` when nothing helps."""
+        """Build the prompt anew, with all that the turn has added (`in_flight`), if it does not fit any more or was
+        refused as too long; None while it may stay as it is. `counted`: the provider's count of the last one. Raises
+        `ContextTooLong` when nothing helps."""
         ...
 
 

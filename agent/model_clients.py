@@ -37,7 +37,7 @@ class WorkspaceGallery:
         self._workspaces = workspaces
 
     async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
-        """An image of the conversation, as long as it is there."""
+        """Return an image of the conversation, as long as it is there."""
         return await asyncio.to_thread(self._read, key, path)
 
     def _read(self, key: SessionKey, path: str) -> bytes | None:
@@ -54,20 +54,20 @@ class ModelRouter:
     """`ModelProvider` for any name."""
 
     def __init__(self, others: ModelProvider) -> None:
-        """`others` is asked for every model that is no demo."""
+        """Keep the client of all models that are no demo."""
         self._demo = ScriptedClient()
         self._others = others
 
     def facts(self, model: str) -> ModelFacts:
-        """As the client of that name knows them."""
+        """Return the facts as the client of that name knows them."""
         return self._client(model).facts(model)
 
     def check_name(self, model: str) -> None:
-        """As the client of that name judges it."""
+        """Check the name with the client of that name."""
         self._client(model).check_name(model)
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """As the client of that name answers."""
+        """Stream from the client of that name."""
         return self._client(request.model).stream(request)
 
     async def close(self) -> None:

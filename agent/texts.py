@@ -51,13 +51,13 @@ _DELIVERY: Final = {
 
 
 def ending_note(ending: StopReason, words: Words, *, has_calls: bool = False) -> CleanText:
-    """What a reader is told under an answer that did not come to an end of its own; `has_calls`: in the middle of
-    calls, which were not run."""
+    """Write what a reader is told under an answer that did not come to an end of its own; `has_calls`: it was
+    interrupted in the middle of calls, which were not run."""
     return words.say(_CALL_CUT) if ending is StopReason.CUT and has_calls else words.say(_ENDED[ending])
 
 
 def failure_sentence(error: Exception, reference: str, words: Words) -> str:
-    """One sentence for a turn that failed."""
+    """Write one sentence for a turn that failed."""
     if isinstance(error, ContextTooLong):
         return words.say(
             "This conversation has become too long for the model. Begin a new one with /new. (Reference {reference})",
@@ -84,7 +84,7 @@ def failure_sentence(error: Exception, reference: str, words: Words) -> str:
 
 
 def dead_sentence(reference: str, words: Words) -> str:
-    """For the author of a message that was given up after several tries."""
+    """Tell the author of a message that it was given up after several tries."""
     return words.say(
         "I tried several times and could not answer your message. The operator can look it up. (Reference {reference})",
         reference=reference,
@@ -92,8 +92,8 @@ def dead_sentence(reference: str, words: Words) -> str:
 
 
 def removed_note(removed: Iterable[RemovedSecrets], words: Words) -> str:
-    """Tells the author which secrets were taken out of what he wrote; empty if none were. Kinds and counts only.
-    A text that could not be looked through is no secret: `UNREAD_NOTE` tells of it."""
+    """Tell the author which secrets were taken out of the message; empty if none were. Kinds and counts only. A text
+    that could not be scanned is no secret: `UNREAD_NOTE` tells of it."""
     found: Counter[str] = Counter()
     for item in removed:
         if item.kind != WHOLE_TEXT_KIND:
@@ -105,7 +105,7 @@ def removed_note(removed: Iterable[RemovedSecrets], words: Words) -> str:
 
 
 def unchecked_notes(answer: CleanText, removed: Iterable[RemovedSecrets], words: Words) -> tuple[CleanText, ...]:
-    """Tells of what the scrubber could not look through, in words that need no scrubbing."""
+    """Tell what the scrubber could not scan, in words that need no scrubbing."""
     is_unread = any(item.kind == WHOLE_TEXT_KIND for item in removed)
     return (
         *((words.say(UNREAD_NOTE),) if is_unread else ()),
@@ -120,7 +120,7 @@ def _listed(counts: Counter[str]) -> str:
 def status_text(
     session: Session | None, words: Words, *, waiting: int, is_running: bool, now_ms: int, tasks: Sequence[SubTask] = ()
 ) -> str:
-    """The answer to /status. Of `tasks` the live ones are named."""
+    """Write the answer to /status. Of `tasks` the live ones are named."""
     live = live_text(tasks, words, now_ms=now_ms)
     if is_running:
         work = words.say("a turn is running")
@@ -148,7 +148,7 @@ def _waiting(count: int, words: Words) -> CleanText:
 
 
 def live_text(tasks: Sequence[SubTask], words: Words, *, now_ms: int) -> str:
-    """How many of `tasks` are not over, which, and since when each of them works or waits; empty if none."""
+    """Write how many of `tasks` are not over, which, and since when each of them works or waits; empty if none."""
     live = [task for task in tasks if not task.state.is_over]
     if not live:
         return ""
@@ -175,8 +175,8 @@ def where_text(
     now_ms: int,
     tasks: Sequence[SubTask] = (),
 ) -> str:
-    """The answer to /where: what waits, what is in work and for how long, how far the last answers came. Of `tasks` the
-    live ones are named."""
+    """Write the answer to /where: what waits, what is in work and for how long, how far the last answers came. Of
+    `tasks` the live ones are named."""
     live = live_text(tasks, words, now_ms=now_ms)
     if not is_running:
         work = words.say("Only sub-agents are in work.") if live else words.say("Nothing is in work.")
@@ -200,7 +200,7 @@ def _whereabouts_line(reply: Whereabouts, words: Words) -> str:
 
 
 def stopped_sentence(words: Words, *, was_running: bool, dropped: int, ended: int = 0) -> str:
-    """The acknowledgement of /stop; `ended` sub-agents were at work."""
+    """Acknowledge /stop; `ended` sub-agents were at work."""
     if not was_running and not dropped and not ended:
         return words.say("There was nothing to stop.")
     said: list[str] = [words.say("Stopped.")]
@@ -214,7 +214,7 @@ def stopped_sentence(words: Words, *, was_running: bool, dropped: int, ended: in
 
 
 def telling_of_ended(text: str, ended: int, words: Words) -> str:
-    """What a command did, and that it `ended` so many sub-agents, if any."""
+    """Write what a command did, and that it `ended` so many sub-agents, if any."""
     return f"{text} {_ended(ended, words)}" if ended else text
 
 

@@ -20,20 +20,20 @@ _ENTRY_OVERHEAD_TOKENS: Final = 4  # role and separators
 
 
 def estimate_tokens(text: str) -> int:
-    """Characters / 4, and / 1.5 for CJK text. Never zero for a text that is not empty."""
+    """Estimate characters / 4, and / 1.5 for CJK text. Never zero for a text that is not empty."""
     wide = 0 if text.isascii() else len(_NARROW.sub("", text))
     tokens = (len(text) - wide) / _CHARS_PER_TOKEN + wide / _WIDE_CHARS_PER_TOKEN
     return int(tokens) + (1 if text else 0)
 
 
 def entry_tokens(entry: Entry) -> int:
-    """One entry in a prompt, tool calls included."""
+    """Estimate one entry in a prompt, tool calls included."""
     calls = sum(estimate_tokens(call.arguments) + estimate_tokens(call.name) for call in entry.tool_calls)
     return estimate_tokens(entry.text) + calls + _ENTRY_OVERHEAD_TOKENS
 
 
 def entries_tokens(entries: Iterable[Entry]) -> int:
-    """The sum over `entry_tokens`."""
+    """Sum up `entry_tokens`."""
     return sum(map(entry_tokens, entries))
 
 
@@ -41,7 +41,7 @@ def entries_tokens(entries: Iterable[Entry]) -> int:
 
 
 def stand_in(output: str) -> str:
-    """Words of ours, with nothing of the output in them but its size."""
+    """Write the replacement for an output, in our own words and with nothing of the output in them but its size."""
     return f"<output pruned, ~{estimate_tokens(output)} tokens>"
 
 
@@ -52,15 +52,15 @@ _TOO_LONG: Final = "\n[… the rest of {chars} characters is lost: ask for less 
 
 
 def readable(raw: str) -> str:
-    """What a tool returned, at most TOOL_RAW_CHARS_MAX characters of it, and with every half of a surrogate pair
-    replaced, which no database takes."""
+    """Cut what a tool returned to TOOL_RAW_CHARS_MAX characters, and replace every unpaired half of a surrogate
+    pair, which no database takes."""
     if len(raw) > TOOL_RAW_CHARS_MAX:
         raw = head(raw, TOOL_RAW_CHARS_MAX) + _TOO_LONG.format(chars=len(raw))
     return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def failure_note(failures: Iterable[tuple[str, str]]) -> str:
-    """The note on tools that failed: the name of each and, in one line, what it said."""
+    """Write the note on tools that failed: the name of each and, in one line, what it said."""
     lines = [f"- {name[:64]}: {said}" for name, said in failures]
     return "\n".join(
         [

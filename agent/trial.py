@@ -38,7 +38,7 @@ from gateway.telemetry.logs import configure_logs
 
 
 def answer_once(asked: Callable[[Settings, Scrubber], Coroutine[Any, Any, str]]) -> NoReturn:
-    """Be such a program: what `asked` returns is the answer."""
+    """Answer as such a program: print what `asked` returns, and end."""
 
     def program() -> None:
         loaded = load()
@@ -63,7 +63,7 @@ def main() -> NoReturn:
 
 
 async def _tried(settings: Settings, scrubber: Scrubber) -> str:
-    """The beginning of the answer, on one line. Raises `ModelError`."""
+    """Try the model and return the beginning of its answer, on one line. Raises `ModelError`."""
     client = _client(settings)
     try:
         said = await _said(client, settings.agent.model, TRIAL_TOKENS_MAX)
@@ -73,7 +73,7 @@ async def _tried(settings: Settings, scrubber: Scrubber) -> str:
 
 
 async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
-    """What is wrong with each model, and what to do about it; both empty where nothing is."""
+    """Try all models. Return what is wrong with each, and what to do about it; both empty where nothing is."""
     client, named = _client(settings), dict[str, str]()
     for setting, models in (*named_models(settings).items(), ("agent.utility_model", (utility_model(settings),))):
         for model in models:

@@ -34,7 +34,7 @@ class ModelCatalog:
 
     @property
     def names(self) -> Iterable[str]:
-        """Every model that the map knows."""
+        """List every model that the map knows."""
         return self._models.keys()
 
     @cached_property
@@ -43,8 +43,8 @@ class ModelCatalog:
         return frozenset(table)
 
     def check_name(self, model: str, *, setting: str = "") -> None:
-        """Raises `ConfigError`, which names the setting, for a model that neither the map nor a provider prefix
-        makes callable."""
+        """Check that a model can be called. Raises `ConfigError`, which names the setting, for one that neither the map
+        nor a provider prefix makes callable."""
         if model in self._models or self._prefix(model):
             return
         place = f"{setting}: " if setting else ""
@@ -54,7 +54,7 @@ class ModelCatalog:
         )
 
     def facts(self, model: str) -> ModelFacts:
-        """Zeros where nothing is known."""
+        """Return the facts of a model, with zeros where nothing is known."""
         if model not in self._known:
             self._known[model] = self._look_up(model)
         return self._known[model]
@@ -80,7 +80,7 @@ class ModelCatalog:
         )
 
     def _prefix(self, model: str) -> str:
-        """The provider that a name begins with; empty if it begins with none."""
+        """Return the provider with which a name begins; empty if there is none."""
         provider, slash, _ = model.partition("/")
         return provider if slash and provider in self._provider_names else ""
 
@@ -129,7 +129,7 @@ class ModelEndpoint:
     reasoning_effort: str = ""
 
     def is_called_as(self, other: ModelEndpoint) -> bool:
-        """Whether both are asked at one address, with one key and the same headers."""
+        """Tell whether both are called at one address, with one key and the same headers."""
         return (self.api_base, self.api_key, self.headers) == (other.api_base, other.api_key, other.headers)
 
 
@@ -137,7 +137,7 @@ class ModelEndpoints:
     """The endpoint of every name that a setting or a person may give a model."""
 
     def __init__(self, settings: Settings, catalog: ModelCatalog) -> None:
-        """Reads the files that keys are in. Raises `ConfigError`."""
+        """Read the endpoints of the settings, and the files that hold keys. Raises `ConfigError`."""
         self._agent = settings.agent
         self._catalog = catalog
         self._home = self._provider(called(settings, settings.agent.model))
@@ -155,7 +155,7 @@ class ModelEndpoints:
         }
 
     def of(self, name: str) -> ModelEndpoint:
-        """The one of a name; of one that is no entry, a model of that name."""
+        """Return the endpoint of that name; for a name without an entry, an endpoint of the model of that name."""
         entry = self._entries.get(name, ModelEndpoint(name))
         if entry.api_base:
             return replace(entry, api_key=entry.api_key or NO_KEY)
@@ -165,5 +165,5 @@ class ModelEndpoints:
         return replace(entry, api_base=self._agent.api_base, api_key=key)
 
     def _provider(self, model: str) -> str:
-        """As litellm calls it; models of which it knows none have nothing in common."""
+        """Return the provider as litellm calls it; models without a known provider have nothing in common."""
         return self._catalog.facts(model).provider or model

@@ -80,7 +80,8 @@ class ModelHealth:
     def __init__(
         self, provider_of: Callable[[str], str] = str, known: Collection[str] = (), clock: Clock | None = None
     ) -> None:
-        """`provider_of` says whose model has that name; those `known` are counted by name, all others together."""
+        """Start with no faults. `provider_of` returns the provider of a model name; the models in `known` are counted
+        by name, all others together."""
         self.tally = Tally()
         self._provider_of = provider_of
         self._known = frozenset(known)
@@ -88,7 +89,7 @@ class ModelHealth:
         self._news: dict[str, ModelTrouble | None] = {}
 
     def now_s(self) -> float:
-        """A time to begin at, for `answered`."""
+        """Return the start time to pass to `answered`."""
         return self._clock.monotonic_s()
 
     def answered(self, model: str, began_s: float) -> None:

@@ -102,7 +102,7 @@ _ATTRIBUTE: Final = re.compile(r'(\w+)="([^"]*)"')
 
 
 def what_came(text: str) -> list[str]:
-    """A sentence for each thing that came with the newest message, whose whole text is `text`."""
+    """Describe in a sentence each thing that came with the newest message, whose whole text is `text`."""
     elements = (match for context in CAME_WITH.findall(text) for match in _ELEMENT.finditer(context))
     return [_got(*match.group("name", "head", "inside")) for match in elements]
 
@@ -165,7 +165,7 @@ _SPEAKING: Final = frozenset({UsagePurpose.TURN, UsagePurpose.SUBAGENT})
 
 
 def latency_s(model: str) -> float:
-    """The latency in seconds that a demo model's name asks for. Raises `ConfigError`."""
+    """Parse the latency in seconds from a demo model's name. Raises `ConfigError`."""
     match = _NAME.fullmatch(model)
     if match is None:
         raise ConfigError(f"{model!r} is no demo model; write demo/scripted or demo/scripted@500ms")
@@ -184,15 +184,15 @@ class ScriptedClient:
     """`ModelProvider` without a model."""
 
     def facts(self, model: str) -> ModelFacts:
-        """A small window, so that compaction can be seen in a demo."""
+        """Return a small window, so that compaction can be seen in a demo."""
         return ModelFacts(provider=PREFIX, api=PREFIX.partition("/")[0], context_window=_WINDOW, output_max=_OUTPUT_MAX)
 
     def check_name(self, model: str) -> None:
-        """`demo/scripted`, with or without a latency."""
+        """Check that the name is `demo/scripted`, with or without a latency."""
         latency_s(model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """The scripted answer in small deltas. Raises what `fail` asks for."""
+        """Stream the scripted answer in small deltas. Raises what `fail` asks for."""
         await asyncio.sleep(latency_s(request.model))
         script = _SCRIPTS[request.purpose](request)
         slow_s = _slowness_s(request)
@@ -212,11 +212,12 @@ class ScriptedClient:
         )
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Close nothing: the client has no connection."""
 
 
 def _newest_request(request: ModelRequest) -> tuple[str, tuple[PromptMessage, ...]]:
-    """The newest user message without its preamble, and what has happened since: a note on failures asks nothing."""
+    """Return the newest user message without its preamble, and the messages after it; a note on failures does not count
+    as a user message."""
     at = _newest_at(request)
     return _without_preamble(request.messages[at].text), request.messages[at + 1 :]
 
@@ -231,8 +232,8 @@ def _newest_at(request: ModelRequest) -> int:
 
 
 def _without_preamble(text: str) -> str:
-    """The user's own words: blocks in angle brackets in front of them are the gateway's, and all that came along, and
-    so is what is noted of earlier, in front of the time of day."""
+    """Return the user's own words: blocks in angle brackets in front of them come from the gateway, and so do
+    attachments and the notes on earlier turns, which precede the time of day."""
     words = _PREAMBLE.sub("", CAME_WITH.sub("", text)).strip()
     return _BEFORE_NOW.sub("", words)
 
@@ -246,7 +247,8 @@ def _slowness_s(request: ModelRequest) -> float:
 
 
 def _task(request: ModelRequest) -> DemoPart:
-    """What it is told to do: a sub-agent of a strategy plays its role, everybody else does what was said."""
+    """Return the task of the demo model: a sub-agent of a strategy plays its role, any other carries out what the
+    message says."""
     said, _ = _newest_request(request)
     played = part_played(said) if request.purpose is UsagePurpose.SUBAGENT else None
     return played or DemoPart(said)
@@ -259,7 +261,7 @@ def _title(request: ModelRequest) -> _Script:
 
 
 def _summary(request: ModelRequest) -> _Script:
-    """What was asked, newest last, and what an earlier summary says of it."""
+    """Summarize what was asked, newest last, with what an earlier summary says of it."""
     earlier, _, conversation = request.messages[-1].text.rpartition("</earlier-summary>")
     carried = re.findall(r"^- (.+)$", earlier, re.MULTILINE)
     asked = [line[:_SUMMARY_LINE_CHARS] for line in re.findall(r"^User: (.+)$", conversation, re.MULTILINE)]
@@ -268,7 +270,7 @@ def _summary(request: ModelRequest) -> _Script:
 
 
 def _facts(request: ModelRequest) -> _Script:
-    """Every line in which the user speaks of himself."""
+    """Return every line in which the user speaks in the first person."""
     said = re.findall(r"^User: ((?:my|i am|i'm|i) .+)$", request.messages[-1].text, re.IGNORECASE | re.MULTILINE)
     return _Script("\n".join(json.dumps({"fact": line.strip()}, ensure_ascii=False) for line in said))
 
@@ -298,7 +300,7 @@ def _turn(request: ModelRequest) -> _Script:
 
 
 def _worked_off(plan: str, called: set[str]) -> _Script:
-    """An approved plan is what the person wants now: its steps are ticked off."""
+    """Tick off the steps of an approved plan: it is now what the person wants."""
     steps = _STEP.findall(plan)
     if not called:
         todos = [{"text": f"{name}: {title}", "state": "done"} for name, title in steps]
@@ -310,7 +312,8 @@ def _worked_off(plan: str, called: set[str]) -> _Script:
 
 
 def _after_round(said: str, called: set[str], results: Sequence[str]) -> _Script:
-    """It has called tools. Whom it was asked to start in the background it waits for."""
+    """Continue after a round of tool calls: wait for sub-agents that were started in the background on request, else
+    report the results."""
     wished = demo_tasks(said)
     is_waited_for = said.lower().startswith("spawn ") or (wished is not None and wished.in_background)
     if is_waited_for and called == {"sub_agent_spawn"}:
@@ -327,7 +330,7 @@ def _signed(text: str) -> _Script:
 
 
 def _heard(text: str) -> str:
-    """Without the frame that tells models who wrote it, and without what each of us says of itself."""
+    """Strip the frame that tells models who wrote the text, and the signature that every demo answer has."""
     lines = _FRAME.sub(r"\2", text).splitlines()
     return "\n".join(line for line in lines if line.strip() != SIGNATURE).strip()
 
@@ -417,7 +420,7 @@ def _types(request: ModelRequest) -> Sequence[str]:
 
 
 def _sub_agents(tool: str, wanted: Sequence[Mapping[str, str]]) -> _Script:
-    """One call for each task."""
+    """Call the tool once for each task."""
     calls = tuple(_calling(tool, order, number) for number, order in enumerate(wanted, 1))
     return _Script(calls=calls) if calls else _signed("There is nothing to split: write `split TASK | TASK`.")
 

@@ -62,7 +62,7 @@ class DemoTasks:
 
 
 def demo_tasks(said: str) -> DemoTasks | None:
-    """What is wished for; None where no sub-agents are wished for, or are only asked about."""
+    """Read which sub-agents the message wishes for; None where it wishes for none, or only asks about them."""
     is_listed = len(_listed(_behind_colon(said))) > 1
     if not is_listed and (_HELPER.search(said) is None or (_QUESTION.search(said) and not _COUNT.search(said))):
         return None
@@ -72,7 +72,7 @@ def demo_tasks(said: str) -> DemoTasks | None:
 
 
 def parts_of(said: str) -> tuple[str, ...]:
-    """The parts that a job is split into: those that are listed behind a colon, else as many as are wished for."""
+    """Split a job into parts: those that are listed after a colon, else as many as are wished for."""
     parts = _listed(_behind_colon(said))
     if len(parts) > 1:
         return parts
@@ -87,7 +87,7 @@ def _behind_colon(said: str) -> str:
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    """By bars, semicolons and lines if there are any, else by commas and the last `and`."""
+    """Split a list at bars, semicolons and line ends if there are any, else at commas and the last `and`."""
     strong = _told(_STRONG.split(text.strip()))
     return (strong if len(strong) > 1 else _told(_WEAK.split(text.strip())))[:_PARTS_MAX]
 
@@ -98,7 +98,7 @@ def _told(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def _job(said: str) -> str:
-    """What they are to do: what stands behind the word for them, else everything."""
+    """Return what the sub-agents are to do: the text after the word for them, else everything."""
     named = _HELPER.search(said)
     behind = _LINK.sub("", _BEHIND.sub("", said[named.end() :]).strip()) if named else ""
     return behind.strip(" .。!?") or said
@@ -120,7 +120,7 @@ IsTold = Callable[[str], bool]
 
 
 def orders(rest: str, is_told: IsTold, types: Collection[str]) -> list[Mapping[str, str]]:
-    """The tasks of `split` and `spawn`: as they stand between bars, or as they are listed in plain words. A type in
+    """Build the tasks of `split` and `spawn`: as they are between bars, or as they are listed in plain words. A type in
     front of a task chooses who does it, where `types` are unknown or have one of that name."""
     tasks = [task.strip() for task in rest.split("|") if task.strip()]
     if len(tasks) == 1 and not is_told(rest) and not _TYPED.fullmatch(rest):
@@ -129,7 +129,7 @@ def orders(rest: str, is_told: IsTold, types: Collection[str]) -> list[Mapping[s
 
 
 def watched(parts: Sequence[str], is_told: IsTold, types: Collection[str]) -> list[Mapping[str, str]]:
-    """Each takes a little longer than the one before it; one that says what it does takes as long as that."""
+    """Give each task a little more time than the one before it; a task that says what it does takes as long as that."""
     return [
         _order(part, types) if is_told(part) else {**_order(part, types), **_slow(_order(part, types)["task"], seconds)}
         for seconds, part in enumerate(parts, _LEAST_WATCHED_S)
@@ -175,7 +175,7 @@ class DemoPart:
 
 
 def part_played(prompt: str) -> DemoPart | None:
-    """The part of a sub-agent of a strategy; None for any other."""
+    """Recognize the part of a sub-agent of a strategy; None for any other."""
     found = _GOAL.search(prompt)
     if found is None:
         return None
@@ -205,13 +205,14 @@ def _own_part(part: str) -> str:
 
 
 def _verdict(prompt: str) -> Mapping[str, Any]:
-    """The first draft is never good enough: it would be a short loop."""
+    """Reject the first draft always: else the loop would be short."""
     is_approved = _FIRST_DRAFT not in prompt
     return {"approved": is_approved, "feedback": "" if is_approved else "It has no end yet."}
 
 
 def orchestration(said: str) -> Mapping[str, Any] | None:
-    """The arguments of `orchestrate` for `STRATEGY A | B | C`; None where no strategy is named or nothing is asked."""
+    """Build the arguments of `orchestrate` for `STRATEGY A | B | C`; None where no strategy is named or nothing is
+    asked."""
     name, _, rest = said.partition(" ")
     parts = [part for part in _BARS.split(rest.strip()) if part]
     make = _ASKED.get(name.lower().rstrip(":"))
@@ -223,7 +224,7 @@ def _steps(parts: list[str]) -> Mapping[str, Any]:
 
 
 def _graph(parts: list[str]) -> Mapping[str, Any]:
-    """The last step waits for all the others."""
+    """Build a graph in which the last step waits for all the others."""
     *first, last = _steps(parts)["steps"]
     return {"steps": [*first, {**last, "needs": [step["id"] for step in first]}]}
 
@@ -284,7 +285,8 @@ class _Told:
 
 
 def report(opening: str, results: Sequence[str]) -> str:
-    """`opening` and then what each did. Results that say nothing of sub-agents are quoted as they are."""
+    """Write `opening` and then what each sub-agent did. Results that do not come from sub-agents are quoted as they
+    are."""
     told = [each for result in results for each in _told_result(result)]
     heads = [each for each in told if isinstance(each, _Told)]
     done = sum(each.is_done for each in heads)
@@ -294,7 +296,7 @@ def report(opening: str, results: Sequence[str]) -> str:
 
 
 def strategy_report(result: str) -> str:
-    """What a strategy brought: the answer as a quotation, and below it the table of who did what, as a table."""
+    """Report the result of a strategy: the answer as a quotation, and below it a table of which sub-agent did what."""
     answer, rule, table = result.partition(_RULE)
     return f"The sub-agents went about it together:\n\n{quoted(answer.strip())}" + (
         f"\n\n{table.strip()}" if rule else ""
@@ -302,7 +304,7 @@ def strategy_report(result: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """As a quotation."""
+    """Format the text as a quotation."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 

@@ -59,7 +59,7 @@ _SHORT_EFFORT: Final = "low"
 
 
 def addressed(endpoint: ModelEndpoint) -> dict[str, Any]:
-    """The arguments of every call that say who is called, and with which key."""
+    """Return the arguments of every call that say which endpoint is called, and with which key."""
     given: dict[str, Any] = {"model": endpoint.model}
     if endpoint.api_base:
         given["api_base"] = endpoint.api_base
@@ -73,8 +73,8 @@ def addressed(endpoint: ModelEndpoint) -> dict[str, Any]:
 def arguments(
     request: ModelRequest, endpoint: ModelEndpoint, facts: ModelFacts, pictures: Mapping[Image, bytes]
 ) -> dict[str, Any]:
-    """What `acompletion` is called with. Of the images of the prompt those are shown that are among `pictures`. The
-    request may bound what its endpoint allows, and knows its temperature better."""
+    """Build the arguments of `acompletion`. Those images of the prompt are shown that are among `pictures`. The request
+    may lower the limits of its endpoint, and its temperature takes precedence."""
     given: dict[str, Any] = {
         **addressed(endpoint),
         "messages": [
@@ -165,7 +165,8 @@ class LitellmClient:
         gallery: Gallery | None = None,
         sees: Mapping[str, bool] = _AS_THE_MAP_SAYS,
     ) -> None:
-        """`sees` knows better than the price map which models see; without a `gallery` none is shown anything."""
+        """Keep the dependencies. `sees` overrides the price map on which models see; without a `gallery` no model is
+        shown an image."""
         self._catalog = catalog
         self._gallery = gallery
         self._sees = sees
@@ -174,7 +175,8 @@ class LitellmClient:
         self._litellm: Any = None
 
     def facts(self, model: str) -> ModelFacts:
-        """From litellm's price map, without importing litellm. An address of one's own is a provider of one's own."""
+        """Return the facts from litellm's price map, without importing litellm. An address set by the operator counts
+        as a provider of its own."""
         endpoint = self._endpoint_of(model)
         facts = self._catalog.facts(endpoint.model)
         return replace(
@@ -186,11 +188,11 @@ class LitellmClient:
         )
 
     def check_name(self, model: str) -> None:
-        """As litellm's price map and its list of providers have it."""
+        """Check a name against litellm's price map and its list of providers."""
         self._catalog.check_name(self._endpoint_of(model).model)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """One attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
+        """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
         litellm = await self._load()
         gathered = _Gathered()
         try:
@@ -213,7 +215,7 @@ class LitellmClient:
         yield self._answer(request, gathered)
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
-        """One attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
+        """Make one attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
         litellm = await self._load()
         try:
             async with asyncio.timeout(request.timeout_s):
@@ -231,7 +233,7 @@ class LitellmClient:
         return self._embedded(request, answer)
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
-        """One attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
+        """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
         litellm = await self._load()
         given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
         try:
@@ -255,7 +257,7 @@ class LitellmClient:
             await self._litellm.close_litellm_async_clients()
 
     async def _pictures(self, request: ModelRequest) -> Mapping[Image, bytes]:
-        """The images of a prompt that are still there; for a model that sees."""
+        """Load the images of a prompt that still exist, for a model that sees."""
         if self._gallery is None or not self.facts(request.model).sees:
             return {}
         wanted = {image for message in request.messages for image in message.images}
@@ -341,7 +343,7 @@ class _Gathered:
     tokens: TokenCount | None = None
 
     async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """The provider's own chunks, with the words of a refusal as text: litellm would pass them over."""
+        """Yield the provider's own chunks, with the words of a refusal as text: litellm would drop them."""
         async for chunk in raw:
             await asyncio.sleep(0)  # what came at once is read without waiting: others have their turn between chunks
             for choice in getattr(chunk, "choices", None) or ():
@@ -385,7 +387,8 @@ class _Gathered:
 
 
 def _transcribed(request: TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]) -> TranscriptionAnswer:
-    """Some providers count tokens, some the seconds that they heard, some nothing: then the size tells."""
+    """Determine the cost of a transcription: some providers count tokens, some the seconds of audio, some nothing; then
+    it is estimated from the size."""
     usage = getattr(answer, "usage", None)
     tokens = TokenCount(
         prompt=_whole(getattr(usage, "input_tokens", 0)), completion=_whole(getattr(usage, "output_tokens", 0))
@@ -415,7 +418,8 @@ def _token_count(usage: Any) -> TokenCount:
 
 
 def _translated(error: Exception, litellm: Any) -> ModelError:
-    """Ours for theirs. The text names the class and the status, never the prompt, a URL or a key."""
+    """Translate litellm's error into ours. The text names the class and the status, never the prompt, a URL
+    or a key."""
     status = getattr(error, "status_code", None)
     said = str(error).lower()
     what = f"{type(error).__name__} (status {status})"
@@ -436,7 +440,8 @@ def _says(text: str, words: Sequence[str]) -> bool:
 
 
 def _retry_after_s(error: Exception) -> float | None:
-    """What the provider asked for, in its own header or the standard one; a date is told by the provider's clock."""
+    """Read how long the provider asks to wait, from its own header or the standard one; a date is compared with the
+    provider's clock."""
     headers = getattr(error, "litellm_response_headers", None) or {}
     if _is_number(in_ms := str(headers.get("retry-after-ms", ""))):
         return float(in_ms) / 1000

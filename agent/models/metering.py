@@ -56,15 +56,15 @@ class Ticket(Protocol):
     """The allowance for one call."""
 
     async def renew(self) -> None:
-        """The call is tried once more, for as long again. Raises `BudgetSpent`."""
+        """Reserve for one more attempt, for as long again. Raises `BudgetSpent`."""
         ...
 
     async def settle(self, cost: Amounts) -> None:
-        """What it really cost."""
+        """Replace the reservation by the real cost."""
         ...
 
     def settle_soon(self, cost: Amounts) -> None:
-        """The same for a call that was cut off: nobody waits for it. Nothing happens if it is settled."""
+        """Settle in the background, for a call that was cut off. Nothing happens if it is settled already."""
         ...
 
 
@@ -72,7 +72,7 @@ class Gate(Protocol):
     """Where calls are allowed. Raises `BudgetSpent` and `StoreUnavailable`."""
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> Ticket | None:
-        """None: nothing is limited, so nothing is counted, and `plan` was not asked."""
+        """Reserve one call. None where nothing is limited: then nothing is counted, and `plan` is not called."""
         ...
 
 
@@ -91,7 +91,7 @@ class MeteredCall:
         self._is_handed_on = False
 
     async def permit(self) -> None:
-        """Stands in for the permit of the request, to see each attempt begin."""
+        """Obtain the permit of the request, and note that an attempt begins."""
         await self._request.permit()
         if self._attempts and self._ticket is not None:
             await self._ticket.renew()
@@ -111,23 +111,23 @@ class MeteredCall:
                 self._answered = Paid(tokens.prompt, tokens.completion, cost_usd)
 
     def refuse(self) -> None:
-        """The attempt failed: it costs nothing if not a word of it came."""
+        """Note that the attempt failed: it costs nothing if not a word of it came."""
         if not self._heard_tokens:
             self._is_open = False
 
     def hand_on(self) -> None:
-        """Whoever asked has the answer, and with it what it cost."""
+        """Note that the caller has received the answer, and with it its cost."""
         self._is_handed_on = True
 
     @property
     def cost_so_far(self) -> Amounts:
-        """What it costs if nothing more comes."""
+        """Compute what the call costs if nothing more comes."""
         paid = self._paid
         return Amounts(paid.prompt_tokens + paid.completion_tokens, nano_of(paid.cost_usd))
 
     @property
     def unanswered(self) -> Paid:
-        """What of that nobody has got an answer for."""
+        """Return the part of the cost that no answer carries."""
         return self._lost if self._is_handed_on else self._paid
 
     @property
@@ -164,7 +164,7 @@ def engine_plan(
 
 
 def cost_of(calls: Iterable[Usage]) -> Amounts:
-    """What these calls cost, as the ledger of the day counts it."""
+    """Compute what these calls cost, as the daily ledger counts it."""
     amounts = (Amounts(call.prompt_tokens + call.completion_tokens, nano_of(call.cost_usd)) for call in calls)
     return sum(amounts, start=Amounts())
 
@@ -192,7 +192,8 @@ def _usd(prompt_tokens: int, completion_tokens: int, prices_usd: Mapping[str, fl
 
 
 def _of_recording(size_bytes: int, prices_usd: Mapping[str, float]) -> Amounts:
-    """Ten tokens for each second of it, and four that are said, as the providers that count tokens have it."""
+    """Estimate a recording as ten tokens of input and four of output for each second, as the providers that count
+    tokens do."""
     seconds = size_bytes // SPOKEN_BYTES_PER_S + 1
     by_tokens = _amounts(10 * seconds, 4 * seconds, prices_usd)
     return Amounts(by_tokens.tokens, by_tokens.nano_usd + nano_of(seconds * prices_usd.get("second", 0.0)))
@@ -216,7 +217,8 @@ def _tool_tokens(tools: Sequence[ToolSpec]) -> int:
 
 
 def usage_of(answer: ModelAnswer, key: SessionKey, purpose: UsagePurpose, *, now_ms: int, turn_id: str = "") -> Usage:
-    """Every call is charged to the key it was made for: turns, titles and compactions alike."""
+    """Build the usage of an answer. Every call is charged to the key it was made for: turns, titles and compactions
+    alike."""
     return Usage(
         key=key,
         purpose=purpose,
@@ -231,8 +233,8 @@ def usage_of(answer: ModelAnswer, key: SessionKey, purpose: UsagePurpose, *, now
 
 
 def usage_unanswered(request: ModelRequest, *, now_ms: int) -> Usage | None:
-    """What a call has cost by now that nobody has an answer for: its lost tries, and all of it if it was cut off. None:
-    nothing."""
+    """Build the usage of a call that no answer carries: its failed attempts, and all of it if it was cut off. None if
+    that is nothing."""
     paid = request.bill.unanswered
     if paid == Paid():
         return None

@@ -21,7 +21,7 @@ Permit = Callable[[], Awaitable[None]]
 
 
 async def always() -> None:
-    """The permit of what belongs to no turn."""
+    """Permit every call: the permit of one that belongs to no turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,12 @@ class Bill:
         self._unanswered: Callable[[], Paid] = Paid
 
     def kept_by(self, unanswered: Callable[[], Paid]) -> None:
-        """Whoever meters the call tells, when asked."""
+        """Set the function that is asked for the unanswered cost; the meter of the call provides it."""
         self._unanswered = unanswered
 
     @property
     def unanswered(self) -> Paid:
-        """By now."""
+        """Return the cost so far that no answer carries."""
         return self._unanswered()
 
 
@@ -112,7 +112,7 @@ class ModelRequest:
 
     @property
     def has_images(self) -> bool:
-        """Whether there is something to be seen."""
+        """Tell whether the request shows an image."""
         return any(message.images for message in self.messages)
 
 
@@ -171,7 +171,8 @@ class ModelAnswer:
 
     @property
     def ending(self) -> StopReason:
-        """Why it ended. A provider that gives no reason, or one of its own, is believed to have said all."""
+        """Return why the answer ended. A provider that gives no reason, or an unknown one, is believed to have
+        finished."""
         return _ENDINGS.get(self.finish_reason, StopReason.OWN)
 
 
@@ -201,7 +202,7 @@ class Gallery(Protocol):
     """Where the images of prompts lie."""
 
     async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
-        """An image in the workspace of `key`; None if it is not there any more."""
+        """Return an image in the workspace of `key`; None if it is not there any more."""
         ...
 
 
@@ -209,22 +210,22 @@ class ModelProvider(Protocol):
     """A way to models: litellm's, the scripted ones, or a test's."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree."""
+        """Stream deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree."""
         ...
 
     def facts(self, model: str) -> ModelFacts:
-        """What is known of `model`, from tables on disk: no network, no slow import."""
+        """Return what is known of `model`, from tables on disk: no network, no slow import."""
         ...
 
     def check_name(self, model: str) -> None:
-        """Raises `ConfigError` for a name that this client cannot call."""
+        """Check a name. Raises `ConfigError` for one that this client cannot call."""
         ...
 
     async def close(self) -> None: ...
 
 
 async def ask(client: ModelProvider, request: ModelRequest) -> ModelAnswer:
-    """The whole answer at once, for callers that show nothing meanwhile."""
+    """Return the whole answer at once, for callers that show nothing meanwhile."""
     async for event in client.stream(request):
         if isinstance(event, ModelAnswer):
             return event
@@ -232,7 +233,7 @@ async def ask(client: ModelProvider, request: ModelRequest) -> ModelAnswer:
 
 
 def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:
-    """Characters of a prompt, tool arguments included: what an estimate of its size starts from."""
+    """Count the characters of a prompt, tool arguments included: the base of an estimate of its size."""
     return len(system) + sum(
         len(message.text) + sum(len(call.arguments) + len(call.name) for call in message.tool_calls)
         for message in messages
@@ -240,7 +241,7 @@ def request_chars(system: str, messages: Sequence[PromptMessage]) -> int:
 
 
 def price_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
-    """What a call cost by the list, for providers that name no price. Zero where no list is known."""
+    """Compute what a call cost by the price list, for providers that name no price. Zero where no list is known."""
     fresh = max(tokens.prompt - tokens.cached - tokens.written, 0)
     return (
         fresh * prices_usd.get("prompt", 0.0)
@@ -282,7 +283,7 @@ class EmbeddingModel(Protocol):
     """A way to an embedding model."""
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
-        """Raises the `ModelError` tree."""
+        """Embed the texts of the request. Raises the `ModelError` tree."""
         ...
 
 
@@ -293,7 +294,7 @@ class Embedder(Protocol):
     def model(self) -> str: ...
 
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
-        """A vector for each text, none of which is blank. Raises the `ModelError` tree."""
+        """Embed each text as a vector; none of them is blank. Raises the `ModelError` tree."""
         ...
 
 
@@ -329,7 +330,7 @@ class TranscriptionModel(Protocol):
     """A way to a model that hears."""
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
-        """Raises the `ModelError` tree."""
+        """Transcribe the recording of the request. Raises the `ModelError` tree."""
         ...
 
 
@@ -350,25 +351,25 @@ class CleanStream:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """The stream has started over: nothing was said yet."""
+        """Reset, because the stream has started over."""
         self._scrubbing = self._scrubber.stream()
         self._clean: list[CleanText] = []
         self._raw: list[str] = []
         self._raw_chars = 0
 
     def add(self, delta: str) -> CleanText:
-        """The model went on; what has become certain by it, which is nothing until there is a page."""
+        """Add a delta and return the text that it makes certain, which is nothing until a page is full."""
         self._raw.append(delta)
         self._raw_chars += len(delta)
         return self._scrub() if self._raw_chars >= SCRUBBED_AT_ONCE_CHARS else _NOTHING
 
     def so_far(self) -> CleanText:
-        """All that is certain by now."""
+        """Return all text that is certain by now."""
         self._scrub()
         return joined(*self._clean)
 
     def to_the_end(self) -> CleanText:
-        """All of it: the model has finished."""
+        """Return the whole text, after the model has finished."""
         self._scrub()
         self._clean.append(self._scrubbing.flush())
         return joined(*self._clean)

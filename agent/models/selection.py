@@ -50,14 +50,14 @@ class Depth:
 
     @classmethod
     def of(cls, view: Sequence[Entry]) -> Depth:
-        """Of what the model has in view; what a summary stands for counts by its entries."""
+        """Measure the depth of what the model has in view; a summary counts by the entries that it replaces."""
         spoken = sum(entry.role is not Role.TOOL for entry in said_in(view))
         summed_up = view[0].tail_start_seq - 1 if summary_of(view) is not None else 0
         return cls(spoken + summed_up, sum(len(entry.tool_calls) for entry in view))
 
 
 def tier_of(said: str, depth: Depth) -> Tier:
-    """The tier for a message that is said at that depth of a session."""
+    """Choose the tier for a message that is said at that depth of a session."""
     text = " ".join(unicodedata.normalize("NFKC", said).casefold().split())
     tier = _tier(said, text, depth)
     return Tier.MEDIUM if tier is Tier.LOW and _DESTRUCTIVE.search(text) else tier
@@ -80,7 +80,7 @@ def _tier(said: str, text: str, depth: Depth) -> Tier:
 
 
 def _is_look_up(text: str) -> bool:
-    """A short question *about* something, however big the word; one about our own things is a task."""
+    """Recognize a short question *about* something, however big the word; one about our own things is a task."""
     return _weight(text) <= ROUTING_LOOK_UP_CHARS and _asks(text) and not _BEYOND.search(text)
 
 
@@ -89,7 +89,7 @@ def _asks(text: str) -> bool:
 
 
 def _weight(text: str) -> int:
-    """Its length in letters of an alphabet: a Chinese or Japanese character says about three of them."""
+    """Return the length in letters of an alphabet: a Chinese or Japanese character counts as about three."""
     return len(text) + 2 * len(_IDEOGRAPH.findall(text))
 
 
@@ -108,7 +108,8 @@ def _anywhere(kind: str) -> re.Pattern[str]:
 
 
 def _opening(kind: str, *, before_unspaced: str = ".*") -> re.Pattern[str]:
-    """At the beginning, after what politeness puts there; a script without spaces may put it anywhere."""
+    """Compile a pattern that finds the words at the beginning, after a polite opening; in a script without spaces they
+    may be anywhere."""
     words = _WORDS[kind]
     spaced, unspaced = "|".join(words["spaced"]), "|".join(words["unspaced"])
     return re.compile(rf"{_POLITE}(?:{spaced})(?!\w)|{before_unspaced}(?:{unspaced})")
@@ -140,7 +141,7 @@ class Models:
     """The models of the configuration and of each session. Explicit /model > cost router > default."""
 
     def __init__(self, client: ModelProvider, settings: Settings) -> None:
-        """Warns when the window of a model is unknown and a small one has to be assumed."""
+        """Warn when the window of a model is unknown and a small one has to be assumed."""
         self._client = client
         self._settings = settings
         self._tiers = {
@@ -153,16 +154,16 @@ class Models:
 
     @property
     def default(self) -> str:
-        """The configured model."""
+        """Return the configured model."""
         return self._settings.agent.model
 
     @property
     def choosable(self) -> tuple[str, ...]:
-        """What everybody may choose, the configured one first."""
+        """Return the models that everybody may choose, the configured one first."""
         return choosable(self._settings)
 
     def is_callable(self, model: str) -> bool:
-        """Whether a model of that name can be called at all."""
+        """Tell whether a model of that name can be called at all."""
         try:
             self._client.check_name(model)
         except ConfigError:
@@ -170,14 +171,14 @@ class Models:
         return True
 
     def of_session(self, session: Session) -> str:
-        """The model of a session before any routing: its own if it has one that can still be called."""
+        """Return the model of a session before any routing: its own if it has one that can still be called."""
         return session.model if session.model and self.is_callable(session.model) else self.default
 
     def choose(self, session: Session, said: str, depth: Depth, *, prompt_tokens: int) -> Chosen:
-        """The model for a turn in which the user said `said`.
+        """Choose the model for a turn in which the user said `said`.
 
-        A routed model that could not read the conversation as it stands is passed over: a short "thanks" must
-        not cost a long conversation its memory.
+        A routed model that could not read the conversation as it is now is passed over: a short "thanks" must not cost
+        a long conversation its memory.
         """
         model = self.of_session(session)
         if self._settings.routing.enabled and model != session.model:
@@ -187,29 +188,30 @@ class Models:
         return Chosen(model, self.budget(model))
 
     def utility(self, session: Session) -> str:
-        """The model for small work about a session: cheap, and never of another provider than its own model."""
+        """Return the model for small work about a session: cheap, and always of the same provider as the session's
+        model."""
         return utility_model(self._settings, self.of_session(session))
 
     def sees(self, model: str) -> bool:
-        """Whether images are shown to a model."""
+        """Tell whether images are shown to a model."""
         return self._client.facts(model).sees
 
     def learns_of_images(self, model: str) -> bool:
-        """Whether a model sees images, or another describes them to it."""
+        """Tell whether a model sees images, or gets descriptions of them from another."""
         return self.sees(model) or bool(self._settings.agent.vision_model)
 
     @property
     def seeing(self) -> str | None:
-        """One that sees images, among those that everybody may choose."""
+        """Return a model that sees images, among those that everybody may choose."""
         return next(filter(self.sees, self.choosable), None)
 
     def facts(self, model: str) -> ModelFacts:
-        """What is known of a model."""
+        """Return what is known of a model."""
         return self._client.facts(model)
 
     def budget(self, model: str) -> PromptBudget:
-        """What a prompt for `model` may fill. `agent.context_window` is about the configured model, and about
-        those that nothing is known of."""
+        """Return how much a prompt for `model` may fill. `agent.context_window` applies to the configured model, and to
+        those without known facts."""
         if model not in self._budgets:
             self._budgets[model] = self._measured(model)
         return self._budgets[model]
@@ -226,7 +228,8 @@ class Models:
 
 
 def choosable(settings: Settings) -> tuple[str, ...]:
-    """The models that everybody may choose, the configured one first. An entry that hears or embeds cannot talk."""
+    """Return the models that everybody may choose, the configured one first. An entry for transcription or embedding
+    cannot chat and is left out."""
     agent = settings.agent
     silent = {agent.embedding_model, agent.transcription_model}
     entries = (name for name in settings.models if name not in silent)
@@ -235,8 +238,8 @@ def choosable(settings: Settings) -> tuple[str, ...]:
 
 
 def check_models(client: ModelProvider, settings: Settings, *, known: Iterable[str] = ()) -> None:
-    """Raises `ConfigError`, which names the setting and what may have been meant, for a configured model that nobody
-    can call."""
+    """Check the configured models. Raises `ConfigError`, which names the setting and the likely intended model, for one
+    that cannot be called."""
     for name, entry in settings.models.items():
         if not entry.model or entry.model.startswith(SCRIPTED_MODEL):
             raise ConfigError(f"models.{name}.model: {entry.model!r} is no model of litellm: write <provider>/<model>")
@@ -254,7 +257,7 @@ def check_models(client: ModelProvider, settings: Settings, *, known: Iterable[s
 
 
 def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
-    """Every setting that names models, and those that it names."""
+    """List every setting that names models, and those that it names."""
     agent, routing = settings.agent, settings.routing
     named = {
         "agent.model": (agent.model,),

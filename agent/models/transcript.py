@@ -29,35 +29,36 @@ _LOST_RESULT: Final = literal_text("(no result: the call was interrupted)")
 
 
 def summary_of(view: Sequence[Entry]) -> CleanText | None:
-    """The summary in front of a view, if it has one."""
+    """Return the summary in front of a view, if it has one."""
     return view[0].text if view and view[0].kind is EntryKind.COMPACTION else None
 
 
 def said_in(view: Sequence[Entry]) -> tuple[Entry, ...]:
-    """A view without its summary."""
+    """Return a view without its summary."""
     return tuple(entry for entry in view if entry.kind is not EntryKind.COMPACTION)
 
 
 def is_said(entry: Entry) -> bool:
-    """True for what a person said."""
+    """Tell whether a person said the entry."""
     return entry.role is Role.USER and entry.kind is EntryKind.MESSAGE
 
 
 def last_said(view: Sequence[Entry]) -> CleanText:
-    """What a person said last; empty where nobody has."""
+    """Return what a person said last; empty where nobody has."""
     return next((words_in(entry.text) for entry in reversed(view) if is_said(entry)), literal_text(""))
 
 
 def has_images(view: Sequence[Entry], turn_id: str) -> bool:
-    """Whether images came along with what was said in that turn."""
+    """Tell whether images came with what was said in that turn."""
     return any(images_in(entry.text) for entry in view if entry.turn_id == turn_id and is_said(entry))
 
 
 def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
-    """The images that a prompt of these entries shows; of the others only the places are told.
+    """Choose the images that a prompt of these entries shows; of the others it only names the paths.
 
-    Those of a turn are shown with it. When there would be too many, all but a few of the earlier ones go at once, so
-    that the beginning of the prompt changes seldom: the same whoever counts, since each turn is counted in its order.
+    Images of a turn are shown with it. When there would be too many, all but a few of the earlier ones are dropped at
+    once, so that the beginning of the prompt changes seldom. The choice does not depend on the caller, since turns are
+    counted in their order.
     """
     shown: list[Image] = []
     for turn in turns_of(entries):
@@ -69,10 +70,10 @@ def shown_images(entries: Sequence[Entry]) -> frozenset[Image]:
 
 
 def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
-    """Entries cut into user-led turns: user messages, then everything up to the next user message.
+    """Group entries into user-led turns: user messages, then everything up to the next user message.
 
-    Consecutive user messages (a batch, or one whose turn failed) belong to one turn; a note begins none.
-    Entries before the first user message form a turn of their own.
+    Consecutive user messages (a batch, or one whose turn failed) belong to one turn; a note begins none. Entries before
+    the first user message form a turn of their own.
     """
     turns: list[list[Entry]] = []
     for entry in entries:
@@ -84,7 +85,7 @@ def turns_of(entries: Iterable[Entry]) -> tuple[tuple[Entry, ...], ...]:
 
 
 def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Every assistant tool call followed by its results, in call order: providers refuse anything else.
+    """Put every assistant tool call directly before its results, in call order: providers refuse anything else.
 
     Results without a call are dropped; calls without a result (a run that was killed) get one that says so.
     """
@@ -96,7 +97,7 @@ def with_whole_groups(entries: Iterable[Entry]) -> tuple[Entry, ...]:
 
 
 def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]]:
-    """Each entry that is no result, with the results that follow it by call id (ids repeat between turns)."""
+    """Yield each entry that is no result, with the results that follow it by call id (ids repeat between turns)."""
     groups: list[tuple[Entry, dict[str, Entry]]] = []
     for entry in entries:
         if entry.role is not Role.TOOL:
@@ -107,9 +108,9 @@ def _groups(entries: Iterable[Entry]) -> Iterable[tuple[Entry, dict[str, Entry]]
 
 
 def as_prompt(entries: Iterable[Entry]) -> tuple[PromptMessage, ...]:
-    """Entries as prompt messages; neighbouring user entries become one message, as providers expect.
+    """Convert entries to prompt messages; neighbouring user entries become one message, as providers expect.
 
-    In such a message our notes stand in front of what people said, so that their words come last.
+    In such a message our notes come before what people said, so that their words come last.
     """
     messages: list[PromptMessage] = []
     whole = with_whole_groups(entries)
@@ -209,7 +210,7 @@ _BRAINSTORMING_SIGNS: Final = "头脑风暴|点子|想法|如果我们|方案|�
 
 
 def tone_of(text: str) -> Tone:
-    """The tone of the beginning of a message: frustration and errors before ideas, the first match wins."""
+    """Detect the tone of the beginning of a message: frustration and errors before ideas, the first match wins."""
     plain = unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
     is_frustrated = _FRUSTRATED.search(plain) is not None
     is_error = _ERROR.search(plain) is not None or _ERROR_NAMES.search(plain) is not None
@@ -221,7 +222,7 @@ def tone_of(text: str) -> Tone:
 
 
 def _compiled(words: str, signs: str) -> re.Pattern[str]:
-    """Whole words in any case, or signs anywhere. A hyphen or an apostrophe holds a word together."""
+    """Compile a pattern of whole words in any case, or signs anywhere. A hyphen or an apostrophe is part of a word."""
     phrases = [phrase.strip() for line in words.strip().splitlines() for phrase in line.split(" | ")]
     spaced = "|".join(phrases).replace(" ", r"\s+")
     return re.compile(rf"(?<![\w'-])(?:{spaced})(?![\w'-])|(?:{signs})", re.IGNORECASE)
@@ -258,7 +259,7 @@ class PromptBudget:
 
 
 def budget_of(facts: ModelFacts, *, window_override: int = 0) -> PromptBudget:
-    """`usable = window - min(20 000, the model's output limit)`, and never below half of the window."""
+    """Compute `usable = window - min(20 000, the model's output limit)`, but never less than half of the window."""
     window = window_override or facts.context_window or UNKNOWN_WINDOW_TOKENS
     output = facts.output_max or window // _OUTPUT_SHARE_UNKNOWN
     usable = window - min(RESERVE_TOKENS_MAX, output, window // _OUTPUT_SHARE_MAX)
@@ -266,9 +267,9 @@ def budget_of(facts: ModelFacts, *, window_override: int = 0) -> PromptBudget:
 
 
 def next_prompt_tokens(fixed_tokens: int, view: Sequence[Entry], session: Session, *, an_image: int = 0) -> int:
-    """The size of the next prompt: the provider's count of the last one plus an estimate of what came
-    after it; where nothing was counted (or a compaction made the count void), an estimate of it all.
-    `fixed_tokens` are the system prompt and the tools, which every count holds; each image shown takes `an_image`."""
+    """Estimate the size of the next prompt: the provider's count of the last one plus an estimate of what came after
+    it; where nothing was counted (or a compaction made the count void), an estimate of it all. `fixed_tokens` are the
+    system prompt and the tools, which every count holds; each image shown takes `an_image`."""
     newest_seq = view[0].seq if summary_of(view) is not None else 0
     if session.prompt_tokens and session.prompt_seq > newest_seq:
         added = [entry for entry in view if entry.seq > session.prompt_seq]
@@ -277,9 +278,11 @@ def next_prompt_tokens(fixed_tokens: int, view: Sequence[Entry], session: Sessio
 
 
 def build_prompt(entries: Sequence[Entry]) -> tuple[PromptMessage, ...]:
-    """A view, and what the turn has left behind so far, as a prompt; the summary folded into its first message.
+    """Build the prompt from a view and from the entries of the turn so far; the summary is folded into its first
+    message.
 
-    All of it: what is in view is never left out of a prompt. Always user-led, and the next one begins as it does.
+    Nothing in view is ever left out of a prompt. It is always user-led, and the next prompt begins with the same
+    messages.
     """
     summary = summary_of(entries)
     messages = list(as_prompt(said_in(entries)))
@@ -299,9 +302,9 @@ def preamble(
     lost: CleanText | None = None,
     unseen: CleanText | None = None,
 ) -> CleanText:
-    """What changes from turn to turn and so may not stand in the system prompt: the time, how the person
-    sounds, a block of `memory` that says of itself that it is data, what is `lost` of an earlier attempt, and that an
-    image is `unseen`."""
+    """Write what changes from turn to turn and therefore must not be in the system prompt: the time, the tone of the
+    person, a block of `memory` that marks itself as data, what is `lost` of an earlier attempt, and that an image is
+    `unseen`."""
     moment = datetime.fromtimestamp(now_ms / 1000, UTC)
     parts = [memory] if memory else []
     if tone is not Tone.NONE:

@@ -37,17 +37,17 @@ def load_prompts() -> PromptLibrary:
 
 
 def profile_prompt(name: str) -> CleanText:
-    """What the agent profile `name` says of itself. Raises as `load_prompts` does."""
+    """Load what the agent profile `name` says of itself. Raises as `load_prompts` does."""
     return _read(f"profiles/{name}")
 
 
 def sub_type_prompt(name: str) -> CleanText:
-    """What sub-agents of the type `name` are told of themselves. Raises as `load_prompts` does."""
+    """Load what sub-agents of the type `name` are told of themselves. Raises as `load_prompts` does."""
     return _read(f"subagents/{name}")
 
 
 def strategy_prompt(name: str) -> CleanText:
-    """What a sub-agent is told about its place in an orchestration. Raises as `load_prompts` does."""
+    """Load what a sub-agent is told about its role in an orchestration. Raises as `load_prompts` does."""
     return _read(f"strategies/{name}")
 
 
@@ -91,10 +91,10 @@ PROFILES: Final = {name: _profile(row) for name, row in PROFILE_ROWS.items()}
 
 
 def profile_named(name: str) -> Profile:
-    """The profile of a session; the default for no name, and for one that this release does not know."""
+    """Return the profile of a session; the default for no name, and for one that this release does not know."""
     return PROFILES.get(name, DEFAULT_PROFILE)
 
 
 def ceiling_of(profile: Profile, lists: Iterable[Iterable[str]]) -> Permissions:
-    """What a profile may use where every one of these lists of tools has to allow it, too."""
+    """Return what a profile may use where every one of these lists of tools has to allow it, too."""
     return reduce(and_, map(Permissions.only, lists), profile.ceiling)

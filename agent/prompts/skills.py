@@ -57,14 +57,14 @@ class EditableFiles(Generic[T]):
     `ValueError`, counts as missing; the log tells once for each of its versions."""
 
     def __init__(self, make: Callable[[Path, str], T], *, chars_max: int) -> None:
-        """`chars_max`: nobody reads further than this."""
+        """Keep the function that makes a value of a file's text. At most `chars_max` characters of a file are read."""
         self._make = make
         self._chars_max = chars_max
         self._known: dict[Path, _Read[T]] = {}
 
     def read(self, path: Path, *, within: Path | None = None) -> T | None:
-        """What is in the file now; None for a missing one, or for one that lies outside of the folder `within`
-        once its links have been followed."""
+        """Read the current content of the file; None for a missing one, or for one that lies outside of the folder
+        `within` once its links have been followed."""
         try:
             version = _version(path)
         except OSError as error:
@@ -130,7 +130,7 @@ class SkillFiles:
         )
 
     def read(self, layers: Sequence[Layer]) -> dict[str, Skill]:
-        """The skills by name, in a fixed order; those of later layers win."""
+        """Read the skills by name, in a fixed order; those of later layers win."""
         found: dict[str, Skill] = {}
         for layer in layers:
             for path in _skill_paths(layer.folder):
@@ -141,7 +141,7 @@ class SkillFiles:
 
 
 def parse_skill(name: str, raw: str, scrubber: Scrubber) -> Skill:
-    """The skill in the text of a file; `name` is what it is called if it does not say. Raises `ValueError`."""
+    """Parse the skill in the text of a file; `name` is what it is called if it does not say. Raises `ValueError`."""
     front = _FRONT_MATTER.match(raw.replace("\r\n", "\n"))
     if front is None:
         raise ValueError("it has no front matter between two lines of ---")
@@ -162,7 +162,7 @@ def parse_skill(name: str, raw: str, scrubber: Scrubber) -> Skill:
 
 
 def _fields(front_matter: str) -> Mapping[str, Any]:
-    """Every value as the text that was written: a skill called `on` is not called True."""
+    """Parse the front matter with every value as the text that was written: a skill called `on` is not called True."""
     try:
         fields = yaml.load(front_matter, Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing but text
     except (yaml.YAMLError, RecursionError) as error:
@@ -173,7 +173,7 @@ def _fields(front_matter: str) -> Mapping[str, Any]:
 
 
 def _skill_paths(folder: Path) -> Iterator[Path]:
-    """The files of a layer, by name; the first `SKILLS_MAX` of them."""
+    """Find the files of a layer, by name; the first `SKILLS_MAX` of them."""
     try:
         entries = sorted(folder.iterdir())[:SKILLS_MAX]
     except OSError:
@@ -205,7 +205,7 @@ _SPEC: Final = ToolSpec(
 
 
 def skill_tools(skills_of: Callable[[SessionKey], Mapping[str, Skill]]) -> tuple[Tool]:
-    """The tool, on the skills that each owner has."""
+    """Build the tool on the skills that each owner has."""
 
     async def load(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         skills, name = skills_of(context.owner), str(arguments["name"]).strip().lower()

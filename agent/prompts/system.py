@@ -41,7 +41,7 @@ class IdentityFiles:
         self._files = EditableFiles(lambda _path, text: scrubber.scrub(text.strip()), chars_max=IDENTITY_FILE_CHARS_MAX)
 
     def texts(self, owner: SessionKey) -> Iterator[CleanText]:
-        """What the files say to `owner`; missing and empty ones are left out. The user's own `USER.md` follows
+        """Yield what the files say to `owner`; missing and empty ones are left out. The user's own `USER.md` follows
         the operator's, and the shield has the last word."""
         for name in IDENTITY_FILES:
             yield from filter(None, (self._files.read(self._workspace / name),))
@@ -51,8 +51,8 @@ class IdentityFiles:
 
 
 def user_folder(users: Path, owner: SessionKey) -> Path:
-    """Where the operator keeps what belongs to one user: `users/telegram:123`. One folder name, whatever the key
-    holds: it begins with the channel, and a slash is written %2F."""
+    """Return the folder where the operator keeps the files of one user: `users/telegram:123`. It is one folder name,
+    whatever the key holds: it begins with the channel, and a slash is written %2F."""
     return users / quote(str(owner), safe=":@")
 
 
@@ -72,13 +72,13 @@ class RuntimeFacts:
 
 
 def tools_section(tools: Mapping[str, Sequence[str]]) -> str:
-    """Tool names by category."""
+    """List the tool names by category."""
     lines = [f"- {category}: {', '.join(names)}" for category, names in tools.items()]
     return "\n".join(["# Tools", *(lines or ["None in this place."])])
 
 
 def skills_section(skills: Iterable[Skill], *, can_load: bool) -> str:
-    """Names and descriptions of those that can be loaded, then the text of those that always are."""
+    """List names and descriptions of the skills that can be loaded, then the text of those that are always loaded."""
     whole = [f"## {skill.name}\n{skill.text}" for skill in skills if skill.is_always_loaded]
     offered = [f"- {skill.name}: {skill.description}" for skill in skills if not skill.is_always_loaded]
     parts = []
@@ -89,13 +89,13 @@ def skills_section(skills: Iterable[Skill], *, can_load: bool) -> str:
 
 
 def tasks_section(todos: Iterable[Todo]) -> str:
-    """What is still to be done; nothing once all is done."""
+    """List what is still to be done; nothing once all is done."""
     active = [todo_line(todo) for todo in todos if todo.state is not TodoState.DONE]
     return "\n".join(["# Active tasks", *active]) if active else ""
 
 
 def runtime_section(facts: RuntimeFacts, key: SessionKey) -> str:
-    """Where all this runs."""
+    """Describe where all this runs."""
     return "\n".join(
         [
             "# Runtime",
@@ -128,7 +128,8 @@ class SkillLayers:
         self._built_in = self._files.read([Layer(BUILT_IN)])
 
     def of(self, owner: SessionKey) -> Mapping[str, Skill]:
-        """By name, in a fixed order. Nobody edits the built-in ones: they are read once."""
+        """Return the owner's skills by name, in a fixed order. The built-in ones are read once, since nobody edits
+        them."""
         folder = user_folder(self._users, owner)
         own = self._files.read((Layer(folder / FOLDER, within=folder), self._operators))
         return dict(sorted((self._built_in | own).items()))
@@ -147,7 +148,7 @@ class SystemPrompts:
         self._clean = lru_cache(maxsize=PROMPTS_KEPT)(scrubber.scrub)
 
     def system_prompt(self, context: ToolContext, profile: Profile, todos: Sequence[Todo]) -> CleanText:
-        """What the model is told before everything else in a turn of `context`."""
+        """Build what the model is told before everything else in a turn of `context`."""
         tools = self._tools(context)
         can_load = any(LOAD_SKILL in names for names in tools.values())
         sections = (

@@ -60,7 +60,7 @@ _ABOUT: Final = "What was said and done in this conversation so far, oldest firs
 
 
 def as_text(prompt: Sequence[PromptMessage]) -> str:
-    """The newest request, after a `<history>` of everything before it. Clean, since its parts are."""
+    """Write the newest request, after a `<history>` of everything before it. Clean, since its parts are."""
     newest = list(takewhile(lambda message: message.role is Role.USER, reversed(prompt)))
     earlier = prompt[: len(prompt) - len(newest)]
     request = "\n\n".join(message.text for message in reversed(newest)) or _GO_ON
@@ -113,7 +113,7 @@ _QUIET: Final = {
 
 
 def load_sdk() -> ModuleType:
-    """The SDK, imported only where it was chosen. Raises `ConfigError` where it is not installed."""
+    """Import the SDK, only where it was chosen. Raises `ConfigError` where it is not installed."""
     try:
         import claude_agent_sdk  # noqa: PLC0415 - an extra, and only those who chose it load it
     except ModuleNotFoundError as error:
@@ -125,7 +125,7 @@ def load_sdk() -> ModuleType:
 
 
 def is_claude(model: str) -> bool:
-    """Whether this engine can answer with a model of that name."""
+    """Tell whether this engine can answer with a model of that name."""
     return model.startswith(_FAMILY)
 
 
@@ -151,8 +151,8 @@ class ClaudeEngine:
         endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint,
         transport: Callable[[], Transport] | None = None,
     ) -> None:
-        """Of the `fallbacks` the first Claude model counts that is called as the model is. `transport` None: the
-        program that came with the SDK. Raises `ConfigError` if there is no SDK."""
+        """Keep the dependencies. Of the `fallbacks` the first Claude model counts that is called as the model is.
+        `transport` None: the program that came with the SDK. Raises `ConfigError` if there is no SDK."""
         self._sdk = load_sdk()
         self._client = client
         self._tools = tools
@@ -218,7 +218,7 @@ class ClaudeEngine:
             await self._attempt(turn, context, model, system, said, with_images(said, images, {}), images=0)
 
     async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
-        """Those that are still there: as many of the newest as fit into one request."""
+        """Load the images that still exist: as many of the newest as fit into one request."""
         shown: dict[Image, bytes] = {}
         room = CLAUDE_IMAGES_BYTES_MAX
         for image in reversed(images):
@@ -330,13 +330,13 @@ class ClaudeEngine:
 
 
 async def _message(content: Content) -> AsyncIterator[dict[str, Any]]:
-    """One message of a user, as the SDK takes such with more than a text in them."""
+    """Yield one user message, in the form in which the SDK takes one that has more than a text in it."""
     yield {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None}
 
 
 def _access(endpoint: ModelEndpoint) -> dict[str, str]:
-    """The variables by which the program calls an endpoint. With a key of ours, a token of the environment
-    stays out of it."""
+    """Return the variables by which the program calls an endpoint. With a key of ours, a token of the environment stays
+    out of it."""
     given = {
         "ANTHROPIC_API_KEY": endpoint.api_key,
         "ANTHROPIC_BASE_URL": endpoint.api_base,
@@ -373,7 +373,7 @@ class _Hands:
         self._one_at_a_time = asyncio.Lock()  # two of them may write to one file
 
     def offered(self) -> list[SdkMcpTool[Any]]:
-        """What the policy allows in this turn."""
+        """List the tools that the policy allows in this turn."""
         return [
             self._sdk.SdkMcpTool(
                 spec.name, spec.description, _without_references(spec.schema), self._handler(spec.name)
@@ -402,7 +402,8 @@ class _Hands:
 
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
-        """A tool has limits of its own, and a person who is asked may take longer than any model."""
+        """Stop the clock of the model for the length of the block: a tool has limits of its own, and a person who is
+        asked may take longer than any model."""
         self._deadline.reschedule(None)
         try:
             yield
@@ -417,6 +418,7 @@ def _begin_again(deadline: asyncio.Timeout) -> None:
 
 
 def _without_references(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema, or any object: the SDK would fetch what a stranger's `$ref` points to. Ours is checked anyway."""
+    """Return the schema, or that of any object if it has a `$ref`: the SDK would fetch what a stranger's reference
+    points to. Our own check of the arguments still uses the full schema."""
     is_open = '"$ref"' in json.dumps(dict(schema))
     return {"type": "object", "properties": {}} if is_open else dict(schema)

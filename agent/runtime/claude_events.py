@@ -95,7 +95,7 @@ class ClaudeRecorder:
                 self._result = message
 
     def cleaned(self, arguments: object) -> CleanText:
-        """The arguments of a call as the transcript and the tool get them."""
+        """Scrub the arguments of a call, as the transcript and the tool get them."""
         return cleaned(json.dumps(arguments), self._scrubber.scrub)
 
     def _hear_speech(self, message: Any) -> None:
@@ -162,7 +162,7 @@ class ClaudeRecorder:
             )
 
     def conclude(self) -> None:
-        """Raises what went wrong, if anything did. The error says what, never in the words of the provider."""
+        """Conclude the run, and raise what went wrong, if anything did. The error never quotes the provider."""
         result = self._result
         if result is None:
             raise ModelUnavailable("the Claude CLI ended without a result")
@@ -197,7 +197,8 @@ class ClaudeRecorder:
 
 
 def _counted(usage: Mapping[str, Any]) -> TokenCount:
-    """Anthropic counts what came from the prompt cache, and what went into it, apart from the rest."""
+    """Add up the counts: Anthropic counts tokens read from the prompt cache, and those written to it, apart from the
+    rest."""
     cached = int(usage.get("cache_read_input_tokens") or 0)
     fresh = int(usage.get("input_tokens") or 0) + int(usage.get("cache_creation_input_tokens") or 0)
     return TokenCount(fresh + cached, int(usage.get("output_tokens") or 0), cached)
@@ -213,7 +214,7 @@ def _sum(counts: Iterable[TokenCount]) -> TokenCount:
 
 
 def _text_of(content: object) -> str:
-    """The text of a tool result: a string, or blocks of which some are text."""
+    """Return the text of a tool result: a string, or blocks of which some are text."""
     if isinstance(content, list):
         return "\n".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
     return str(content or "")

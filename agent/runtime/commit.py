@@ -37,12 +37,12 @@ class Commits:
         self._clock = clock
 
     def answered(self, turn: Turn, little_left: str) -> TurnCommit:
-        """The answer of a model. `little_left` is said behind it: what is nearly used up, or ""."""
+        """Build the commit of a model's answer. `little_left` is appended to it: what is nearly used up, or ""."""
         reply = self._answer(turn, little_left)
         return self._commit(turn, TurnState.DONE, reply)
 
     def obeyed(self, turn: Turn, done: CommandReply) -> TurnCommit:
-        """What a command says and does."""
+        """Build the commit of a command."""
         if done.noted is not None:
             now_ms = self._clock.now_ms()
             note = Entry(Role.USER, done.noted, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
@@ -55,7 +55,8 @@ class Commits:
         return commit if done.title is None else self._naming(turn, commit, done.title)
 
     def yielded(self, turn: Turn) -> TurnCommit:
-        """No answer yet; but files that are to go out do not wait for it, nor what was removed from a message."""
+        """Build the commit of a turn that yields. It has no answer yet; but files that are to go out do not wait for
+        it, nor does the note on what was removed from a message."""
         files, word = turn.enclosures.files, words_for(turn.session.language).say(YIELDED_WORD)
         reply = replace(self._reply(turn, word, ReplyKind.NOTICE), files=files)
         has_news = bool(files) or reply.text != word
@@ -63,14 +64,15 @@ class Commits:
         return self._commit(turn, TurnState.DONE, reply if has_news else None, barrier=barrier)
 
     def stopped(self, turn: Turn) -> TurnCommit:
-        """What a turn leaves behind that its user stopped: no reply, and its messages are not run again.
+        """Build the commit of a turn that its user stopped: no reply, and its messages are not run again.
 
         The transcript says that it was stopped, or the next prompt would ask for it once more.
         """
         return self._commit(self._noted(turn, STOPPED_NOTE), TurnState.STOPPED, None)
 
     def refused(self, turn: Turn, error: BudgetSpent) -> TurnCommit:
-        """Nothing is wrong, so there is nothing to look up: one sentence that says when it goes on."""
+        """Build the commit of a refused turn: one sentence that says when it goes on. It has no reference, because
+        nothing is wrong that could be looked up."""
         _log.info("turn.refused", reason=str(error))
         words = words_for(turn.session.language)
         sentence = self._clean(turn, spent_sentence(error, words, now_ms=self._clock.now_ms()))
@@ -78,7 +80,8 @@ class Commits:
         return self._commit(self._noted(turn, sentence), TurnState.FAILED, reply)
 
     def failed(self, turn: Turn, error: Exception) -> TurnCommit:
-        """One plain sentence, with the reference under which the log has the rest."""
+        """Build the commit of a failed turn: one plain sentence, with the reference under which the log has
+        the rest."""
         reference = self._clock.code(6)
         _log.error("turn.failed", reference=reference, reason=f"{type(error).__name__}: {error}")
         sentence = self._clean(turn, failure_sentence(error, reference, words_for(turn.session.language)))
@@ -111,7 +114,7 @@ class Commits:
         return self._scrubber.for_chat(str(turn.batch.key)).scrub(text)
 
     def _noted(self, turn: Turn, text: CleanText) -> Turn:
-        """How a turn without an answer ended, in the place of the answer. A command leaves no trace."""
+        """Record in place of the answer how a turn without one ended. A command leaves no entry."""
         if turn.said is not None or not turn.batch.is_command:
             now_ms = self._clock.now_ms()
             turn.entries.append(Entry(Role.ASSISTANT, text, turn_id=turn.batch.turn_id, created_at_ms=now_ms))
@@ -119,7 +122,7 @@ class Commits:
         return turn
 
     def _reply(self, turn: Turn, text: CleanText, kind: ReplyKind) -> Reply:
-        """What goes out, however the turn ended; with it goes what was removed from the messages on their way in."""
+        """Build the reply, however the turn ended; it also says what was removed from the messages on their way in."""
         words = words_for(turn.session.language)
         removed = [removed for message in turn.answered for removed in message.removed]
         note = removed_note(removed, words)
@@ -176,7 +179,7 @@ class Commits:
 
 
 def tracing_turns(spans: SpanSink) -> AfterTurn:
-    """What is left to do after each turn."""
+    """Build the step after each turn that records it as a span."""
 
     async def tell(finished: Finished) -> None:
         batch = finished.turn.batch
@@ -187,7 +190,7 @@ def tracing_turns(spans: SpanSink) -> AfterTurn:
 
 
 def counting_turns(tally: Tally) -> AfterTurn:
-    """Likewise."""
+    """Build the step after each turn that counts it."""
 
     async def count(finished: Finished) -> None:
         batch, commit = finished.turn.batch, finished.commit
@@ -204,7 +207,7 @@ def counting_turns(tally: Tally) -> AfterTurn:
 
 
 def wakes_waiting_turns(ring: Callable[[], None]) -> AfterTurn:
-    """What is left to do after each turn."""
+    """Build the step after each turn that calls `ring` if the turn waits for sub-agents."""
 
     async def look(finished: Finished) -> None:
         if finished.commit.barrier is not None:

@@ -89,7 +89,7 @@ class Summarizer:
         *,
         tokens_max: int = SUMMARY_TOKENS_MAX,
     ) -> None:
-        """`tokens_max` is the length of a summary; what a model thinks before it comes on top."""
+        """Keep the dependencies. `tokens_max` is the length of a summary; a model's thinking before it comes on top."""
         self._client = client
         self._models = models
         self._store = store
@@ -98,7 +98,8 @@ class Summarizer:
         self._tokens_max = tokens_max
 
     async def climb(self, wanted: SummaryOrder) -> CleanText:
-        """A summary that is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`, `StoreUnavailable`."""
+        """Summarize so that the summary is shorter than what it replaces. Raises `NoSummary`, `BudgetSpent`,
+        `StoreUnavailable`."""
         try:
             async with asyncio.timeout(COMPACTION_TIMEOUT_S):
                 return await self._whole(wanted)
@@ -129,7 +130,7 @@ class Summarizer:
             return await self._without_middle(wanted, attempts[-1], room)
 
     async def _in_chunks(self, wanted: SummaryOrder, lines: Sequence[CleanText], room: int) -> CleanText:
-        """Chunk after chunk, each with the summary of all before it. A refused chunk is halved."""
+        """Summarize chunk after chunk, each with the summary of all before it. A refused chunk is halved."""
         so_far, rest, read, calls = wanted.prior, tuple(lines), estimate_tokens(wanted.prior or ""), 0
         while rest:
             room = min(room, self._room(wanted, so_far))
@@ -174,8 +175,8 @@ class Summarizer:
     async def _call(
         self, wanted: SummaryOrder, lines: Sequence[CleanText], prior: CleanText | None, *, replaced_tokens: int
     ) -> CleanText:
-        """A summary, at half the length if one of the whole is cut short. Raises `NoSummary` and the `ModelError`
-        tree."""
+        """Ask for a summary, and for one of half the length if the first is cut short. Raises `NoSummary` and the
+        `ModelError` tree."""
         tokens = bounded(self._tokens_max, self._models.budget(self._models.utility(wanted.session)).window)
         answer = await self._answer(wanted, lines, prior, tokens)
         if answer.ending is StopReason.CUT:
@@ -187,7 +188,7 @@ class Summarizer:
     async def _answer(
         self, wanted: SummaryOrder, lines: Sequence[CleanText], prior: CleanText | None, tokens: int
     ) -> ModelAnswer:
-        """One call, its retries included, within its time limit, that asks for a summary of about so many `tokens`."""
+        """Ask once for a summary of about `tokens` tokens, retries included, within the time limit."""
         model = self._models.utility(wanted.session)
         length = self._scrubber.for_chat(str(wanted.session.key)).scrub(length_note(tokens))
         request = ModelRequest(
@@ -248,7 +249,7 @@ class Compactor:
         permit: Permit,
         focus: CleanText | None = None,
     ) -> Compaction:
-        """The view afterwards: summary and tail, or `view` unchanged if nothing could be summarised.
+        """Compact the view and return it: summary and tail, or `view` unchanged if nothing could be summarised.
 
         `budget` None means manual: everything is summarised. Raises `Fenced` and `StoreUnavailable`.
         """
@@ -278,7 +279,7 @@ class Compactor:
         permit: Permit,
         focus: CleanText | None = None,
     ) -> CleanText | None:
-        """A summary of `entries` that nobody has stored; None (and a warning in the log) if there is none."""
+        """Summarize `entries` without storing the summary; None (and a warning in the log) if there is none."""
         try:
             text = await self._ladder.climb(SummaryOrder(session, entries, prior, focus, permit))
             self._resting.pop(session.id, None)
@@ -292,7 +293,8 @@ class Compactor:
             return None
 
     def _rests(self, session: Session, fence: int) -> bool:
-        """Whether a summary of this session was unusable so few turns ago that another would be paid for in vain."""
+        """Tell whether a summary of this session was unusable so few turns ago that another would be paid for
+        in vain."""
         turns = self._resting.get(session.id)
         if turns is None:
             return False

@@ -24,15 +24,15 @@ class CompactionPlan:
 
     @property
     def tokens(self) -> int:
-        """About the size of what the summary replaces."""
+        """Estimate the size of what the summary replaces, in tokens."""
         return entries_tokens(self.head) + estimate_tokens(self.prior or "")
 
 
 def plan_compaction(view: Sequence[Entry], budget: PromptBudget | None) -> CompactionPlan | None:
-    """What a compaction of `view` would do; None when there is nothing to summarise.
+    """Plan a compaction of `view`; None when there is nothing to summarise.
 
-    With a budget the last two user-led turns stay, if they fit into a quarter of it, else the last one:
-    never less, so the newest request is always verbatim. Without one (manual) nothing stays.
+    With a budget the last two user-led turns stay, if they fit into a quarter of it, else the last one: never less, so
+    the newest request is always verbatim. Without one (manual) nothing stays.
     """
     entries = said_in(view)
     tail = _tail(entries, budget) if budget is not None else ()
@@ -90,7 +90,7 @@ class Pruned:
 
 
 def pruned(entries: Sequence[Entry], *, kept: int = OUTPUTS_KEPT, protected: Set[str] = frozenset()) -> list[Entry]:
-    """The long outputs pruned, except the newest `kept` and those of protected tools. Idempotent."""
+    """Prune the long outputs, except the newest `kept` and those of protected tools. Idempotent."""
     outputs = [index for index, entry in enumerate(entries) if entry.role is Role.TOOL]
     old = frozenset(outputs[: max(len(outputs) - kept, 0)])
     names = _tool_names(entries)
@@ -101,19 +101,19 @@ def pruned(entries: Sequence[Entry], *, kept: int = OUTPUTS_KEPT, protected: Set
 
 
 def prune_output(entry: Entry) -> Entry:
-    """A tool's result without its output, if that is long."""
+    """Remove the output from a tool's result, if it is long."""
     return entry if len(entry.text) <= PRUNED_FROM_CHARS else replace(entry, text=CleanText(stand_in(entry.text)))
 
 
 def prune_pass(
     view: Sequence[Entry], *, fixed_tokens: int, threshold_tokens: float, protected: Set[str], counted_seq: int
 ) -> Pruned:
-    """The view as the passes of its turns have left it.
+    """Prune the view as the passes of its turns have left it.
 
-    At the beginning of each turn whose prompt reaches the threshold, one pass prunes what is old by then. All
-    passes are made again from the transcript, always with the same outcome, so that nothing has to be stored and
-    the beginning of the prompt changes with a new pass only. `counted_seq` is the last entry of the prompt that
-    the provider has counted; passes after it have saved what that count still holds.
+    At the beginning of each turn whose prompt reaches the threshold, one pass prunes what is old by then. All passes
+    are made again from the transcript, always with the same outcome, so that nothing has to be stored and the beginning
+    of the prompt changes with a new pass only. `counted_seq` is the last entry of the prompt that the provider has
+    counted; passes after it have saved what that count still holds.
     """
     said = list(said_in(view))
     summary = list(view[: len(view) - len(said)])
@@ -139,7 +139,7 @@ def prune_pass(
 
 
 def _tool_names(entries: Sequence[Entry]) -> list[str]:
-    """For each entry the tool whose result it is; empty for others. Call ids repeat between turns."""
+    """List for each entry the tool whose result it is; empty for others. Call ids repeat between turns."""
     return list(_named(entries))
 
 
@@ -165,16 +165,16 @@ _FRAME_TOKENS: Final = 40
 
 
 def material(entries: Iterable[Entry], scrub: Callable[[str], CleanText]) -> tuple[CleanText, ...]:
-    """Entries as a text to read, one piece each: a tool call and its results are words here, and nothing
-    a provider could refuse when they are parted. Notes are left out: nobody said them."""
+    """Write entries as a text to read, one piece each: a tool call and its results are plain words here, so that a
+    provider cannot refuse them when they are separated. Notes are left out, because nobody said them."""
     return tuple(_line(entry, scrub) for entry in entries if entry.kind is not EntryKind.NOTE)
 
 
 def summary_request(
     lines: Sequence[CleanText], *, length: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
 ) -> tuple[PromptMessage, ...]:
-    """The material as one user message, behind the summary of what came before it; `length` says how long a new
-    one may be."""
+    """Build the request: the material as one user message, after the summary of what came before it; `length` says how
+    long a new one may be."""
     parts = []
     if prior is not None:
         parts.append(joined(literal_text("<earlier-summary>"), prior, literal_text("</earlier-summary>"), by="\n"))
@@ -187,31 +187,32 @@ def summary_request(
 
 
 def length_note(tokens: int) -> str:
-    """What the model is told of the length of its summary."""
+    """Tell the model how long its summary may be."""
     return f"Write at most {max(tokens // _TOKENS_PER_WORD, 1)} words: what is longer is cut off and lost."
 
 
 def material_room(
     window: int, answer_max: int, *, system: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
 ) -> int:
-    """Tokens of material that fit into one call of a model with this window, which may answer with `answer_max`."""
+    """Compute how many tokens of material fit into one call of a model with this window, which may answer with
+    `answer_max`."""
     around = estimate_tokens(system) + estimate_tokens(prior or "") + estimate_tokens(focus or "") + _FRAME_TOKENS
     return window - answer_max - around
 
 
 def bounded(tokens: int, window: int) -> int:
-    """So many tokens of an answer, but of a very small window not more than a quarter."""
+    """Limit the tokens of an answer to a quarter of the window, which matters only for a very small one."""
     return min(tokens, window // 4)
 
 
 def size_of(lines: Sequence[CleanText]) -> int:
-    """Tokens of some material."""
+    """Estimate the tokens of some material."""
     return sum(map(_size, lines))
 
 
 def first_chunk(lines: Sequence[CleanText], room: int) -> tuple[tuple[CleanText, ...], tuple[CleanText, ...]]:
-    """As much from the beginning as fits into `room` tokens, and the rest. A line that alone is too large
-    is split; the chunk is never empty as long as there are lines."""
+    """Split off as much from the beginning as fits into `room` tokens, and return it with the rest. A line that alone
+    is too large is split; the chunk is never empty as long as there are lines."""
     if lines and _size(lines[0]) > room and len(lines[0]) > 1:
         lines = (*_halves(lines[0]), *lines[1:])
         return first_chunk(lines, room)
@@ -223,14 +224,14 @@ def first_chunk(lines: Sequence[CleanText], room: int) -> tuple[tuple[CleanText,
 
 
 def without_middle(lines: Sequence[CleanText]) -> tuple[CleanText, ...]:
-    """The first and the last quarter of the material."""
+    """Keep the first and the last quarter of the material."""
     text = joined(*lines, by="\n\n")
     quarter = len(text) // 4
     return (portion(text, 0, quarter), _LEFT_OUT, portion(text, len(text) - quarter, len(text)))
 
 
 def is_usable(answer: ModelAnswer, *, replaced_tokens: int) -> bool:
-    """False for a summary that is empty, was cut short, or is not smaller than what it replaces."""
+    """Tell whether a summary is usable: not empty, not cut short, and smaller than what it replaces."""
     text = answer.text.strip()
     size = estimate_tokens(text) + _FRAME_TOKENS
     return bool(text) and answer.ending is StopReason.OWN and size < replaced_tokens

@@ -105,8 +105,8 @@ class ApprovalDecisions:
         self._clock = clock
 
     async def decide(self, request: ControlRequest, words: Words) -> Decided:
-        """What became of an answer; of one that is given again, the same. `words` are those of the one who decides;
-        what everybody sees is in the language of the question."""
+        """Decide on an answer and return the outcome; a repeated answer has the same outcome. `words` are those of the
+        person who decides; what everybody sees is in the language of the question."""
         command, lasts = find_command(request.message.text), lasts_of(request.message.text)
         code = code_in(request.kind, command.arguments) if command else ""
         if not code:
@@ -129,7 +129,8 @@ class ApprovalDecisions:
         return await self._questions.settle(question.code, request if is_awaited else None)
 
     async def _is_awaited(self, question: PutQuestion) -> bool:
-        """By the run that asked, or by the sub-agent that did and outlives every run."""
+        """Tell whether somebody waits for the answer: the run that asked, or a sub-agent that asked and outlives every
+        run."""
         if not question.task_id:
             return await self._lanes.is_in_work(question.key, question.fence)
         task = await retry_until_available(lambda: self._book.task(question.task_id))
@@ -157,7 +158,7 @@ def _may_answer(message: InboundMessage, role: GrantRole, question: PutQuestion)
 
 
 def _offers(question: PutQuestion, lasts: Lasts) -> bool:
-    """Whether whoever was asked was offered this answer, too."""
+    """Tell whether the question offered this answer, too."""
     answer = answer_to(ControlKind.APPROVE, question.code, lasts)
     return any(choice.command == answer for reply in question.replies for choice in reply.choices)
 
@@ -191,7 +192,7 @@ class ButtonPresses:
         self._clock = clock
 
     async def press(self, press: InboundMessage, words: Words) -> Decided:
-        """What became of it; of the same press once more, the same."""
+        """Handle a press and return the outcome; a repeated press has the same outcome."""
         command = find_command(press.text)
         token = command.arguments if command else ""
         button = await self._store.buttons.find(token)
@@ -220,7 +221,7 @@ class ButtonPresses:
     async def _without_buttons(
         self, reply_ids: tuple[str, ...], chosen: Button | None = None, press: InboundMessage | None = None
     ) -> tuple[Reply, ...]:
-        """What takes the place of the replies: the same words, and what was chosen."""
+        """Build the replies that replace the old ones: the same text without buttons, and what was chosen."""
         found = [await self._store.outbox.committed(reply_id) for reply_id in reply_ids]
         return tuple(self._changed(reply, chosen, press) for reply in found if reply is not None)
 
@@ -276,7 +277,7 @@ class ControlService:
         self._clock = clock
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
 
-    async def serve(self) -> None:
+    async def run(self) -> None:
         """Until cancelled; what was not answered by then goes to another process."""
         async with asyncio.TaskGroup() as group:
             while True:
@@ -290,14 +291,14 @@ class ControlService:
                 await asyncio.sleep(_RETRY_S)
 
     async def _serve(self, receipt: str, request: ControlRequest) -> None:
-        """One command. One that cannot be answered is left to another process, and harms no other."""
+        """Serve one command. One that cannot be answered is left to another process, and does not affect others."""
         try:
             await self._answer(receipt, request)
         except TrivetError as error:
             _log.error("control.failed", message_id=request.message.id, reason=str(error))
 
     async def _answer(self, receipt: str, request: ControlRequest) -> None:
-        """Whatever of this is repeated, the command is answered once."""
+        """Answer the command exactly once, whichever part of this is repeated."""
         message = request.message
         ended, _, words = await asyncio.gather(
             self._ask_to_end(request), self._end_turn(request), retry_until_available(lambda: self._words(message))
@@ -310,7 +311,8 @@ class ControlService:
         await retry_until_available(lambda: self._control.finish(receipt, reply))
 
     async def _words(self, message: InboundMessage) -> Words:
-        """Of whoever says it; where that does not show, of whoever speaks on its lane."""
+        """Return the texts in the language of the author; where that is unknown, of the person who speaks on
+        the lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
         session = await self._store.sessions.current(message.key)
@@ -330,7 +332,7 @@ class ControlService:
         )
 
     async def _ask_to_end(self, request: ControlRequest) -> int:
-        """How many sub-agents a stop found at work. They end while the turn does."""
+        """Ask the sub-agents to end along with their turn, and return how many a stop found at work."""
         return await self._ending.ask(request.message.key) if request.kind is ControlKind.STOP else 0
 
     async def _end_turn(self, request: ControlRequest) -> None:
@@ -371,7 +373,7 @@ class ControlService:
                 return await self._shown(await self._pressing.press(request.message, words))
 
     async def _shown(self, decided: Decided) -> str:
-        """What everybody sees of it is on its way before the one who decided is told."""
+        """Publish what everybody sees of the decision, then return the word for the person who decided."""
         if decided.amendments:
             await self._store.outbox.put(decided.amendments)
             await self._deliveries.publish(decided.amendments)
@@ -403,7 +405,7 @@ class ControlService:
 
 
 def answering_commands() -> tuple[CommandRow, ...]:
-    """The rows, in the order of /help."""
+    """Return the command rows, in the order of /help."""
 
     async def too_late(asked: CommandRequest) -> CommandReply:
         # One that comes this way was taken for work: the turn that could have asked it has ended.

@@ -33,7 +33,8 @@ from gateway.store import Store
 
 
 def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
-    """The messages one turn may take: a command or a firing alone, else all up to the next of these or other place."""
+    """Return the messages that one turn may take: a command or a scheduled run alone, else all up to the next of these
+    or of another place."""
     first = messages[0]
     if _is_alone(first):
         return (first,)
@@ -41,12 +42,12 @@ def first_batch(messages: Sequence[InboundMessage]) -> tuple[InboundMessage, ...
 
 
 def joining_messages(first: InboundMessage, behind: Sequence[InboundMessage]) -> tuple[InboundMessage, ...]:
-    """Of the messages behind a turn that `first` began, in order, those that may be part of it."""
+    """Return, in order, those messages waiting after a turn that `first` began which may be part of it."""
     return tuple(behind[: leading(behind, lambda message: _belongs(message, first))])
 
 
 def leading(messages: Sequence[InboundMessage], belongs: Callable[[InboundMessage], bool]) -> int:
-    """How many of the first messages do."""
+    """Count the messages at the beginning that satisfy `belongs`."""
     return next((at for at, message in enumerate(messages) if not belongs(message)), len(messages))
 
 
@@ -56,7 +57,8 @@ def _belongs(message: InboundMessage, first: InboundMessage) -> bool:
 
 
 def _is_alone(message: InboundMessage) -> bool:
-    """A command is no conversation, and in a turn that a schedule began nobody is present."""
+    """Tell whether a message must have a turn of its own: a command is no conversation, and in a turn that a schedule
+    began nobody is present."""
     return find_command(message.text) is not None or is_firing(message)
 
 
@@ -127,7 +129,7 @@ class LeaseClock(Protocol):
 
     @property
     def lease_end_s(self) -> float:
-        """The monotonic time up to which nobody can have taken our lanes."""
+        """Return the monotonic time up to which no other process can have taken our lanes."""
         ...
 
 
@@ -146,7 +148,8 @@ class TurnRun:
     """One claim being answered. `agent.engine.Hold` for the turn it takes."""
 
     def __init__(self, claim: Claim, beat: LeaseClock, ports: RunPorts, *, is_steered: bool) -> None:
-        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
+        """Keep the dependencies. With `is_steered`, messages that a lane receives during a turn join that turn between
+        its rounds."""
         self.claim = claim
         self.turn: Turn | None = None
         self.task: asyncio.Task[None] | None = None
@@ -175,12 +178,12 @@ class TurnRun:
 
     @property
     def covered(self) -> int:
-        """How many messages the lease covers, from the head of the lane: all that a stop takes along."""
+        """Return how many messages the lease covers, from the head of the lane: all that a stop takes along."""
         return self._covered
 
     @property
     def taken(self) -> int:
-        """How many of them the turn answers."""
+        """Return how many of them the turn answers."""
         return self._covered - len(self._behind)
 
     # --- what may end it early
@@ -196,7 +199,7 @@ class TurnRun:
             self._end()
 
     def lose(self) -> None:
-        """The lane is, or may be, somebody else's: end without a trace."""
+        """End without a trace, because the lane is, or may be, another process's."""
         self.is_lost = True
         self._end()
 
@@ -220,7 +223,7 @@ class TurnRun:
             raise asyncio.CancelledError
 
     async def _is_ours(self) -> bool:
-        """False when nobody can say right now."""
+        """Tell whether the lane is still ours; False when that cannot be known right now."""
         if self._clock.monotonic_s() >= self._beat.lease_end_s:
             return False
         try:
@@ -235,8 +238,8 @@ class TurnRun:
     # --- what may join it
 
     async def join(self) -> Sequence[Joined]:
-        """In steer mode: what arrived behind the turn, up to a command, another place or another person: the turn may
-        do what those may who began it. Raises `Fenced`."""
+        """Let new messages join in steer mode: those that arrived after the turn's own, up to a command, another place
+        or another person. The turn may do what the person who began it may do. Raises `Fenced`."""
         room = TURN_MESSAGES_MAX - self.taken
         if self.turn is None or not self._is_steered or self._behind or room <= 0:
             return ()
@@ -263,7 +266,7 @@ class TurnRun:
     # --- what is seen of it
 
     def showing(self, text: Callable[[], CleanText]) -> AbstractContextManager[None]:
-        """As a draft of the reply that the turn will leave."""
+        """Show the text as a draft of the reply that the turn will leave."""
         if self.turn is None:
             return nullcontext()
         batch = self.turn.batch
@@ -298,7 +301,7 @@ class TurnRun:
         return working.result()
 
     def settle(self) -> None:
-        """The commit is under way: from here on the run is not cut short."""
+        """Mark that the commit is under way: from here on the run is not cut short."""
         self._is_decided = True
 
 
@@ -336,7 +339,8 @@ class LaneRunner:
         is_steered: bool,
         afterwards: Sequence[AfterTurn] = (),
     ) -> None:
-        """With `is_steered`, what a lane receives during a turn joins that turn between its rounds."""
+        """Keep the dependencies. With `is_steered`, messages that a lane receives during a turn join that turn between
+        its rounds."""
         self._ports = ports
         self._lanes = ports.lanes
         self._deliveries = ports.deliveries
@@ -353,11 +357,11 @@ class LaneRunner:
         self._is_store_away = False
 
     def run_of(self, claim: Claim, beat: LeaseClock) -> TurnRun:
-        """The run of a lane that was just claimed, not yet begun."""
+        """Build the run of a lane that was just claimed, not yet begun."""
         return TurnRun(claim, beat, self._ports, is_steered=self._is_steered)
 
     async def has_store(self) -> bool:
-        """Whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
+        """Tell whether a claim makes sense: a process that lost its database leaves the lanes to those that have it."""
         if self._is_store_away:
             try:
                 await self._store.access.revision()
@@ -367,7 +371,7 @@ class LaneRunner:
         return True
 
     async def answer(self, run: TurnRun) -> None:
-        """The worker's boundary: whatever goes wrong in a turn ends here, recorded and decided.
+        """Run a turn; whatever goes wrong in it ends here, recorded and decided.
 
         Cancelled only when the lane is not ours any more, or is handed over by the one who cancels.
         """
@@ -421,7 +425,7 @@ class LaneRunner:
         )
 
     async def _pass_over(self, run: TurnRun, messages: Sequence[InboundMessage]) -> None:
-        """What these were to tell was told in another way. An earlier run may have begun to answer the first."""
+        """Pass over wakes whose results were told in another way. An earlier run may have begun to answer the first."""
         handled = run.covered if run.cancelled is CancelKind.STOP else len(messages)
         run.settle()
         _log.info("wakes.passed_over", messages=len(messages))
@@ -429,7 +433,7 @@ class LaneRunner:
         await show_ended(self._deliveries, messages[0].address, turn_id_of(messages[0].id))
 
     async def _publish_again(self, run: TurnRun, batch: Batch, start: TurnStart, handled: int) -> None:
-        """An earlier run committed and died before it could say so: publish, take its messages off the lane."""
+        """Publish again what an earlier run committed before it died, and take its messages off the lane."""
         run.settle()
         await retry_until_available(lambda: self._lanes.commit(run.claim, handled=handled, replies=start.unsent))
         if not start.unsent:
@@ -463,7 +467,8 @@ class LaneRunner:
     async def _commit(
         self, run: TurnRun, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()
     ) -> Committed:
-        """In SQL, then on the bus; both are insisted on, so that an answer that was paid for is not asked again."""
+        """Commit in SQL, then on the bus. Each is retried until it succeeds, so that an answer that was paid for is not
+        requested again."""
         committed = await retry_until_available(
             lambda: self._store.turns.commit(commit), RetryPolicy(for_s=COMMIT_PATIENCE_S)
         )
@@ -475,7 +480,7 @@ class LaneRunner:
         return committed
 
     async def _restart(self, run: TurnRun, turn: Turn) -> None:
-        """Newer words came: nothing of this run stays but what it cost, and nobody goes on working for it."""
+        """Restart because newer messages came: of this run only its cost is kept, and its sub-agents are ended."""
         disowning = partial(self._store.tasks.disown, turn.batch.key, turn.batch.turn_id)
         _log.info("turn.restarted")
         await retry_until_available(disowning, RetryPolicy(for_s=COMMIT_PATIENCE_S))
@@ -498,8 +503,8 @@ class LaneRunner:
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: TurnRun) -> None:
-        """The store would not have it. If the lane is still ours it is tried again, without counting an attempt:
-        neither an outage nor a fence that is ahead of the bus is the message's fault."""
+        """Put the run off because the store did not accept it. If the lane is still ours it is tried again, without
+        counting an attempt: neither an outage nor a fence that is ahead of the bus is the message's fault."""
         run.lose()
         if await retry_until_available(lambda: self._lanes.is_in_work(run.claim.key, run.claim.lease.fence)):
             await asyncio.sleep(_PUT_OFF_S)

@@ -62,7 +62,7 @@ class _Spoken:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the model had more to say."""
+        """Tell whether the answer was cut off at its length limit."""
         return self.answer.ending is StopReason.CUT
 
 
@@ -79,8 +79,8 @@ class Steps:
         rounds_max: int,
         purpose: UsagePurpose = UsagePurpose.TURN,
     ) -> None:
-        """After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up. `purpose` is what its
-        calls are charged as."""
+        """Keep the dependencies. After `rounds_max` rounds of tools (0: any number) the model is asked to wrap up. Its
+        calls are charged under `purpose`."""
         self._client = client
         self._tools = tools
         self._scrubber = scrubber
@@ -132,8 +132,8 @@ class Steps:
         *,
         tools: tuple[ToolSpec, ...],
     ) -> _Spoken:
-        """One round's answer, kept. A prompt that the provider finds too long is condensed and sent once more; what was
-        cut off at the limit of an answer is asked for once more, and after that marked."""
+        """Ask for one round's answer and keep it. A prompt that the provider finds too long is condensed and sent once
+        more; an answer that was cut off at its limit is requested once more, and after that marked."""
         request = ModelRequest(
             model,
             self._purpose,
@@ -188,7 +188,8 @@ class Steps:
             return cut
 
     def _more(self, model: str, cut: ModelAnswer) -> int | None:
-        """More tokens than an answer had, as far as the model and its window have them; None: no more are known."""
+        """Compute a larger limit for the answer, as far as the model and its window allow; None: there is no larger
+        one."""
         facts = self._client.facts(model)
         had = cut.tokens.completion
         left = facts.context_window - cut.tokens.prompt - 2 * had if facts.context_window else facts.output_max
@@ -280,8 +281,8 @@ class Steps:
 
 
 def _marked(spoken: _Spoken, turn: Turn, context: ToolContext) -> _Spoken:
-    """The answer, and under it for its reader why it is none of the model's own ending. Without a word that is all
-    there is to say; a model that had no room for a word has said nothing."""
+    """Add a note for the reader on why the answer was not ended by the model. Without any text the note is the whole
+    answer, except after a cut: then the model had no room for a word, and nothing is added."""
     if spoken.answer.ending is StopReason.OWN or (spoken.is_cut and not spoken.text and not spoken.answer.calls):
         return spoken
     has_calls = bool(spoken.answer.calls)
@@ -293,12 +294,12 @@ def _marked(spoken: _Spoken, turn: Turn, context: ToolContext) -> _Spoken:
 
 
 def _clean_call(call: RequestedCall, scrubber: Scrubber) -> ToolCall:
-    """The name and the id, too, are what a model wrote."""
+    """Clean a call with its name and id, because a model wrote these too."""
     return ToolCall(scrubber.scrub(call.id), scrubber.scrub(call.name), cleaned(call.arguments, scrubber.scrub))
 
 
 def _let_in(turn: Turn, messages: list[PromptMessage], newcomers: Sequence[Joined]) -> None:
-    """One user message for all of them; an entry for each."""
+    """Add the newcomers as one user message to the prompt, and as an entry each to the turn."""
     if newcomers:
         (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
         _tell(messages, told.text, told.images)
@@ -315,5 +316,5 @@ def _tell(messages: list[PromptMessage], text: CleanText, images: tuple[Image, .
 
 
 def _as_run(spoken: _Spoken) -> tuple[RequestedCall, ...]:
-    """The calls with clean arguments: a tool never sees a secret that the model could not have seen."""
+    """Return the calls with scrubbed arguments: a tool never sees a secret that the model could not have seen."""
     return tuple(RequestedCall(call.id, call.name, call.arguments) for call in spoken.calls)

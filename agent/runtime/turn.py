@@ -90,7 +90,7 @@ class ConversationRunner:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
 
     async def capabilities(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
-        """Who the agent is in this turn and what it may use at most, by its session and its place."""
+        """Return the profile of the agent in this turn and the most that it may use, by its session and its place."""
         place = await self._people.place_of(batch.newest)
         profile = profile_named(session.profile or place.profile)
         return profile, ceiling_of(profile, place.ceilings)
@@ -103,7 +103,7 @@ class ConversationRunner:
         lost: CleanText | None,
         unseen: CleanText | None,
     ) -> None:
-        """What the model is told beside the request itself: the first thing that the turn leaves behind."""
+        """Record what the model is told in addition to the request: the first entries of the turn."""
         said = turn.said or literal_text("")
         memory = await self._memory.block(turn.session, said, view) if self._memory is not None and said else None
         now_ms = self._clock.now_ms()
@@ -112,14 +112,14 @@ class ConversationRunner:
         turn.entries.append(note)
 
     def _unseen(self, batch: Batch, view: Sequence[Entry], model: str) -> CleanText | None:
-        """What a model is told with an image that it cannot see, and which nobody describes to it."""
+        """Tell the model that there is an image which it cannot see and which no other model describes to it."""
         if self._models.learns_of_images(model) or not has_images(view, batch.turn_id):
             return None
         seeing = self._models.seeing
         return self._scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
 
     async def _context(self, turn: Turn, *, ceiling: Permissions) -> ToolContext:
-        """For whom tools run in this turn, and what they may do."""
+        """Build the context of the tools in this turn: for whom they run, and what they may do."""
         batch, session = turn.batch, turn.session
         newest = batch.newest
         person, role = await self._people.least_among(turn.authors)
@@ -178,8 +178,8 @@ class TurnRunner:
         self._clock = clock
 
     async def take_turn(self, turn: Turn) -> TurnCommit:
-        """Everything the turn leaves behind. Raises `Fenced` and `StoreUnavailable`; model failures end in
-        a commit of state FAILED. Cancellable at every await; `turn` then tells what had been done."""
+        """Take the turn and return its commit. Raises `Fenced` and `StoreUnavailable`; model failures end in a commit
+        of state FAILED. Cancellable at every await; `turn` then tells what had been done."""
         try:
             async with Deadline(TURN_TIMEOUT_S):
                 lost = await self._lost(turn.batch)
@@ -199,8 +199,8 @@ class TurnRunner:
         return self._commits.answered(turn, little_left)
 
     async def _lost(self, batch: Batch) -> CleanText | None:
-        """What the model is told of the sub-agents of earlier attempts at this turn: they are to end, and
-        nobody is woken for them."""
+        """Tell the model about the sub-agents of earlier attempts at this turn: they are ended, and no wake follows
+        from them."""
         tasks = () if batch.is_first else await self._store.tasks.tasks_of_turn(batch.turn_id)
         if not tasks:
             return None
@@ -208,7 +208,8 @@ class TurnRunner:
         return self._scrubber.for_chat(str(batch.key)).scrub(attempt_text(tasks))
 
     async def _listen(self, turn: Turn) -> CommandReply | Sequence[InboundMessage]:
-        """What a command says; the messages, when the turn is a conversation, whose words the transcript holds."""
+        """Run the command and return its reply; for a conversation, record the text in the turn and return the
+        messages."""
         batch, session = turn.batch, turn.session
         turn.authors = batch.authors
         if not batch.is_command:

@@ -46,8 +46,8 @@ class TurnWindows:
     async def open(
         self, session: Session, context: ToolContext, *, system: Callable[[Sequence[Todo]], CleanText], fence: int
     ) -> TurnWindow:
-        """The room of a turn in `session`, with all that was said so far, behind what `system` makes of the task list.
-        Raises `StoreUnavailable`."""
+        """Open the window of a turn in `session`, with all that was said so far, after what `system` makes of the task
+        list. Raises `StoreUnavailable`."""
         budget = self._models.budget(self._models.of_session(session))
         chars_max = budget.usable * VIEW_CHARS_PER_TOKEN
         standing = await self._store.transcript.standing(session.id, key=context.key, chars_max=chars_max)
@@ -67,7 +67,8 @@ class TurnWindows:
         )
 
     def _size(self, spec: ToolSpec) -> int:
-        """Tools stand in every prompt, so each is measured once for each way in which it describes itself."""
+        """Estimate the size of a tool's description. Tools are in every prompt, so each description is measured only
+        once."""
         known = (spec.name, spec.description)
         if known not in self._sizes:
             self._sizes[known] = estimate_tokens(spec.name + spec.description + json.dumps(spec.schema))
@@ -105,22 +106,23 @@ class TurnWindow:
 
     @property
     def system(self) -> CleanText:
-        """What the model is told before everything else."""
+        """Return the system prompt."""
         return self._system
 
     @property
     def view(self) -> tuple[Entry, ...]:
-        """The summary, if there is one, and all that was said since."""
+        """Return the summary, if there is one, and all that was said since."""
         return self._view
 
     @property
     def tokens(self) -> int:
-        """The size of a prompt with all of it."""
+        """Estimate the size of a prompt with the whole view, in tokens."""
         return next_prompt_tokens(self._fixed_tokens, self._view, self._session, an_image=self._budget.an_image)
 
     @property
     def is_abridged(self) -> bool:
-        """Whether the last prompt lacked some of what the turn has said: its count says little of the next one."""
+        """Tell whether the last prompt lacked some of what the turn has said: then its count says little about the next
+        one."""
         return self._rounds != _Rounds()
 
     # --- the first round
@@ -137,7 +139,7 @@ class TurnWindow:
         self._check(used)
 
     def prompt(self, in_flight: Sequence[Entry]) -> tuple[PromptMessage, ...]:
-        """What was said so far, and what the turn has added to it."""
+        """Build the prompt from what was said so far and what the turn has added to it."""
         return build_prompt(self._shown(in_flight))
 
     # --- between rounds
@@ -145,10 +147,10 @@ class TurnWindow:
     async def condensed(
         self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False
     ) -> tuple[PromptMessage, ...] | None:
-        """The prompt anew, if what the turn has gathered does not fit any more; None while it may stay as it is.
+        """Build the prompt anew, if what the turn has gathered does not fit any more; None while it may stay as it is.
 
-        `in_flight` is all that the turn has added so far; `counted` is the provider's count of the last prompt
-        (0: unknown). Raises `ContextTooLong` when nothing helps.
+        `in_flight` is all that the turn has added so far; `counted` is the provider's count of the last prompt (0:
+        unknown). Raises `ContextTooLong` when nothing helps.
         """
         used = self._used(in_flight, counted)
         if is_refused:
@@ -166,7 +168,7 @@ class TurnWindow:
         return self.prompt(in_flight)
 
     async def _make_room(self, in_flight: Sequence[Entry], used: int) -> None:
-        """Rung by rung until it fits, the cheap ones first."""
+        """Make room step by step until the prompt fits, the cheap steps first."""
         is_over = used >= self._budget.usable
         if is_over and in_flight:
             self._rounds = replace(self._rounds, pruned_to=self._outputs_start(in_flight, OUTPUTS_KEPT))
@@ -210,7 +212,7 @@ class TurnWindow:
         )
 
     def _outputs_start(self, in_flight: Sequence[Entry], kept: int) -> int:
-        """The index in front of the newest `kept` tool outputs; never before where we have pruned already."""
+        """Find the index in front of the newest `kept` tool outputs; never before where we have pruned already."""
         outputs = [index for index, entry in enumerate(in_flight) if entry.role is Role.TOOL]
         old = outputs[: max(len(outputs) - kept, 0)]
         return max(old[-1] + 1 if old else 0, self._rounds.pruned_to)
@@ -218,7 +220,7 @@ class TurnWindow:
     # --- sizes
 
     def _used(self, in_flight: Sequence[Entry], counted: int) -> int:
-        """What the next round would send: the count of the last prompt and what came since."""
+        """Estimate what the next round would send: the count of the last prompt and what came since."""
         if not counted:
             return self._estimated(in_flight)
         spoken = max((index for index, entry in enumerate(in_flight) if entry.role is Role.ASSISTANT), default=0)
@@ -249,7 +251,7 @@ class TurnWindow:
         )
 
     def _shown(self, in_flight: Sequence[Entry]) -> tuple[Entry, ...]:
-        """The view and what the turn has added, as its next round sees them."""
+        """Return the view and what the turn has added, as its next round sees them."""
         rounds = self._rounds
         old = pruned(in_flight[: rounds.pruned_to], kept=0, protected=self._protected)
         newest = (*old, *in_flight[rounds.pruned_to :])[rounds.kept_from :]
@@ -268,7 +270,7 @@ class _Rounds:
 
     @property
     def progress_note(self) -> tuple[Entry, ...]:
-        """The progress as the model is told of it."""
+        """Return the note that tells the model about the progress."""
         if self.progress is None:
             return ()
         text = joined(literal_text("<progress>\n"), self.progress, literal_text("\n</progress>"))

@@ -74,7 +74,8 @@ class DeadLetters:
         await retry_until_available(lambda: self._lanes.finish_dead(message))
 
     async def _words(self, message: InboundMessage) -> Words:
-        """Of whoever wrote it; where that does not show, of whoever speaks on its lane."""
+        """Return the texts in the language of the author; where that is unknown, of the person who speaks on
+        the lane."""
         if (language := language_of(message)) is not None:
             return Words(language)
         session = await retry_until_available(lambda: self._store.sessions.current(message.key))
@@ -112,9 +113,9 @@ class Worker:
         beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
         lasting: Sequence[Callable[[float], Coroutine[Any, Any, None]]] = (),
     ) -> None:
-        """`background` holds what answering leaves running, and is finished here. `grace_s` is what running turns get
-        to finish when the process stops, and what outlives turns: each of `lasting` returns when that is done.
-        `beside` runs for as long as the worker works."""
+        """Keep the dependencies. `background` holds the tasks that answering leaves running, and is finished here.
+        `grace_s` is the time that running turns get to finish when the process stops, and so does the work that
+        outlives turns: each of `lasting` returns when that is done. `beside` runs for as long as the worker works."""
         self._id = worker_id
         self._lanes = lanes
         self._deliveries = deliveries
@@ -173,7 +174,7 @@ class Worker:
                 await asyncio.sleep(_BUS_RETRY_S)
 
     async def _wait(self, stopping: asyncio.Event, wait_s: float) -> None:
-        """Until a lane may be ready or the process is to stop, `wait_s` at most."""
+        """Wait until a lane may be ready or the process is to stop, `wait_s` at most."""
         waiting = asyncio.create_task(self._lanes.wait_for_work(timeout_s=wait_s))
         stopped = asyncio.create_task(stopping.wait())
         try:
@@ -235,7 +236,7 @@ class Worker:
             run.cancel(cancel.kind)
 
     def _lose_lease(self) -> None:
-        """Somebody else may own our lanes by now: every run of this process ends without a trace."""
+        """End every run of this process without a trace, because another process may own our lanes by now."""
         if self._registering is not None and not self._registering.done():
             return  # every beat says so until we are known again
         _log.warning("worker.lease_lost", runs=len(self._runs))

@@ -61,7 +61,7 @@ class SubType:
 
     @property
     def is_off(self) -> bool:
-        """True when an operator has left it no tool: nobody is sent out with empty hands."""
+        """Tell whether an operator has left the type no tool: then no sub-agent of it is started."""
         return self.tools == ()
 
 
@@ -69,7 +69,7 @@ _PROMPTS: Final = {name: sub_type_prompt(name) for name in SUB_TYPE_ROWS}
 
 
 def sub_type_of(row: SubTypeRow) -> SubType:
-    """The type that a row describes."""
+    """Build the type that a row describes."""
     own = _PROMPTS[row.name] if row.prompt is None else row.prompt
     return SubType(
         name=row.name,
@@ -92,8 +92,8 @@ class Catalog:
         rows: SubTypeRows = SUB_TYPE_ROWS,
         known_tools: Callable[[], Container[str]],
     ) -> None:
-        """`rows` are those of the configuration. A tool that is not among `known_tools` is told to the log and left in
-        its row: it belongs to an MCP server that is down, or to one that is yet to come."""
+        """Keep the `rows` of the configuration. A tool that is not among `known_tools` is logged and left in its row:
+        it belongs to an MCP server that is down, or to one that is yet to come."""
         self._book = book
         self._clock = clock
         self._rows = rows
@@ -104,7 +104,7 @@ class Catalog:
         self._reading = asyncio.Lock()
 
     async def current(self) -> Mapping[str, SubType]:
-        """By name, in the order of the table. Raises `StoreUnavailable`."""
+        """Return the types by name, in the order of the table. Raises `StoreUnavailable`."""
         async with self._reading:
             if self._clock.monotonic_s() - self._read_at_s >= SUB_TYPES_SEEN_WITHIN_S:
                 rows = changed_rows(self._rows, await self._book.changes())
@@ -124,7 +124,7 @@ class Catalog:
 
 
 def child_context(parent: ToolContext, sub_type: SubType, *, session_id: str, task_id: str) -> ToolContext:
-    """In what context the calls of a child are made: its parent's person, place and fence, and a lower ceiling.
+    """Build the context for the calls of a child: its parent's person, place and fence, with fewer permissions.
 
     It encloses no file and suspends no turn, since no answer to a person follows from it.
     """
@@ -134,8 +134,8 @@ def child_context(parent: ToolContext, sub_type: SubType, *, session_id: str, ta
 
 
 def _of_type(sub_type: SubType) -> Permissions:
-    """A type's tools. `read_more` comes with any of them that is no file tool: it belongs to results that were cut, and
-    of a file one can ask for less."""
+    """Return the permissions of a type. `read_more` comes with any tool that is not a file tool: it serves results that
+    were cut, and of a file the model can ask for less."""
     if sub_type.tools is None:
         return EVERYTHING
     reads_on = [] if set(sub_type.tools) <= set(FILES) else [_READ_MORE]
@@ -156,13 +156,13 @@ class Placement:
 
     @property
     def writes(self) -> bool:
-        """True when the child changes files by itself, so that its confinement has to let it."""
+        """Tell whether the child changes files itself, so that its confinement has to allow that."""
         return not self.here.isdisjoint(WRITING)
 
 
 def placed(tools: tuple[str, ...], permission: Callable[[str], Permission]) -> Placement:
-    """A child runs the file tools that it simply may run; what a person has to approve first, and all that takes more
-    than files, is its parent's. What is denied runs nowhere."""
+    """Divide the tools: a child runs the file tools that need no approval; its parent runs those that a person has to
+    approve first, and all that need more than files. Denied tools run nowhere."""
     granted = {name: permission(name) for name in tools}
     here = {name for name, word in granted.items() if word is Permission.ALLOW and name in FILES}
     parent = {name for name, word in granted.items() if word is not Permission.DENY} - here

@@ -70,14 +70,15 @@ class LastWords:
         self._left = SUBAGENT_NOTES_MAX
 
     def note(self, line: str) -> None:
-        """One line, without anything that came from outside."""
+        """Write one line, without anything that came from outside."""
         self._left -= 1
         if self._left >= 0:
             with contextlib.suppress(OSError):
                 os.write(2, f"sub-agent: {line}\n".encode(errors="replace"))
 
     def guard(self) -> None:
-        """From now on no exception is printed, in whichever thread. Logs are not written here: nothing does."""
+        """Prevent, from now on and in every thread, that an exception is printed with its text; only its type is noted.
+        The child writes no logs here."""
         sys.excepthook = lambda kind, _error, _trace: self.note(kind.__name__)
         threading.excepthook = lambda found: self.note(found.exc_type.__name__)
         sys.unraisablehook = lambda found: self.note(found.exc_type.__name__)
@@ -96,7 +97,7 @@ class Pipes:
         self._whole = threading.Lock()
 
     def frames(self) -> Iterator[Frame | Unread]:
-        """What the parent says, until it closes its end. Blocks."""
+        """Yield what the parent sends, until it closes its end. Blocks."""
         reader = FrameReader()
         while piece := os.read(self._source, PIECE_BYTES):
             yield from reader.feed(piece)
@@ -123,7 +124,7 @@ class ToolThreads:
             Thread(target=self._work, daemon=True).start()
 
     def do(self, work: Callable[[], None]) -> None:
-        """As soon as one of them is free; what was asked first begins first."""
+        """Run the work as soon as one of the threads is free, in the order of the requests."""
         self._waiting.put(work)
 
     def _work(self) -> None:
@@ -142,7 +143,7 @@ class Job:
 
     @property
     def left_s(self) -> float:
-        """How long it may still take."""
+        """Return how long the job may still take, in seconds."""
         return max(self._due_s - time.monotonic(), 0.0)
 
 
@@ -164,7 +165,7 @@ class OwnTools:
 
     @property
     def write(self) -> bool:
-        """True if one of them changes files."""
+        """Tell whether one of the tools changes files."""
         return any(tool.changes_files for tool in self._tools.values())
 
     def begin(self, call: CalledTool, tell: Callable[[Job], None]) -> Job:
@@ -182,7 +183,7 @@ class OwnTools:
         return job
 
     def _queue(self, job: Job, touched: Iterable[str]) -> list[Job]:
-        """Whom it has to wait for."""
+        """List the jobs for which this one has to wait, because they touch the same files."""
         names = frozenset(touched)
         before = [self._last[name] for name in names if name in self._last]
         self._last.update(dict.fromkeys(names, job))
@@ -209,7 +210,7 @@ class OwnTools:
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
-    """Raises `ToolError` for anything but a JSON object."""
+    """Parse the arguments. Raises `ToolError` for anything but a JSON object."""
     try:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError):
@@ -220,7 +221,7 @@ def _arguments(text: str) -> Mapping[str, Any]:
 
 
 def _failure(call: CalledTool, error: Exception) -> ToolOutcome:
-    """Only `ToolError` has words that are meant to be read."""
+    """Build the outcome of a failed call. Only the words of a `ToolError` are meant to be read."""
     said = str(error) if isinstance(error, ToolError) else f"{call.name} failed: {type(error).__name__}"
     return ToolOutcome(call.id, readable(said), is_error=True)
 
@@ -246,11 +247,11 @@ class ParentLink:
         self._heard: SimpleQueue[Frame | Unread | Job] = SimpleQueue()
 
     def hear(self, frame: Frame | Unread) -> None:
-        """Something from the parent; for the thread that listens."""
+        """Take in a frame from the parent; called on the listening thread."""
         self._heard.put(frame)
 
     def model(self, call: ModelCall) -> ModelResult:
-        """The answer of a model; a prompt that fits into no frame is too long as any other."""
+        """Ask for a model's answer; a prompt that fits into no frame fails as one that is too long."""
         try:
             self._send(call)
         except FrameTooLong:
@@ -267,7 +268,8 @@ class ParentLink:
                     self._pass_over(frame)
 
     def tools(self, calls: Sequence[CalledTool], refused: Iterable[ToolOutcome]) -> list[ToolOutcome]:
-        """What the calls of a round come to, in their order; those that the parent has `refused` are not run."""
+        """Run the calls of a round and return their outcomes in order; those that the parent has `refused`
+        are not run."""
         outcomes = {outcome.id: outcome for outcome in refused}
         jobs: dict[str, Job] = {}
         for call in calls:
@@ -294,7 +296,7 @@ class ParentLink:
         return None
 
     def _next(self, jobs: Sequence[Job], open_calls: Sequence[str]) -> ToolOutcome:
-        """The outcome that is there first. Of jobs of our own, also one that has taken too long."""
+        """Return the outcome that arrives first; a job of our own that has taken too long counts as failed."""
         asked = set(open_calls) - {job.call.id for job in jobs}
         while True:
             try:
@@ -346,7 +348,7 @@ class Child:
         self._work(Rounds(init), asking)
 
     def _first(self) -> InitFrame:
-        """What the parent has to say first. A parent that goes away before has nothing to be told."""
+        """Read the first frame of the parent. If the parent goes away before, there is nothing to report to."""
         for frame in self._frames:
             match frame:
                 case InitFrame():
@@ -368,7 +370,7 @@ class Child:
         self._end(rounds.ending)
 
     def _listen(self, asking: ParentLink, is_ready: threading.Event) -> None:
-        """On a thread of its own, so that nothing that runs here keeps the parent from ending it."""
+        """Listen on a thread of its own, so that nothing that runs here keeps the parent from ending it."""
         is_ready.wait()
         try:
             for frame in self._frames:
@@ -394,12 +396,12 @@ class Child:
 
 
 def _raised(error: Exception) -> FailedFrame:
-    """Never with its text, which may quote anything."""
+    """Build the frame for an exception, never with its text, which may quote anything."""
     return FailedFrame(Reason.RAISED.of(type(error).__name__))
 
 
 def main() -> Never:
-    """Be a sub-agent."""
+    """Run this process as a sub-agent."""
     words = LastWords()
     words.guard()
     die_with_parent()

@@ -76,22 +76,22 @@ def _give_up_files(home: Path | None, writes: bool, libraries: Sequence[Path]) -
 
 
 def readable_places(home: Path | None) -> list[Path]:
-    """What a child may come to load later: the standard library and our packages. A place in which conversations lie,
-    too, is none: Landlock takes nothing back."""
+    """List the places from which a child may load code later: the standard library and our packages. A place that also
+    holds conversations is left out, because Landlock cannot hide a part of a place."""
     library = [Path(os.__file__).parent, *(Path(place) for place in sys.path if place.endswith("lib-dynload"))]
     places = {place.resolve() for place in (*library, *PACKAGES) if place.is_dir()}
     return [place for place in places if home is None or not home.resolve().is_relative_to(place)]
 
 
 def die_with_parent() -> None:
-    """Be killed when the thread that started this process ends. A closed pipe says the same, to a process that still
-    listens. Only Linux knows this."""
+    """Die when the thread that started this process ends. A closed pipe has the same effect on a process that still
+    listens. Only Linux offers this."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def share_one_heap() -> None:
-    """All threads take their memory from one place: the C library would set 64 MB of addresses aside for each."""
+    """Make all threads allocate from one heap: the C library would set 64 MB of addresses aside for each."""
     if hasattr(library := ctypes.CDLL(None), "mallopt"):
         library.mallopt(_M_ARENA_MAX, 1)
 

@@ -46,7 +46,7 @@ class PlanSubAgents:
         self._dispatcher = dispatcher
 
     async def written(self, context: ToolContext, task: CleanText) -> CleanText:
-        """What it answered. Raises `NoPlan` when it did not, and `StoreUnavailable`."""
+        """Return what a planner answered. Raises `NoPlan` when it gave no answer, and `StoreUnavailable`."""
         order = SubOrder(_PLAN_TYPE, task, limit_s=PLAN_TIMEOUT_S, purpose=UsagePurpose.PLAN, form=PROMPTS.plan)
         try:
             ended = await self._dispatcher.delegate(context, order)
@@ -72,7 +72,7 @@ class Delegation:
 
     @property
     def is_off(self) -> bool:
-        """True where no sub-agent can be had."""
+        """Tell whether no sub-agent can be started."""
         return bool(self.absent)
 
 
@@ -130,7 +130,7 @@ async def open_subagents(
 
 
 def _nobody() -> Delegation:
-    """Where sub-agents are off, all that needs one is off, too, and says so."""
+    """Build the delegation for an installation without sub-agents: every tool that needs one is off and says so."""
     names, why = (*DELEGATING, PLAN.name), WORDINGS[NoSubAgent.SWITCHED_OFF].happened
     return Delegation(NoSubagents(), absent=tuple(AbsentTool(name, CATEGORY, why, Risk.READ) for name in names))
 

@@ -66,8 +66,8 @@ class SubagentFactory:
         limit_s: float,
         model: str,
     ) -> None:
-        """`rights` says whether one that outlives the turn of this context may go on. `model` is what all sub-agents
-        think with; "": each with the model of its user's conversation."""
+        """Keep the dependencies. `rights` says whether a sub-agent that outlives the turn of this context may go on.
+        `model` is the model of all sub-agents; "": each has the model of its user's conversation."""
         self._catalog = catalog
         self._registry = registry
         self._models = models
@@ -115,7 +115,7 @@ class SubagentFactory:
         return self._models.of_session(session) if session is not None else self._models.default
 
     async def _permit(self, task_id: str, context: ToolContext) -> None:
-        """`agent.models.requests.Permit` of one that outlives the turn of `context`."""
+        """Check `agent.models.requests.Permit` for a sub-agent that outlives the turn of `context`."""
         await self._registry.permit(task_id)
         if not await self._rights(context):
             self._registry.end(task_id, Reason.NOT_ALLOWED)
@@ -143,7 +143,8 @@ class SubagentFactory:
         return types[order.sub_type]
 
     def _moment(self) -> int:
-        """No two orders are of the same moment, so that those of one round keep their order in every list."""
+        """Return the time of an order, different for each, so that the orders of one round keep their sequence in every
+        list."""
         self._asked_last_ms = max(self._clock.now_ms(), self._asked_last_ms + 1)
         return self._asked_last_ms
 
@@ -165,14 +166,15 @@ class SubagentFactory:
         )
 
     def _label(self, context: ToolContext, order: SubOrder) -> CleanText:
-        """On one line; scrubbed once more, for a line that was joined may hold what two did not."""
+        """Put the label on one line and scrub it once more: a joined line may hold a secret that its two
+        parts did not."""
         line = " ".join((order.label or order.prompt).split())
         clean = self._scrubber.for_chat(str(context.key)).scrub(line)
         return clipped(clean, SUBAGENT_LABEL_CHARS_MAX)
 
 
 def _check_wake(context: ToolContext) -> None:
-    """Whether there is somebody to be told later. A model that starts another one whenever one is done would go on
+    """Check that a person can be told later. A model that starts another sub-agent whenever one is done would go on
     without anybody who wants it: at some time a person has to say something."""
     if context.call_origin.task_id or context.wake is None:
         raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
@@ -184,12 +186,12 @@ class TaskWatch(Protocol):
     """Whoever shows people what goes on."""
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """It was asked for, or runs. `address`: where those are who asked for it; `language`: what they speak;
-        `person`: who of those there asked, "" where nobody else is."""
+        """Note that a task was ordered or runs. `address`: the place of those who ordered it; `language`: theirs;
+        `person`: who of them ordered it, "" where nobody else is there."""
         ...
 
     def ended(self, task: SubTask) -> None:
-        """It is over, as `task` says."""
+        """Note that the task is over, with the outcome in `task`."""
         ...
 
 
@@ -209,9 +211,9 @@ class SubAgents:
         watch: TaskWatch,
         ring: Callable[[], None],
     ) -> None:
-        """`carry_out` runs a child in a process of its own to its end; cancelling kills it, and it raises what ends the
-        child from here. `slots` are those of each depth: parents that wait for their children hold none that these
-        need. `ring` is called when one has ended that nobody waited for."""
+        """Keep the dependencies. `carry_out` runs a child in a process of its own to its end; cancelling kills it, and
+        it raises what ends the child from here. `slots` holds those of each depth: parents that wait for their children
+        take none of the slots that these need. `ring` is called when a child has ended that nobody waited for."""
         self._registry = registry
         self._factory = factory
         self._carry_out_child = carry_out
@@ -279,8 +281,8 @@ class SubAgents:
         return run
 
     async def _end_those_of_earlier_runs(self, context: ToolContext) -> None:
-        """A turn that is taken again: what an earlier run had at work was lost with its process, which died or lost the
-        lane."""
+        """End what an earlier run of this turn had started: it was lost with the process of that run, which died or
+        lost the lane."""
         for task in await self._book.tasks_of_turn(context.turn_id):
             if not task.state.is_over and self._registry.of(task.id) is None:
                 await self._book.finish(task.id, _failed(self._clock.now_ms(), Reason.WORKER_LOST))
@@ -296,7 +298,7 @@ class SubAgents:
     # --- while it runs
 
     async def _see_through(self, run: SubagentRun) -> None:
-        """The boundary of a child: however it ends, it is recorded and nobody else suffers."""
+        """Carry out a child and record its end, however it ends: nothing that goes wrong in it reaches others."""
         with structlog.contextvars.bound_contextvars(subagent=run.task.id, sub_type=run.task.sub_type):
             try:
                 if await self._open(run):
@@ -321,7 +323,8 @@ class SubAgents:
         return True
 
     async def _unopen(self, run: SubagentRun) -> None:
-        """Nobody knows whether its row is there; if it is, nothing else would end it while this process lives."""
+        """End a task of which it is unknown whether its row was written; if it was, nothing else would end it while
+        this process lives."""
         ending = _failed(self._clock.now_ms(), Reason.STORE_AWAY)
         try:
             await retry_until_available(lambda: self._book.finish(run.task.id, ending))
@@ -346,8 +349,8 @@ class SubAgents:
             self._watch.ended(run.ended)
 
     async def _carry_out(self, run: SubagentRun) -> ChildEnding:
-        """In turn, of all that its session has here; then with a slot of this process; then, if other processes leave
-        room in the session, for real."""
+        """Wait first for the child's turn among those of its session here, then for a slot of this process, then until
+        other processes leave room in the session; then run it."""
         async with self._queue(run.task.parent_session_id):
             while True:
                 async with self._slots[run.task.depth].held(run.task.key.owner):

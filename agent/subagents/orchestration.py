@@ -79,8 +79,8 @@ class Account:
     cost_usd: float
 
     def text(self, mark: str) -> str:
-        """At most SUBAGENT_RESULTS_CHARS_MAX characters: answers are cut, the table is not. What sub-agents said stands
-        in frames with `mark`."""
+        """Write the account in at most SUBAGENT_RESULTS_CHARS_MAX characters: answers are cut, the table is not.
+        Answers of sub-agents are framed with `mark`."""
         table = self._table()
         opening = self._opening()
         room = SUBAGENT_RESULTS_CHARS_MAX - len(opening) - len(table) - 2 * len(_APART)
@@ -234,11 +234,12 @@ class Orchestration:
 
     @property
     def _why_not(self) -> str:
-        """Why nothing new may begin; "" if it may."""
+        """Say why nothing new may begin; "" if it may."""
         return self._allotment.problem or (_OUT_OF_TIME if self._deadline.left_s <= self._bounds.ending_s else "")
 
     def _explained(self, outcome: Conclusion) -> Conclusion:
-        """A strategy knows that steps failed, not that it was the budget that ended them."""
+        """Add the spent budget to the reason: a strategy knows that steps failed, but not that the budget
+        ended them."""
         spent = self._allotment.problem
         if not outcome.problem or spent in outcome.problem:
             return outcome
@@ -266,7 +267,7 @@ class Orchestration:
 
 
 def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scrubber, clock: Clock) -> Tool:
-    """`orchestrate`, with sub-agents of these types."""
+    """Build `orchestrate`, with sub-agents of these types."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         clean = each_text(arguments, scrubber.for_chat(str(context.key)).scrub)

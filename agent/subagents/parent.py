@@ -80,7 +80,7 @@ class ChildConversation:
     conversation that grows costs no more than what is new in it."""
 
     def __init__(self, tools: ToolRegistry, context: ToolContext, scrubber: Scrubber) -> None:
-        """`scrubber` is that of the child's chat."""
+        """Start with an empty conversation. `scrubber` is that of the child's chat."""
         self._tools = tools
         self._context = context
         self._scrubber = scrubber
@@ -90,11 +90,11 @@ class ChildConversation:
         self._calls: dict[CalledTool, ToolCall] = {}
 
     def answered(self, call_id: str, text: CleanText) -> None:
-        """The parent itself answered this call: its words stay as they are when the child repeats them."""
+        """Note that the parent itself answered this call: its text stays as it is when the child repeats it."""
         self._ours[call_id, text] = text
 
     async def messages(self, said: Sequence[ChildMessage]) -> tuple[PromptMessage, ...]:
-        """What the child said, clean; results of its own tools in their envelopes."""
+        """Clean what the child said; results of its own tools get their envelopes."""
         known, known_calls, known_results = self._texts, self._calls, self._results
         self._texts, self._calls, self._results = {}, {}, {}
         names: dict[str, str] = {}
@@ -114,17 +114,17 @@ class ChildConversation:
         return tuple(found)
 
     def clean_call(self, call: CalledTool | RequestedCall) -> ToolCall:
-        """The name and the id, too, are what a model wrote."""
+        """Clean a call with its name and id, because a model wrote these too."""
         scrub = self._scrubber.scrub
         return ToolCall(scrub(call.id), scrub(call.name), cleaned(call.arguments, scrub))
 
     async def _result(self, key: _Answered, name: str) -> CleanText:
-        """The envelope of a result; of one that no call is known for, too."""
+        """Wrap a result in its envelope, even if it belongs to no known call."""
         return self._ours.get(key) or await self._tools.wrapped(self._context, name, key[1])
 
 
 def _message(said: ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> PromptMessage:
-    """Only a model speaks as the assistant; all else is said in the role of the user."""
+    """Build a prompt message: only a model speaks as the assistant, all else has the role of the user."""
     if said.role == Role.ASSISTANT:
         return PromptMessage(Role.ASSISTANT, text, tuple(calls))
     return PromptMessage(Role.USER, text)
@@ -137,22 +137,22 @@ class UnderWay:
     """
 
     def __init__(self, names: Collection[str]) -> None:
-        """`names` of the tools there are."""
+        """Start with no calls. `names` are those of all tools."""
         self._names = names
         self._calls: dict[str, str] = {}
         self._asked: list[str] = []
 
     def begin(self, calls: Iterable[ToolCall]) -> None:
-        """The model has answered, with these calls."""
+        """Note that the model has answered, with these calls."""
         self._calls = {call.id: call.name for call in calls}
 
     def end(self, call_id: str) -> None:
-        """There is a result."""
+        """Note that the call has a result."""
         self._calls.pop(call_id, None)
 
     @contextmanager
     def asking(self, name: str) -> Iterator[None]:
-        """A person is asked about a call of this tool."""
+        """Mark, for the length of the block, that a person is asked about a call of this tool."""
         self._asked.append(name)
         try:
             yield
@@ -161,7 +161,7 @@ class UnderWay:
 
     @property
     def now(self) -> Doing:
-        """A child without calls asks its model, or is about to."""
+        """Return what the child does now. A child without calls asks its model, or is about to."""
         if self._asked:
             return Doing(Occupation.APPROVAL, self._known(self._asked))
         if self._calls:
@@ -194,7 +194,7 @@ class ChildHost:
         *,
         local: frozenset[str],
     ) -> None:
-        """`local` are the tools that the child runs itself."""
+        """Keep the dependencies. `local` are the tools that the child runs itself."""
         self._assignment = assignment
         self._services = services
         self._transcript = transcript
@@ -253,9 +253,9 @@ class ChildHost:
         )
 
     async def _heard(self, call_id: str, request: ModelRequest) -> AsyncGenerator[ModelDelta | ModelResult]:
-        """One stream, scrubbed as it comes and told page by page. Of one that starts again the child hears no pages any
-        more: it has some already that are void, and the whole is in the result. One that ends without an answer,
-        because it broke or the child is gone, is paid for as far as it came."""
+        """Stream one answer to the child, scrubbed as it comes, page by page. When the stream starts again, the child
+        gets no more pages, since it already has some that are void; the result holds the whole answer. A stream that
+        ends without an answer, because it broke or the child is gone, is paid for as far as it came."""
         hearing, is_whole, is_answered = CleanStream(self._scrubber), True, False
         try:
             async for event in self._services.client.stream(request):
@@ -278,7 +278,7 @@ class ChildHost:
                 self._note(Role.ASSISTANT, joined(hearing.so_far(), _CUT_OFF), usage=usage)
 
     def _answer(self, call_id: str, request: ModelRequest, answer: ModelAnswer, text: CleanText) -> ModelResult:
-        """What the child is told, once it is noted and charged."""
+        """Build the result for the child, after the answer is noted and charged."""
         self._are_whole = answer.ending is StopReason.OWN
         if (behind := _ENDED.get(answer.ending)) is not None:
             text = joined(text, behind)
@@ -303,13 +303,13 @@ class ChildHost:
         )
 
     def _unanswered(self, request: ModelRequest) -> tuple[Usage, ...]:
-        """What the call has cost beside an answer, if anything."""
+        """Return the usage of the call that no answer carries, if any."""
         usage = usage_unanswered(request, now_ms=self._now_ms())
         return () if usage is None else (usage,)
 
     def _checked(self, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], tuple[ToolOutcome, ...]]:
-        """The calls, those that the child runs itself mended, and what is said of those of them that do not fit: a
-        child has neither schemas nor the means to read what a model broke."""
+        """Check the calls: repair the arguments of those that the child runs itself, and return an outcome for each of
+        those that do not fit. A child has neither the schemas nor the means to read broken arguments."""
         fitting, refused = [], []
         for call in calls:
             try:
@@ -355,7 +355,8 @@ class ChildHost:
     # --- what is kept
 
     def _keep(self, said: Sequence[ChildMessage], messages: Sequence[PromptMessage]) -> None:
-        """What is new to us in the child's conversation: results of its own tools, words of ours that it passes on."""
+        """Record what is new in the child's conversation: results of its own tools, and notes of ours that it passes
+        on."""
         for raw, message in zip(said, messages, strict=True):
             if message.role is Role.TOOL:
                 self._keep_result(message.tool_call_id, message.text, is_error=raw.is_error)
@@ -364,7 +365,7 @@ class ChildHost:
                 self._note(Role.USER, message.text, kind=EntryKind.NOTE)
 
     def _keep_result(self, call_id: str, text: CleanText, *, is_error: bool) -> None:
-        """Once for each call of the model's last answer."""
+        """Record a result once for each call of the model's last answer."""
         if call_id in self._open_calls:
             del self._open_calls[call_id]
             self._note(Role.TOOL, text, call_id=call_id, is_error=is_error)
@@ -380,7 +381,7 @@ class ChildHost:
         is_error: bool = False,
         usage: tuple[Usage, ...] = (),
     ) -> None:
-        """With `usage` it is charged, too: to whom the child belongs, and to what several may take together."""
+        """Record an entry. Its `usage` is charged to the owner of the child, and to the budget that several share."""
         if self._allotment is not None:
             for call in usage:
                 self._allotment.take(call.prompt_tokens + call.completion_tokens, call.cost_usd)
@@ -436,7 +437,7 @@ class ChildRunner:
 
 
 def _init(run: SubagentRun, tools: tuple[OfferedTool, ...]) -> InitFrame:
-    """Where its home is and what confines it, the supervisor adds."""
+    """Build the first frame, without home and confinement: the supervisor adds these."""
     sub_type = run.assignment.sub_type
     return InitFrame(
         task_id=run.task.id,

@@ -252,7 +252,7 @@ class BadField(Exception):
 
 
 def encoded(frame: Frame) -> bytes:
-    """The frame as one line, its end included. Raises `FrameTooLong`."""
+    """Encode the frame as one line with its end. Raises `FrameTooLong`."""
     row = {"type": _NAMES[type(frame)], **_body(frame)}
     # Half a surrogate pair, which UTF-8 does not have, becomes the escape that JSON has for it.
     line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode(
@@ -292,7 +292,7 @@ class FrameReader:
         self._skips = False
 
     def feed(self, piece: bytes) -> list[Frame | Unread]:
-        """What has come to its end with this piece, in order."""
+        """Return the frames that this piece completes, in order."""
         found: list[Frame | Unread] = []
         *ended, rest = piece.split(b"\n")
         for part in ended:
@@ -302,7 +302,7 @@ class FrameReader:
         return found
 
     def end(self) -> list[Frame | Unread]:
-        """Nothing follows: what is left is a line, too."""
+        """Return the rest as a last line, because nothing follows."""
         found: list[Frame | Unread] = []
         self._finish(found)
         return found
@@ -326,7 +326,8 @@ class FrameReader:
 
 
 def _has_too_many_parts(line: bytes) -> bool:
-    """True for a line that would take seconds and hundreds of megabytes to read, whatever stands in it."""
+    """Tell whether a line has so many parts that it would take seconds and hundreds of megabytes to parse, whatever
+    they are."""
     if len(line) <= LINE_PARTS_MAX:
         return False
     return any(True for _ in islice(_PART.finditer(line), LINE_PARTS_MAX, None))
@@ -357,7 +358,7 @@ def _read(line: bytes) -> Frame | Unread:
 
 
 def _refuse(_constant: str) -> Never:
-    """NaN and the infinities, which are no JSON."""
+    """Refuse NaN and the infinities, which are not JSON."""
     raise ValueError
 
 
@@ -375,7 +376,7 @@ def _frame(kind: type[Frame], value: Mapping[str, Any]) -> Frame:
 
 
 def _made(kind: type[Any], value: Mapping[str, Any]) -> Any:
-    """A value of a class of ours, of an object. Raises `BadField`."""
+    """Build a value of one of our classes from an object. Raises `BadField`."""
     readers = _READERS.get(kind) or _READERS.setdefault(kind, _readers(kind))
     return kind(*(read(value.get(name)) for name, read in readers))
 
@@ -384,7 +385,7 @@ _READERS: Final[dict[type[Any], tuple[tuple[str, Callable[[Any], Any]], ...]]] =
 
 
 def _readers(kind: type[Any]) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    """How each field of a class is read, in their order."""
+    """List the reader of each field of a class, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple((each.name, partial(_field, kind, each, _reader(hints[each.name]))) for each in fields(kind))
 
@@ -401,7 +402,7 @@ def _field(kind: type[Any], of: Any, read: Callable[[str, Any], Any], value: Any
 
 
 def _reader(hint: Any) -> Callable[[str, Any], Any]:
-    """What reads a value of this type, with the name of its field."""
+    """Return the reader for values of this type; it takes the name of the field and the value."""
     if is_dataclass(hint):
         return lambda name, value: _made(cast("type[Any]", hint), _object(name, value))
     if get_origin(hint) is tuple:

@@ -44,7 +44,7 @@ class Rounds:
         """How it ended (without how long it took); None: it goes on."""
 
     def next_call(self) -> ModelCall:
-        """What the model is asked now."""
+        """Return the next call of the model."""
         self._asked += 1
         return ModelCall(f"m{self._asked}", tuple(self._messages), self._offered, self._system)
 
@@ -96,7 +96,7 @@ class Rounds:
         self._messages.append(ChildMessage("user", text))
 
     def _lose_old_results(self) -> bool:
-        """False when there is nothing left that could be lost."""
+        """Prune old results; return False when there are none left."""
         for kept in (OUTPUTS_KEPT, 0):
             lighter = _without_results(self._messages, kept)
             if lighter != self._messages:
@@ -106,7 +106,7 @@ class Rounds:
 
 
 def _without_results(messages: Sequence[ChildMessage], kept: int) -> list[ChildMessage]:
-    """The messages with the long results of tools, but for the newest `kept`, pruned."""
+    """Prune the long results of tools in the messages, except the newest `kept`."""
     results = [at for at, said in enumerate(messages) if said.role == "tool"]
     old = frozenset(results[: max(len(results) - kept, 0)])
     return [
@@ -116,7 +116,7 @@ def _without_results(messages: Sequence[ChildMessage], kept: int) -> list[ChildM
 
 
 def told_apart(calls: Iterable[CalledTool]) -> tuple[CalledTool, ...]:
-    """The calls of a round, each with an id that no other has: some models give none, or the same to all."""
+    """Give each call of a round a unique id: some models give none, or the same to all."""
     taken: set[str] = set()
     apart = []
     for call in calls:
@@ -128,6 +128,7 @@ def told_apart(calls: Iterable[CalledTool]) -> tuple[CalledTool, ...]:
 
 
 def _in_short(text: str) -> str:
-    """What is longer is not quoted: nobody has looked through it yet, and a cut could go through a secret."""
+    """Put the text on one line. A longer one is not quoted: it is not yet scrubbed, and a cut could go through a
+    secret."""
     line = " ".join(text.split()) if len(text) <= NOTE_CHARS_MAX else ""
     return line or "see above"

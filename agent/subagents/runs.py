@@ -63,13 +63,13 @@ class OrderRefused(ToolError):
     """No sub-agent is to be had. The message tells a model why, and what it may do instead."""
 
     def __init__(self, refusal: NoSubAgent, **values: str | int) -> None:
-        """`values` are what the words of this refusal name."""
+        """Keep the refusal. `values` fill the placeholders of its text."""
         super().__init__(f"{refused(refusal, ENGLISH, values)}: {instead_of(refusal)}")
         self.refusal = refusal
         self._values = values
 
     def said(self, words: Words) -> str:
-        """Why, as a clause for people."""
+        """Say why, as a clause for people."""
         return refused(self.refusal, words, self._values)
 
 
@@ -82,7 +82,7 @@ class Dispatcher(Protocol):
         ...
 
     async def spawn(self, context: ToolContext, order: SubOrder) -> SubTask:
-        """The same in the background: returned at once, queued or running."""
+        """Start a sub-agent in the background: return at once, with the task queued or running."""
         ...
 
 
@@ -163,8 +163,8 @@ class SubagentRun:
         wake: WakeAddress | None = None,
         fence: int = 0,
     ) -> None:
-        """`wake` says who is woken when it is over; None: nobody. `fence` is that of the run that asked for it; 0: a
-        sub-agent did."""
+        """Keep the parts of a run. `wake` says who is woken when it is over; None: nobody. `fence` is that of the
+        turn's run that asked for it; 0: a sub-agent asked."""
         self.task = task
         self.assignment = assignment
         self.wake = wake
@@ -184,12 +184,12 @@ class SubagentRun:
 
     @property
     def has_row(self) -> bool:
-        """True once its row was written; it may have been erased since."""
+        """Tell whether its row was written; the row may have been erased since."""
         return self.opened.done() and self.opened.exception() is None
 
     @property
     def is_ended(self) -> bool:
-        """True when it was told to end."""
+        """Tell whether the run was told to end."""
         return self.reason is not None
 
     def begin(self, work: asyncio.Task[ChildEnding]) -> None:
@@ -272,8 +272,8 @@ class RunRegistry:
             await asyncio.sleep(SUBAGENT_LOOK_EVERY_S)
 
     async def permit(self, task_id: str) -> None:
-        """`Permit` of one that outlives its turn: it may go on while it was not ended and nobody can
-        have found it lost. In a process that was paused for longer it waits for the next look, which knows."""
+        """Permit calls of a sub-agent that outlives its turn as long as it was not ended and no other process can have
+        declared it lost. In a process that was paused for longer, this waits for the next look, which knows."""
         while (run := self._runs.get(task_id)) and not run.is_ended:
             if self._clock.monotonic_s() < self._alive_until_s:
                 return
@@ -281,7 +281,8 @@ class RunRegistry:
         raise asyncio.CancelledError
 
     async def _look(self) -> None:
-        """That they live is said first, and counts once those are ended that were found lost before it was heard."""
+        """Report that the runs of this process live, and end those that others declared lost. The report counts only
+        after that: a run may have been declared lost before the report arrived."""
         now_s = self._clock.monotonic_s()
         is_due = now_s >= self._alive_until_s - SUBAGENT_ALIVE_S + SUBAGENT_ALIVE_EVERY_S
         if is_due:
@@ -338,18 +339,18 @@ class SubagentStopper:
         self._clock = clock
 
     async def ask(self, key: SessionKey) -> int:
-        """All that work for `key` are to end, and nobody waits for them any more. How many there are. To be repeated
-        until none is left, it does no harm."""
+        """Ask all sub-agents that work for `key` to end, without waiting. Return how many there are. It may be repeated
+        until none is left."""
         return await retry_until_available(lambda: self._book.want_cancelled(key))
 
     async def end(self, key: SessionKey) -> int:
-        """The same; returns when nothing of them runs any more, or a moment later."""
+        """End all sub-agents that work for `key`; return when none of them runs any more, or after a short limit."""
         live = await self.ask(key)
         await self._until_gone(live, lambda: self.ask(key))
         return live
 
     async def end_all(self, keys: Sequence[SessionKey]) -> None:
-        """The same for several lanes at once."""
+        """End all sub-agents that work for several lanes at once."""
 
         async def ask() -> int:
             return sum([await self.ask(key) for key in keys])
@@ -357,13 +358,13 @@ class SubagentStopper:
         await self._until_gone(await ask(), ask)
 
     async def ended_since(self, key: SessionKey, since_ms: int) -> int:
-        """How many were ended since then, with those that are about to: also those that went with their turn before
-        anybody could ask."""
+        """Count those that have ended since then or are about to, including those that ended with their turn before
+        they could be asked."""
         return await retry_until_available(lambda: self._book.count_ended(key, since_ms=since_ms))
 
     async def end_since(self, session: Session, since_ms: int) -> int:
-        """Those that were started in this conversation since then: what they were started for is taken back. How many
-        of them, and of those below them, were live."""
+        """End those that were started in this conversation since then, because the messages they work for are taken
+        back. Return how many of them and of their descendants were live."""
         tasks = await self._book.tasks_of_session(session.id)
         ids = [task.id for task in tasks if task.created_at_ms >= since_ms]
         if not ids:

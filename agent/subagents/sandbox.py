@@ -63,7 +63,7 @@ class SandboxedProcess:
 
     @property
     def has_to_confine_itself(self) -> bool:
-        """True where a child that does not do its part must not go on."""
+        """Tell whether a child must not go on unless it confines itself."""
         return self.confinement is Confinement.LANDLOCK
 
     def cause(self) -> Code | None:
@@ -91,8 +91,8 @@ class ChildSandbox:
         python: Sequence[Path] = (),
         hidden: Sequence[Path] = (),
     ) -> None:
-        """`bwrap` is bubblewrap with its options, `python` are the prefixes of the interpreter; of what is `hidden`
-        nothing is seen but the one home."""
+        """Keep the parts of the sandbox. `bwrap` is bubblewrap with its options, `python` are the prefixes of the
+        interpreter; of the `hidden` places only the child's own home is visible."""
         self.confinement = confinement
         self._bwrap = tuple(bwrap)
         self._python = tuple(python)
@@ -124,14 +124,14 @@ class ChildSandbox:
 
 
 def _seen(python: Iterable[Path]) -> set[Path]:
-    """What has to be there for Python to run us."""
+    """List the places that Python needs to run our code."""
     named = {prefix / name for prefix in python for name in _OF_PYTHON}
     return {place for place in {*named, *map(Path, _LIBRARIES), *PACKAGES} if place.exists()}
 
 
 def _views(seen: Iterable[Path], hidden: Iterable[Path]) -> list[str]:
-    """The arguments that show and hide, outer places before inner ones: whatever lies in whatever, what was said of
-    the innermost holds. What is hidden and lies in nothing that is seen is not there anyway."""
+    """Build the arguments that show and hide places, outer ones before inner ones: for nested places the innermost rule
+    holds. A hidden place outside of all shown ones is not there anyway."""
     folders = [place.resolve() for place in hidden if place.is_dir()]
     covers = {
         place / folder.relative_to(place.resolve())
@@ -167,7 +167,7 @@ class ConfinementChoice:
 
 
 async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> ChildSandbox:
-    """`choose`, for whoever puts children into it: what was chosen is logged."""
+    """Choose the sandbox for children and log the choice."""
     choice = await choose(wanted, hidden=hidden)
     log = _log.warning if choice.not_held else _log.info
     log("subagents.confinement", confinement=choice.sandbox.confinement, not_held=choice.not_held)
@@ -175,8 +175,8 @@ async def find_confinement(wanted: str = AUTO, *, hidden: Sequence[Path]) -> Chi
 
 
 async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> ConfinementChoice:
-    """The best sandbox that works here, or the wanted one; `hidden` must not be seen from inside. Raises `ConfigError`
-    when an insisted one cannot be had."""
+    """Choose the best sandbox that works here, or the wanted one; `hidden` must not be visible from inside. Raises
+    `ConfigError` when an explicitly wanted one does not work."""
     # No child may keep what it compiles: it would do so again at each start.
     await asyncio.to_thread(compileall.compile_dir, ROOT / "agent", quiet=2)
     complaint = "it is not there, or shows what has to be hidden"
@@ -192,7 +192,7 @@ async def choose(wanted: str = AUTO, *, hidden: Sequence[Path]) -> ConfinementCh
 
 
 def _not_held(sandbox: ChildSandbox, *, is_filtered: bool) -> str:
-    """What the operator should know about it, "" for nothing."""
+    """Say what the sandbox does not prevent, for the operator; "" for nothing."""
     rest = "" if is_filtered else "; it may start processes, use the network and signal what runs as this user"
     match sandbox.confinement:
         case Confinement.BUBBLEWRAP:
@@ -204,7 +204,7 @@ def _not_held(sandbox: ChildSandbox, *, is_filtered: bool) -> str:
 
 
 def _candidates(hidden: Sequence[Path]) -> Iterator[ChildSandbox]:
-    """The rungs of the ladder that this machine may have, the best first."""
+    """Yield the sandboxes that this machine may offer, the best first."""
     if bwrap := shutil.which("bwrap"):
         for options in OPTIONS:
             yield ChildSandbox(Confinement.BUBBLEWRAP, bwrap=(bwrap, *options), python=python_prefixes(), hidden=hidden)
@@ -214,13 +214,13 @@ def _candidates(hidden: Sequence[Path]) -> Iterator[ChildSandbox]:
 
 
 def _is_in_sight(hidden: Sequence[Path]) -> bool:
-    """True where what must not be seen lies in what Landlock would have to show."""
+    """Tell whether a hidden place is within one that Landlock would have to show."""
     shown = readable_places(None)
     return any(folder.resolve().is_relative_to(place) for folder in hidden for place in shown)
 
 
 def python_prefixes() -> list[Path]:
-    """Where this interpreter stands, under every name that leads to it."""
+    """List the prefixes of this interpreter, under every name that leads to it."""
     named = {Path(sys.prefix), Path(sys.base_prefix)}
     executable = Path(sys.executable)
     while executable.is_symlink():
@@ -230,7 +230,8 @@ def python_prefixes() -> list[Path]:
 
 
 async def _tried(sandbox: ChildSandbox) -> tuple[str, bool]:
-    """What is wrong with it, "" if Python runs in it, finds what it needs and is held; and whether sockets are."""
+    """Try the sandbox. Return what is wrong with it, "" if Python runs in it, finds what it needs and is confined; and
+    whether sockets are blocked."""
     try:
         held = await sandbox.start((sys.executable, "-c", _LOOK, sandbox.confinement), None, writes=False)
     except OSError as error:

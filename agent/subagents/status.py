@@ -78,7 +78,7 @@ class _Message:
     showing: asyncio.Task[None] | None = None
 
     def learn(self, task: SubTask) -> None:
-        """How it stands; what is over stays so."""
+        """Update a task; one that is over stays so."""
         known = self.tasks.get(task.id)
         if known is None or not known.state.is_over:
             self.tasks[task.id] = task
@@ -108,9 +108,9 @@ class StatusLines:
         self._messages: OrderedDict[str, _Message] = OrderedDict()
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """It was asked for, or runs: to be told with it queued, and once more when it runs. A sub-agent of a sub-agent
-        has no line, nor has one whose turn has no address. `language` is that of who reads it; `person` is named above
-        the lines, where others read them too."""
+        """Show a task that was ordered or runs: as queued first, and again when it runs. A sub-agent of a sub-agent has
+        no line, nor has one whose turn has no address. `language` is that of the readers; `person` is named above the
+        lines, where others read them too."""
         if not self._has_line(task):
             return
         message = self._message(task)
@@ -120,8 +120,8 @@ class StatusLines:
         self._tell(message, task)
 
     def ended(self, task: SubTask) -> None:
-        """It is over, as `task` says. Also for one that another process had begun, and lost, or did not live to tell
-        of."""
+        """Show that a task is over, as `task` says. This includes tasks that another process had begun and lost, or did
+        not live to report."""
         if self._has_line(task):
             self._tell(self._message(task), task)
 
@@ -136,7 +136,7 @@ class StatusLines:
         return message
 
     def _opening(self, message: _Message, task: SubTask, address: ReplyAddress, language: str) -> Reply:
-        """Without its words. What outlives its turn is no part of it."""
+        """Build the reply without its text. The line of a task that outlives its turn does not belong to that turn."""
         return Reply(
             id=message.id,
             turn_id="" if message.mode is TaskMode.BACKGROUND else message.turn_id,
@@ -155,7 +155,7 @@ class StatusLines:
             message.showing = self._background.start(self._show(message))
 
     async def _show(self, message: _Message) -> None:
-        """Until everything that there is to say is said."""
+        """Publish the message and its changes until nothing is left to report."""
         try:
             if not message.is_found:
                 await self._find(message)
@@ -190,7 +190,7 @@ class StatusLines:
         message.is_found = True
 
     def _told(self, message: _Message, first: Reply) -> tuple[StatusText, CleanText]:
-        """What there is to say, and its words as they are shown."""
+        """Compose what there is to tell, and its text as it is shown."""
         told = status_text(
             sorted(message.tasks.values(), key=lambda task: (task.created_at_ms, task.id)),
             words_for(first.language),
@@ -238,10 +238,10 @@ class TracingWatch:
         self._spans = spans
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """Nothing to tell yet."""
+        """Ignore the start: a span is recorded at the end."""
         self._inner.started(task, address, language, person=person)
 
     def ended(self, task: SubTask) -> None:
-        """With what it cost and how it ended."""
+        """Record a span with the cost and the outcome."""
         self._spans.record(subagent_span(task))
         self._inner.ended(task)

@@ -34,7 +34,7 @@ class Ended:
 
     @property
     def is_done(self) -> bool:
-        """True when the step was carried out."""
+        """Tell whether the step was carried out."""
         return not self.problem
 
 
@@ -49,7 +49,7 @@ class Exhibit:
 
     @classmethod
     def of(cls, step_id: str, title: str, ended: Ended) -> Exhibit:
-        """The end of a step under a title."""
+        """Build the exhibit of a step's end under a title."""
         return cls(step_id, title, ended.text, ended.problem[:ORCHESTRATION_REASON_CHARS_MAX])
 
 
@@ -148,13 +148,13 @@ class Strategy:
         return Going(ready) if ready else graph.outcome
 
 
-def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
+def _ready(nodes: Sequence[Node], ended: Endings) -> tuple[StepOrder, ...]:
     """The orders that are under way or may begin, in the order of the nodes."""
     by_id = {node.order.id: node for node in nodes}
 
     @cache
     def is_lost(name: str) -> bool:
-        """It never begins."""
+        """Tell whether the step can never begin."""
         node = by_id[name]
         if name in ended:
             return False
@@ -177,18 +177,18 @@ def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
 
 
 def exhibit(step_id: str, title: str, ended: Endings) -> tuple[Exhibit, ...]:
-    """What came of one step, if it has ended."""
+    """Return the exhibit of one step, if it has ended."""
     return (Exhibit.of(step_id, title, ended[step_id]),) if step_id in ended else ()
 
 
 def fallen_short(achieved: tuple[Exhibit, ...], shortfall: Shortfall, **values: str | int) -> Conclusion:
-    """It is over, and came to nothing; `values` are what the words of that name."""
+    """Conclude without a result; `values` fill the placeholders of the text for this shortfall."""
     told = SHORTFALLS[shortfall]
     return Conclusion(achieved, told.happened.format_map(values), told.instead)
 
 
 def brief_of(told: str, goal: str, task: str = "") -> str:
-    """Who the sub-agent is in all this, what all of it is for, and what its own part is."""
+    """Write the brief of a sub-agent: its role, the goal of the whole, and its own part."""
     parts = [told, f"# What all of it is for\n{goal}"]
     if task:
         parts.append(f"# Your part\n{task}")
@@ -196,18 +196,18 @@ def brief_of(told: str, goal: str, task: str = "") -> str:
 
 
 def label_of(place: str, task: str) -> str:
-    """A few words for the board and the chat."""
+    """Write a label of a few words for the board and the chat."""
     line = " ".join(f"{place}: {task}".split())
     return line if len(line) <= SUBAGENT_LABEL_CHARS_MAX else f"{line[: SUBAGENT_LABEL_CHARS_MAX - 1]}…"
 
 
 def line_of(task: str) -> str:
-    """The beginning of a task, as the title of what came of it."""
+    """Return the beginning of a task, as the title of its result."""
     return " ".join(task.split())[:_TITLE_CHARS]
 
 
 def prompt_of(order: StepOrder, mark: str) -> str:
-    """The prompt of a step, never longer than a prompt may be. `mark` is new for each prompt."""
+    """Write the prompt of a step, never longer than a prompt may be. `mark` is new for each prompt."""
     exhibits = order.exhibits
     behind = [order.closing, order.form]
     front = [order.brief, *([_MATERIAL] if exhibits else ())]
@@ -222,7 +222,7 @@ def prompt_of(order: StepOrder, mark: str) -> str:
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
-    """How much of `room` each gets: what it wants, as long as nobody has less for it than somebody else."""
+    """Divide `room`: each gets what it wants, as long as none with a smaller wish gets less for it."""
     given = [0] * len(wanted)
     left = max(room, 0)
     for place, index in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
@@ -232,19 +232,19 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def heading(exhibit: Exhibit) -> str:
-    """The line above it."""
+    """Write the line above the exhibit."""
     return f"## {exhibit.title}{' (FAILED)' if exhibit.problem else ''}"
 
 
 def shown(exhibit: Exhibit, room: int, *, handle: str = "") -> str:
-    """What goes into its frame, in at most `room` characters. Why something failed may have been worded by the one that
-    failed."""
+    """Write the framed text in at most `room` characters. The reason for a failure may be in the words of the sub-agent
+    that failed."""
     why = _why(exhibit)[: max(room, 0)]
     return why + abridged(exhibit.text or _NOTHING, room - len(why), handle=handle)
 
 
 def size(exhibit: Exhibit) -> int:
-    """How much room it would take whole."""
+    """Count the characters that the uncut text takes."""
     return len(_why(exhibit)) + len(exhibit.text or _NOTHING)
 
 

@@ -116,7 +116,7 @@ class AskedStrategy:
     types: tuple[str, ...]
 
     def role(self, name: str) -> StepRole:
-        """Who does that; a generalist if nobody says who."""
+        """Return the role of that name; a generalist if it is not described."""
         return self.roles.get(name, StepRole(OTHERWISE))
 
     def role_order(self, id_: str, role: str, prompt: str, label: str, exhibits: tuple[Exhibit, ...] = ()) -> StepOrder:
@@ -463,7 +463,7 @@ class BadParts(ValueError):
 
 
 def read_verdict(text: str) -> ReviewVerdict | None:
-    """The verdict, None if the answer is not one JSON object with a true or false `approved`."""
+    """Read the verdict; None if the answer is not one JSON object with a true or false `approved`."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
         written = json.loads(fenced["inside"] if fenced else text, object_pairs_hook=_without_twins)
@@ -475,7 +475,7 @@ def read_verdict(text: str) -> ReviewVerdict | None:
 
 
 def read_parts(text: str, *, types: Collection[str], otherwise: str, parts_max: int) -> tuple[WorkPart, ...]:
-    """The parts in a lead's answer; one without a type is done by `otherwise`. Raises `BadParts`."""
+    """Read the parts in a lead's answer; one without a type is done by `otherwise`. Raises `BadParts`."""
     start, end = text.find("{"), text.rfind("}")
     if not 0 <= start < end:
         raise BadParts("the answer holds no JSON object")
@@ -505,7 +505,7 @@ def _read_part(place: int, written: object, types: Collection[str], otherwise: s
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object that says a thing twice may say two things."""
+    """Refuse an object with a repeated name, because its two values may differ."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("two fields have the same name")
@@ -522,7 +522,7 @@ def _plain(feedback: object) -> str:
 
 
 def schema() -> Mapping[str, Any]:
-    """What the arguments have to fit."""
+    """Return the schema that the arguments have to fit."""
     name = {"type": "string", "pattern": r"^[A-Za-z0-9_-]{0,32}\Z"}  # `$` would let a line end through
     step = {
         "type": "object",
@@ -570,7 +570,7 @@ class StrategyShape:
 
 
 def strategy_of(arguments: Mapping[str, Any], types: Sequence[str]) -> Strategy:
-    """The strategy that was asked for. Raises `ToolError` that says all that is wrong with it, and where.
+    """Build the strategy that was asked for. Raises `ToolError` that names everything that is wrong with it, and where.
 
     `arguments` have passed the schema. Empty fields count as left out.
     """
@@ -645,7 +645,7 @@ def _problems_of_all(name: str, shape: StrategyShape, arguments: Mapping[str, An
 
 
 def _steps(written: Sequence[Mapping[str, Any]]) -> tuple[AskedStep, ...]:
-    """Without an id a step is called by its place."""
+    """Build the steps. One without an id is named by its position."""
     return tuple(
         AskedStep(
             step.get("id", str(place)),

@@ -77,7 +77,7 @@ class Host(Protocol):
     """What the parent does for one child. A child is believed nothing: each call is checked as its model's would be."""
 
     def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
-        """Deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
+        """Stream deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
         (`BudgetSpent`, `AllotmentSpent`, `StoreUnavailable`, `CancelledError`)."""
         ...
 
@@ -124,7 +124,7 @@ class Spoken:
         self._begins_anew = False
 
     def begin_anew(self) -> None:
-        """What is said from now on replaces what was said."""
+        """Reset: what is said from now on replaces what was said."""
         self._begins_anew = True
 
     def add(self, delta: str) -> None:
@@ -140,7 +140,7 @@ class Spoken:
             self._is_cut = self._is_cut or bool(dropped)
 
     def text(self) -> str:
-        """All of it, or its end, without what may be half of a secret."""
+        """Return the text or its end, without what may be half of a secret."""
         whole = "".join(self._deltas)
         if self._is_cut or len(whole) > self._chars_max:
             return without_broken_start(whole[-self._chars_max :])
@@ -182,17 +182,17 @@ class Exchange:
 
     @property
     def is_over(self) -> bool:
-        """True once the child's end is known."""
+        """Tell whether the child's end is known."""
         return self._over.done() and not self._over.cancelled()
 
     @property
     def has_completed(self) -> bool:
-        """True when it ended as it should."""
+        """Tell whether the child completed its task."""
         return self.is_over and not self._over.exception() and self._over.result().state is TaskState.COMPLETED
 
     @property
     def said(self) -> str:
-        """What it said last on the way."""
+        """Return what the child said last while it worked."""
         return self._spoken.text()
 
     async def until_over(self) -> ChildEnding:
@@ -211,12 +211,12 @@ class Exchange:
             await reaped(self._process, within_s=within_s)
 
     def hang_up(self) -> None:
-        """Nothing more is said to it: a child of ours ends by itself then."""
+        """Close the pipe to the child: a well-behaved child ends by itself then."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     async def close(self) -> None:
-        """For a child that was killed: nothing is done any more, and its pipes are read to their ends."""
+        """Close after the child was killed: stop all work, and read its pipes to their ends."""
         await _ended(self._tasks - self._listening)
         if self._listening:
             await asyncio.wait(self._listening, timeout=SUBAGENT_LAST_WORDS_S)
@@ -227,7 +227,7 @@ class Exchange:
     # --- what goes on at the same time
 
     async def _hear(self) -> None:
-        """To the end, also when nobody listens any more: a pipe that is full would never close."""
+        """Read the child's output to the end, also when it is no longer needed: a full pipe would never close."""
         assert self._process.stdout is not None
         reader, heard_bytes, heard_lines = FrameReader(), 0, 0
         while piece := await self._process.stdout.read(PIECE_BYTES):
@@ -246,7 +246,8 @@ class Exchange:
                 await self._take(frame)
 
     async def _speak(self) -> None:
-        """The one writer. What nobody reads any more is thrown away, so that whoever answers can end."""
+        """Write to the child, as the only writer. What can no longer be delivered is discarded, so that pending answers
+        can finish."""
         assert self._process.stdin is not None
         reads = True
         while True:
@@ -266,7 +267,7 @@ class Exchange:
             self.errors.add(piece)
 
     async def _watch(self) -> None:
-        """Is it ready in time, and does it stay as small as it has to?"""
+        """Watch that the child is ready in time and stays within its limits."""
         room = await FolderAllowance.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
         while self._process.returncode is None:
             await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
@@ -276,7 +277,7 @@ class Exchange:
                 self._fail(excess)
 
     async def _excess(self, room: FolderAllowance | None) -> Reason | Code | None:
-        """What it has taken too much of; None for nothing. A child need not have limited itself."""
+        """Return which limit the child exceeds; None for none. A child need not have limited itself."""
         most = self._init.limits.memory_bytes
         taken = footprint(self._process.pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
         if taken.memory_bytes > most:
@@ -288,7 +289,8 @@ class Exchange:
         return Reason.WORKSPACE_FULL if room is not None and await room.complaint() else None
 
     async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
-        """A process that has ended is heard to its end; one that is silent for good is not waited for."""
+        """Wait until the process is gone. One that has ended is read to its end; one that stays silent for good is not
+        waited for."""
         while not hearing.done() and self._process.returncode is None:
             await asyncio.wait([hearing], timeout=SUBAGENT_WATCH_EVERY_S)
         await asyncio.wait([hearing], timeout=SUBAGENT_LAST_WORDS_S)
@@ -296,7 +298,7 @@ class Exchange:
         self._fail(self._held.cause() or Reason.SILENT)
 
     async def _serve(self, call: ModelCall | ToolCallFrame) -> None:
-        """Beside the others, as soon as one of them is over; until then nothing more is heard."""
+        """Answer a call alongside the others, as soon as there is a free place; until then no more is read."""
         await self._open_calls.acquire()
         if self._over.done():
             self._open_calls.release()
@@ -318,7 +320,7 @@ class Exchange:
     # --- one frame
 
     async def _take(self, frame: Frame | Unread) -> None:
-        """Of a child that has to confine itself and has not said that it did, nothing is taken."""
+        """Handle a frame. A child that has to confine itself and has not reported that it did is ended."""
         if (
             self._held.has_to_confine_itself
             and self.ready is None
@@ -354,7 +356,7 @@ class Exchange:
             self._fail(Reason.NOT_CONFINED)
 
     def _pass_over(self, frame: Frame | Unread) -> None:
-        """Newer children may say what we do not know; who says nothing else is broken."""
+        """Ignore an unknown frame: a newer child may send some. A child that sends too many of them is broken."""
         self._unread += 1
         reason = frame.reason if isinstance(frame, Unread) else "a frame that only parents send"
         _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
@@ -377,7 +379,7 @@ class Exchange:
         return task
 
     def _settle(self, task: asyncio.Task[None]) -> None:
-        """What the host raises ends it all, a cancellation of its own, too."""
+        """End everything with the exception of the host's task, also if that is a cancellation."""
         self._tasks.discard(task)
         if task.cancelled():
             self._over.cancel()
@@ -386,7 +388,7 @@ class Exchange:
 
 
 def _own_account(failed: FailedFrame, said: str) -> ChildEnding:
-    """How a child says that it ended. What is no code that children have is among its words, not ours."""
+    """Read the ending that the child reports. An unknown code is treated as the child's words, not as ours."""
     if (own := own_code_of(failed.error)) is not None:
         return ChildEnding(TaskState.FAILED, own, said)
     return ChildEnding(TaskState.FAILED, Reason.BROKE_DOWN, "\n\n".join(filter(None, (failed.error, said))))
@@ -444,7 +446,7 @@ class Supervisor:
         return aged(ending, exchange.ready_ms)
 
     async def _end(self, held: SandboxedProcess, exchange: Exchange, task_id: str) -> None:
-        """However it went. Where the child's end was not its own, it may say goodbye first."""
+        """End the child, however it went. One that has not ended by itself may first say goodbye."""
         if not exchange.is_over:
             await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
         exchange.hang_up()
@@ -458,7 +460,8 @@ class Supervisor:
 
 
 def _restrain(held: SandboxedProcess, limits: ProcessLimits) -> None:
-    """From outside, before it has been told anything: also one that does not do its part is held to its limits."""
+    """Limit the process from outside, before it gets any input: then a child that does not limit itself is
+    limited too."""
     done: set[int] = set()
     while new := set(descendants(held.process.pid)) - done:
         for pid in new:

@@ -34,9 +34,9 @@ _STATES: Final = {
 
 
 def result_text(task: SubTask, chars_max: int) -> str:
-    """One task in at most `chars_max` characters: which it is, how it stands, and its answer with head and tail kept.
+    """Write one task in at most `chars_max` characters: which it is, its state, and its answer with head and tail kept.
 
-    A cut brings together what was apart, so whoever shows this scrubs it; the task's id is the handle to the rest.
+    A cut joins what was apart, so the caller scrubs the text again; the task's id is the handle to the rest.
     """
     if not task.state.is_over:
         return _short(result_line(task), chars_max)
@@ -47,7 +47,7 @@ def result_text(task: SubTask, chars_max: int) -> str:
 
 
 def result_line(task: SubTask) -> str:
-    """Which task it is and how it stands, on one line."""
+    """Name the task and its state, on one line."""
     label = " ".join(task.label.split())
     named = f' "{label}"' if label else ""
     seconds = f" after {ENGLISH.lasting(task.duration_ms)}" if task.duration_ms else ""
@@ -57,28 +57,28 @@ def result_line(task: SubTask) -> str:
 
 
 def attempt_text(tasks: Sequence[SubTask]) -> str:
-    """What a turn that is taken again is told of the sub-agents that its earlier attempts had. Their answers are read
-    by their ids."""
+    """Write what a repeated turn is told about the sub-agents of its earlier attempts. Their answers can be read by
+    their ids."""
     return "\n".join((_ATTEMPT, *(f"- {result_line(_as_left(task))}" for task in tasks)))
 
 
 def _as_left(task: SubTask) -> SubTask:
-    """It has ended with its attempt, whether or not that is written down yet."""
+    """Return the task as ended with its attempt, whether or not that is recorded yet."""
     return (
         task if task.state.is_over else replace(task, state=TaskState.FAILED, reason=literal_code(Reason.WORKER_LOST))
     )
 
 
 def results_text(tasks: Sequence[SubTask], mark: str, chars_max: int) -> str:
-    """All of them in at most `chars_max` characters, each in an equal share, as material that others wrote: framed by
-    `mark`."""
+    """Write all tasks in at most `chars_max` characters, each in an equal share, as material that others wrote: framed
+    by `mark`."""
     room = chars_max - frame_chars(len(mark)) - len(_APART) * len(tasks)
     share = min(SUBAGENT_RESULT_CHARS_MAX, room // max(len(tasks), 1))
     return framed(_APART.join(result_text(task, share) for task in tasks), mark)
 
 
 def _answer(task: SubTask, room: int) -> str:
-    """Offsets count in the whole answer, as `read_more` does."""
+    """Cut the answer. Offsets count in the whole answer, as those of `read_more` do."""
     return abridged(task.result, room, handle=task.id) if task.result.strip() else _NO_ANSWER
 
 
@@ -109,8 +109,8 @@ class StatusText:
 def status_text(
     tasks: Sequence[SubTask], words: Words, *, now_ms: int, waits_after_ms: int, own_max: int
 ) -> StatusText:
-    """What is said of `tasks`, in the order in which they were asked for. Of more than `own_max` those that are over
-    share a line, the oldest first. One that waits only for a moment is not said to wait."""
+    """Write the status of `tasks`, in the order in which they were ordered. Of more than `own_max` the oldest that are
+    over share a line. One that has waited only for a moment is not shown as waiting."""
     unseen = [task for task in tasks if not _is_seen(task, now_ms=now_ms, waits_after_ms=waits_after_ms)]
     shown = [task for task in tasks if task not in unseen]
     own = _own(shown, own_max)
@@ -123,18 +123,18 @@ def status_text(
 
 
 def heading(person: str, words: Words) -> str:
-    """The line above those of one person, where others read them too; "" for nobody."""
+    """Write the line above the lines of one person, where others read them too; "" for nobody."""
     return words.say("{person}'s sub-agents:", person=_plain(_short_line(person))) if person.strip() else ""
 
 
 def heading_of(text: str) -> str:
-    """The line above those of a message that was sent; "" where it has none."""
+    """Return the heading line of a message that was sent; "" where it has none."""
     line = text.partition("\n")[0]
     return "" if line.startswith(_SIGNS) else line
 
 
 def _is_seen(task: SubTask, *, now_ms: int, waits_after_ms: int) -> bool:
-    """False of one that has waited for a moment, and of one that was cancelled by then."""
+    """Tell whether a task is shown: not while it has waited only for a moment, nor if it was cancelled within that."""
     if task.started_at_ms:
         return True
     match task.state:
@@ -147,7 +147,7 @@ def _is_seen(task: SubTask, *, now_ms: int, waits_after_ms: int) -> bool:
 
 
 def _own(tasks: Sequence[SubTask], own_max: int) -> list[SubTask]:
-    """Those that have lines of their own: whoever is at work, and the last that are over."""
+    """Select the tasks that have lines of their own: the live ones, and the last that are over."""
     live = [task for task in tasks if not task.state.is_over][:own_max]
     over = [task for task in tasks if task.state.is_over]
     last = over[max(len(over) - (own_max - len(live)), 0) :]
@@ -206,7 +206,7 @@ def _short_line(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line, and nothing in it formats anything."""
+    """Put the text on one line and escape what would format it."""
     return _MARKUP.sub(lambda found: _quoted(found[0]), " ".join(text.split()))
 
 

@@ -96,7 +96,7 @@ class DelegationTools:
         self._limit_s = limit_s
 
     def tools(self, types: Mapping[str, SubType]) -> tuple[Tool, ...]:
-        """`types` are what the model may choose from."""
+        """Build the tools; `types` are those from which the model may choose."""
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
         waits_s = max(self._limit_s, TURN_TIMEOUT_S) + SUBAGENT_GRACE_S
         choice = _order_schema(types, self._limit_s)
@@ -143,7 +143,7 @@ class DelegationTools:
 
 
 def answers_of(book: TaskStore) -> KeptElsewhere:
-    """Answers of sub-agents by the ids of their tasks, for `read_more`: on whichever process."""
+    """Build the lookup of sub-agents' answers by their task ids, for `read_more`; it works in every process."""
 
     async def find(handle: str) -> KeptResult | None:
         task = await book.task(handle)
@@ -153,7 +153,7 @@ def answers_of(book: TaskStore) -> KeptElsewhere:
 
 
 async def _own(book: TaskStore, context: ToolContext, task_id: str) -> SubTask:
-    """The task of that id, if it works for this session. Nobody else's can be told from none."""
+    """Return the task of that id if it works for this session. One of another session looks the same as none."""
     task = await book.task(task_id)
     if task is None or task.key != context.key or task.parent_session_id != context.call_origin.session_id:
         raise ToolError("this conversation has no sub-agent of that id")
@@ -175,7 +175,7 @@ def _order_schema(types: Mapping[str, SubType], limit_s: float) -> Mapping[str, 
 
 
 def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The types stand once in a prompt."""
+    """Drop the list of types from the schema: it is in the prompt once already."""
     told = without_bounds(choice)
     return {**told, "properties": {**told["properties"], "type": {"type": "string"}}}
 
@@ -205,7 +205,7 @@ class WaitTool:
         self._clock = clock
 
     def tool(self) -> Tool:
-        """`sub_agent_wait`. It reads: what the sub-agents may do was decided when they were started."""
+        """Build `sub_agent_wait`. It only reads: what the sub-agents may do was decided when they were started."""
         return Tool(
             SUB_AGENT_WAIT,
             "sub-agents",
@@ -217,7 +217,8 @@ class WaitTool:
         )
 
     async def wait(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        """The results; or, where the turn can yield, the word that it does. Raises `ToolError`, `StoreUnavailable`."""
+        """Wait and return the results; or, where the turn can yield, a note that it does. Raises `ToolError`,
+        `StoreUnavailable`."""
         awaited = await self._awaited(context, arguments)
         if not awaited.is_met and context.suspension is not None and context.wake is not None:
             context.suspension.wait_for(self._barrier(context, awaited))
@@ -229,7 +230,8 @@ class WaitTool:
         return results if awaited.is_met else f"{_TOO_LONG}\n\n{results}"
 
     async def _collect(self, context: ToolContext, task_ids: Sequence[str]) -> None:
-        """A turn that is broken off reads them again; where none can yield, nobody keeps count of what it has read."""
+        """Note that the results were read: with the turn's commit, so that a turn that is broken off reads them again;
+        at once where the turn cannot yield."""
         context.reading.is_foreign = True  # they may have read what others wrote, in another turn
         if context.suspension is not None:
             context.suspension.collect(task_ids)
@@ -246,7 +248,7 @@ class WaitTool:
         return _Awaited(chosen, *_condition(arguments, len(chosen)))
 
     def _barrier(self, context: ToolContext, awaited: _Awaited) -> Barrier:
-        """A turn has one at most, so that its id is the same in every run of the turn."""
+        """Build the barrier. A turn has at most one, so that its id is the same in every run of the turn."""
         assert context.wake is not None
         return Barrier(
             id=f"{context.turn_id}:wait",
@@ -260,7 +262,7 @@ class WaitTool:
         )
 
     async def _in_place(self, context: ToolContext, awaited: _Awaited) -> _Awaited:
-        """How they stand when enough are over, or when the time is up."""
+        """Wait without yielding, until enough tasks are over or the time is up, and return their states."""
         until_s = self._clock.monotonic_s() + SUBAGENT_WAIT_S
         while not awaited.is_met and self._clock.monotonic_s() < until_s:
             await asyncio.sleep(SUBAGENT_WAIT_LOOK_S)
@@ -272,7 +274,8 @@ class WaitTool:
 
 
 def _named(ids: Sequence[str], mine: Mapping[str, SubTask]) -> tuple[SubTask, ...]:
-    """Only of this session: to wait for oneself, or for a sister, would never end."""
+    """Find the tasks of these ids, only among those of this session: a sub-agent that waits for itself or a sibling
+    would never end."""
     if unknown := [id_ for id_ in ids if id_ not in mine]:
         known = ", ".join(mine) or "none"
         raise ToolError(f"no sub-agent of this conversation is called {unknown[0]!r}; there are: {known}")
@@ -280,7 +283,8 @@ def _named(ids: Sequence[str], mine: Mapping[str, SubTask]) -> tuple[SubTask, ..
 
 
 def _is_meant(task: SubTask, context: ToolContext) -> bool:
-    """Without ids: what is at work, and what this very turn has started."""
+    """Tell whether a call without ids means this task: it is in the background, and either live or started by this
+    turn."""
     return task.mode is TaskMode.BACKGROUND and (not task.state.is_over or task.turn_id == context.turn_id)
 
 

@@ -47,8 +47,8 @@ _TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
 
 
 async def stale_among(book: TaskStore, messages: Sequence[InboundMessage]) -> frozenset[str]:
-    """The ids of those. While a wake lies on its lane, the running turn may ask for the same results, its person may
-    stop everything, or begin another conversation."""
+    """Return the ids of the wakes that have become pointless. While a wake waits in its lane, the running turn may ask
+    for the same results, or its person may stop everything or begin another conversation."""
     wakes = [message.id for message in messages if is_wake(message)]
     return await book.overtaken(wakes) if wakes else frozenset()
 
@@ -68,8 +68,8 @@ class LostJudge:
         self._unbroken_since_s = -math.inf
 
     def may_judge(self, *, now_s: float, now_ms: int) -> bool:
-        """To be asked with each look at the database that succeeds; `now_s` only ever grows, `now_ms` is what the clock
-        says."""
+        """Tell whether losses may be judged now; to be called at each successful look at the database. `now_s` only
+        ever grows, `now_ms` is the wall clock."""
         passed_s = now_s - self._looked_s
         jumped_s = abs((now_ms - self._looked_ms) / 1000 - passed_s)
         if passed_s > LOST_UNSEEN_S or jumped_s > LOST_JUMP_S:
@@ -92,8 +92,9 @@ class SessionWaker:
         *,
         ended: Callable[[SubTask], None],
     ) -> None:
-        """`bell` is rung where a sub-agent of this process ends, or a turn that had some; `ended` is told of those that
-        are found lost, and at first of all that are over: whoever saw their end may not have lived to tell of it."""
+        """Keep the dependencies. `bell` is rung where a sub-agent of this process ends, or a turn that had some;
+        `ended` is told of those that are found lost, and at the start of all that are over, because the process that
+        saw their end may have died before it reported it."""
         self._store = store
         self._book = store.tasks
         self._intake = intake
@@ -151,7 +152,7 @@ class SessionWaker:
                     await self._book.wake_sent(wake)
 
     async def _is_settled(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
-        """True when the bus has it, or nobody wants it."""
+        """Deliver the wake if it is wanted; return True when it is on the bus or not wanted."""
         return not await self._is_wanted(wake, tasks) or await self._is_taken(wake, tasks)
 
     async def _is_taken(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
@@ -160,8 +161,8 @@ class SessionWaker:
         return admission.verdict in _TAKEN
 
     async def _is_wanted(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
-        """Not what was all cancelled: whoever did that knows. Not a conversation that was left, and nobody who may not
-        speak any more."""
+        """Tell whether the wake is wanted: not if all tasks were cancelled, because the person who did that knows; not
+        if the conversation was left; and not if its person may no longer speak."""
         if all(task.state is TaskState.CANCELLED for task in tasks):
             return False
         current = await self._store.sessions.current(wake.address.key)
