@@ -86,7 +86,7 @@ _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
 
 def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
     """True where a turn of this person, in this place, is offered a tool that asks for sub-agents."""
-    key, place = asked.session.key, Audience.DM if asked.message.is_private else Audience.GROUP
+    key, place = asked.session.key, Visibility.DM if asked.message.is_private else Visibility.GROUP
     context = ToolContext(key, key.owner, asked.turn_id, role=asked.role, place=place, ceiling=asked.ceiling)
     return any(spec.name in _SPLIT for spec in tools.specs_for(context))
 

@@ -148,7 +148,7 @@ class Strategy:
         return Going(ready) if ready else graph.outcome
 
 
-def _ready(nodes: Sequence[Node], ended: Endings) -> tuple[StepOrder, ...]:
+def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
     """The orders that are under way or may begin, in the order of the nodes."""
     by_id = {node.order.id: node for node in nodes}
 

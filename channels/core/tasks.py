@@ -48,7 +48,7 @@ def jittered(delay_s: float, chance: Callable[[], float] = random.random) -> flo
 BACKGROUND_TASKS_MAX: Final = 256  # at once; each is a press of a button, and answers within seconds
 
 
-class BackgroundTasks:
+class AdapterTasks:
     """Those of one adapter."""
 
     def __init__(self, name: str) -> None:
