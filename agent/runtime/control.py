@@ -277,7 +277,7 @@ class ControlService:
         self._clock = clock
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
 
-    async def run(self) -> None:
+    async def serve(self) -> None:
         """Until cancelled; what was not answered by then goes to another process."""
         async with asyncio.TaskGroup() as group:
             while True:
