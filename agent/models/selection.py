@@ -26,7 +26,7 @@ from agent.limits import (
     ROUTING_TINY_CHARS,
     ROUTING_TOOL_CALLS_MAX,
 )
-from agent.models.requests import ModelFacts, ModelProvider
+from agent.models.requests import ModelProvider
 from agent.models.transcript import PromptBudget, budget_of, said_in, summary_of
 from gateway.config import SCRIPTED_MODEL, Settings, utility_model
 from gateway.contracts.errors import ConfigError
@@ -141,7 +141,7 @@ class Models:
 
     def __init__(self, client: ModelProvider, settings: Settings) -> None:
         """Warns when the window of a model is unknown and a small one has to be assumed."""
-        self._client = client
+        self.client = client
         self._settings = settings
         self._tiers = {
             Tier.LOW: settings.routing.low,
@@ -164,7 +164,7 @@ class Models:
     def is_callable(self, model: str) -> bool:
         """Whether a model of that name can be called at all."""
         try:
-            self._client.check_name(model)
+            self.client.check_name(model)
         except ConfigError:
             return False
         return True
@@ -192,7 +192,7 @@ class Models:
 
     def sees(self, model: str) -> bool:
         """Whether images are shown to a model."""
-        return self._client.facts(model).sees
+        return self.client.facts(model).sees
 
     def learns_of_images(self, model: str) -> bool:
         """Whether a model sees images, or another describes them to it."""
@@ -203,10 +203,6 @@ class Models:
         """One that sees images, among those that everybody may choose."""
         return next(filter(self.sees, self.choosable), None)
 
-    def facts(self, model: str) -> ModelFacts:
-        """What is known of a model."""
-        return self._client.facts(model)
-
     def budget(self, model: str) -> PromptBudget:
         """What a prompt for `model` may fill. `agent.context_window` is about the configured model, and about
         those that nothing is known of."""
@@ -215,7 +211,7 @@ class Models:
         return self._budgets[model]
 
     def _measured(self, model: str) -> PromptBudget:
-        facts = self._client.facts(model)
+        facts = self.client.facts(model)
         configured = self._settings.agent.context_window or 0
         budget = budget_of(
             facts, window_override=configured if model == self.default or not facts.context_window else 0
