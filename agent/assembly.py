@@ -60,11 +60,9 @@ from agent.subagents.wakes import SessionWaker
 from agent.tools.approvals import ChatApprovals
 from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
-from agent.tools.policy import Visibility
 from agent.tools.registry import ToolRegistry
 from agent.tools.secrets import SecretInjector
 from agent.tools.todo import todo_tools
-from agent.tools.tool import ToolContext
 from agent.tools.toolbox import open_toolbox
 from gateway.access import AccessService
 from gateway.bus.bus import RedisBus
@@ -87,9 +85,7 @@ _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
 
 def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
     """True where a turn of this person, in this place, is offered a tool that asks for sub-agents."""
-    key, place = asked.session.key, Visibility.DM if asked.message.is_private else Visibility.GROUP
-    context = ToolContext(key, key.owner, asked.turn_id, role=asked.role, place=place, ceiling=asked.ceiling)
-    return any(spec.name in _SPLIT for spec in tools.specs_for(context))
+    return any(spec.name in _SPLIT for spec in tools.specs_for(asked.tool_context()))
 
 
 @asynccontextmanager

@@ -494,7 +494,7 @@ class LaneRunner:
         batch = turn.batch
         if not batch.is_command:
             address = nameable(batch.newest)
-            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.permit, address=address)
+            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: TurnRun) -> None:
