@@ -67,13 +67,13 @@ class ConversationRunner:
     async def converse(
         self,
         turn: Turn,
-        heard: Sequence[InboundMessage],
+        messages: Sequence[InboundMessage],
         lost: CleanText | None,
     ) -> None:
         """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
         `ModelError` and `BudgetSpent`."""
         batch, session = turn.batch, turn.session
-        await self._attending.attend(heard, turn)
+        await self._attending.attend(messages, turn)
         profile, ceiling = await self.capabilities(batch, session)
         person, role = await self._people.least_among(turn.authors)
         context = turn.tool_context(person, role, ceiling)
@@ -149,10 +149,10 @@ class TurnRunner:
         try:
             async with Deadline(TURN_TIMEOUT_S):
                 lost = await self._lost(turn.batch)
-                heard = await self._listen(turn)
-                if isinstance(heard, CommandReply):
-                    return self._commits.obeyed(turn, heard)
-                await self._conversing.converse(turn, heard, lost)
+                outcome = await self._listen(turn)
+                if isinstance(outcome, CommandReply):
+                    return self._commits.obeyed(turn, outcome)
+                await self._conversing.converse(turn, outcome, lost)
         except BudgetSpent as error:
             return self._commits.refused(turn, error)
         except (ModelError, TimeoutError) as error:
