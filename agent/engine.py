@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from agent.models.requests import PromptMessage
-from agent.tools.tool import Enclosures, Reading, Suspension, ToolContext
+from agent.tools.policy import Permissions, Visibility
+from agent.tools.tool import CallOrigin, Enclosures, Reading, Suspension, ToolContext
 from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import CachedQuestion
-from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.contracts.sessions import Entry, Session, TurnCommit, Usage
-from gateway.contracts.subagents import is_wake
+from gateway.contracts.messages import CleanText, InboundMessage, literal_text
+from gateway.contracts.sessions import Entry, GrantRole, Session, TurnCommit, Usage, is_firing
+from gateway.contracts.subagents import WakeAddress, is_wake
 
 # The messages of one turn, and the id of the one reply that it leaves. Pure.
 
@@ -137,9 +138,37 @@ class Turn:
         """Return the messages that the turn answers, those that joined it included."""
         return (*self.batch.messages, *self.joined)
 
-    async def permit(self) -> None:
-        """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
-        await self.hold.permit()
+    def tool_context(self, person: SessionKey, role: GrantRole, ceiling: Permissions) -> ToolContext:
+        """Return the context of this turn's tool calls: they run for `person`, the one of its authors who may do
+        least, with the role of that person and at most `ceiling`."""
+        batch, session, newest = self.batch, self.session, self.batch.newest
+        named = (message.author_name for message in reversed(batch.messages) if message.author == person)
+        return ToolContext(
+            batch.key,
+            batch.turn_id,
+            role=role,
+            place=Visibility.of(newest),
+            asked_by=person,
+            address=None if is_firing(newest) else newest.address,
+            fence=batch.fence,
+            ceiling=ceiling,
+            permit=self.hold.permit,
+            enclosures=self.enclosures,
+            call_origin=CallOrigin(session.id),
+            suspension=self.suspension,
+            reading=self.reading,
+            wake=WakeAddress(
+                batch.key,
+                newest.address,
+                person.user,
+                next(named, literal_text("")),
+                newest.is_private,
+                newest.place,
+                batch.wakes,
+            ),
+            language=session.language,
+            place_ids=newest.place,
+        )
 
     async def join(self) -> Sequence[Joined]:
         """Return the messages that came meanwhile and belong to this turn from now on, in order."""

@@ -7,14 +7,13 @@ it; whoever is let in is told so where he asked. What dies in between is shown b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, LiteralString
 
 from gateway.contracts.access import (
     AccessPolicy,
     Pairing,
-    PlaceApproval,
     PlaceRule,
     Projection,
     blocked_through,
@@ -63,8 +62,8 @@ class AccessService:
         clean: Callable[[str], CleanText],
         clock: Clock,
     ) -> None:
-        self._book = book
-        self._bus = bus
+        self.book = book
+        self.bus = bus
         self._deliveries = deliveries
         self._policy = policy
         self._clean = clean
@@ -72,15 +71,11 @@ class AccessService:
 
     # --- strangers
 
-    async def pairings(self) -> Sequence[Pairing]:
-        """Who waits to be let in, oldest first."""
-        return await self._bus.pairings()
-
     async def pair(self, code: str, role: GrantRole, *, actor: str, by: str, taker: str) -> Pairing:
         """Let in whoever was given `code`. `by` is who enters it and may err so often; the same `taker` may repeat
         itself and does nothing twice."""
         code = _code(code)
-        taken = await self._bus.take_pairing(code, by=by, taker=taker)
+        taken = await self.bus.take_pairing(code, by=by, taker=taker)
         if taken.is_locked:
             raise LockedOut(
                 "too many wrong codes were entered: the next one is looked at in {minutes} minutes; who a person is by "
@@ -101,17 +96,13 @@ class AccessService:
 
     async def deny(self, code: str, *, actor: str) -> SessionKey:
         """Turn down whoever was given `code`: he gets no other for an hour."""
-        owner = await self._bus.deny_pairing(_code(code))
+        owner = await self.bus.deny_pairing(_code(code))
         if owner is None:
             raise NoSuchCode("no person waits with the code {code}", code=_code(code)[:16])
-        await self._book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
+        await self.book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
         return owner
 
     # --- people
-
-    async def grants(self) -> Sequence[Grant]:
-        """What is decided about people, oldest first."""
-        return await self._book.grants()
 
     async def grant(self, person: SessionKey, role: GrantRole, *, actor: str, reason: str = "") -> bool:
         """Give a person a role, or block him. False: it was decided so before."""
@@ -122,48 +113,36 @@ class AccessService:
                 person=str(owner),
             )
         why = clipped(self._clean(reason.strip()), REASON_CHARS_MAX)
-        has_changed = await self._book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
+        has_changed = await self.book.put_grant(Grant(owner, role, actor, self._clock.now_ms(), why))
         await self.project()
         return has_changed
 
     async def revoke(self, person: SessionKey, *, actor: str) -> bool:
         """Take back what was decided about a person: he is a stranger, or what the configuration says. False: nothing
         was."""
-        has_changed = await self._book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
+        has_changed = await self.book.drop_grant(person.owner, actor=actor, now_ms=self._clock.now_ms())
         await self.project()
         return has_changed
 
     async def blocked_through(self, person: SessionKey) -> SessionKey | None:
         """The linked account whose block holds for this one as well; None if there is none."""
-        held = await self._book.projection()
+        held = await self.book.projection()
         return blocked_through(person.owner, held.grants, held.persons, self._policy)
 
     # --- places
 
-    async def places(self) -> Mapping[SessionKey, PlaceRule]:
-        """What is different from the configuration, by the name of the place."""
-        return await self._book.place_rules()
-
     async def set_place(self, place: SessionKey, rule: PlaceRule, *, actor: str) -> bool:
         """Replace what was decided about a place; an empty rule takes it back, with all that was approved there. False:
         nothing has changed."""
-        has_changed = await self._book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
+        has_changed = await self.book.put_place_rule(place, rule, actor=actor, now_ms=self._clock.now_ms())
         await self.project()
         return has_changed
 
-    async def approvals(self) -> Sequence[PlaceApproval]:
-        """What admins approved for good, by place."""
-        return await self._book.place_approvals()
-
     async def ask_again(self, place: SessionKey, tool: str, *, actor: str) -> bool:
         """Take back what was approved of a tool in a place. False: nothing was."""
-        return await self._book.drop_place_approvals(place, tool, actor=actor, now_ms=self._clock.now_ms())
+        return await self.book.drop_place_approvals(place, tool, actor=actor, now_ms=self._clock.now_ms())
 
     # --- limits
-
-    async def limits(self) -> Mapping[Limited, LimitRule]:
-        """What is different from the configuration, by whom it is for."""
-        return await self._book.limit_rules()
 
     async def change_limits(self, whom: Limited, change: LimitChange, *, actor: str) -> bool:
         """Make of what was decided about the limits of a person or of a role what `change` says: what others change
@@ -180,7 +159,7 @@ class AccessService:
             return rule
 
         now_ms = self._clock.now_ms()
-        has_changed = await self._book.change_limit_rule(whom, checked, actor=actor, now_ms=now_ms)
+        has_changed = await self.book.change_limit_rule(whom, checked, actor=actor, now_ms=now_ms)
         await self.project()
         return has_changed
 
@@ -188,18 +167,18 @@ class AccessService:
 
     async def project(self) -> None:
         """Show on the bus what SQL holds."""
-        await self._bus.project(await self._projection())
+        await self.bus.project(await self._projection())
 
     async def keep_projected(self) -> None:
         """The same, if the bus shows anything else: it lost its memory, whoever changed something died before he could
         show it, or the database was put back to an earlier day."""
-        shown = await self._bus.projected()
-        if shown is None or shown != await self._book.revision():
+        shown = await self.bus.projected()
+        if shown is None or shown != await self.book.revision():
             projection = await self._projection()
-            await self._bus.project(projection, is_forced=shown is not None and projection.revision < shown)
+            await self.bus.project(projection, is_forced=shown is not None and projection.revision < shown)
 
     async def _projection(self) -> Projection:
-        held = await self._book.projection()
+        held = await self.book.projection()
         return replace(
             held,
             grants=blocking_all(held.grants, held.persons, self._policy),

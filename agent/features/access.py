@@ -257,15 +257,15 @@ class _Commands:
             case ["ask", tool]:
                 await retry_until_available(lambda: self._keeper.ask_again(where, tool, actor=_actor(asked)))
             case _:
-                before = (await retry_until_available(self._keeper.places)).get(where, PlaceRule())
+                before = (await retry_until_available(self._keeper.book.place_rules)).get(where, PlaceRule())
                 after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
                 await retry_until_available(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
         return CommandReply(await self._shown(asked, where))
 
     async def _shown(self, asked: CommandRequest, where: SessionKey) -> str:
         """Show which rules hold in a place, in the words of the command, and which tools need no approval there."""
-        rule = (await retry_until_available(self._keeper.places)).get(where, PlaceRule())
-        found = [each for each in await retry_until_available(self._keeper.approvals) if each.place == where]
+        rule = (await retry_until_available(self._keeper.book.place_rules)).get(where, PlaceRule())
+        found = [each for each in await retry_until_available(self._keeper.book.place_approvals) if each.place == where]
         lines = [f"- `{each.tool}`: {_approval_text(each, asked.words)}" for each in found[-_SHOWN_MAX:]]
         told = _rule_text(where, rule, asked.words)
         return "\n".join((told, "", asked.words.say("Approved there for good:"), "", *lines)) if lines else told
@@ -319,7 +319,7 @@ async def _waiting(asked: CommandRequest, keeper: AccessService) -> str:
     words = asked.words
     lines = [
         f"- **{each.code}**: {plain_name(each.name, words)} ({each.owner})"
-        for each in await retry_until_available(keeper.pairings)
+        for each in await retry_until_available(keeper.bus.pairings)
     ]
     if not lines:
         return words.say("Nobody waits to be let in.")
@@ -330,7 +330,7 @@ async def _waiting(asked: CommandRequest, keeper: AccessService) -> str:
 async def _blocked(asked: CommandRequest, keeper: AccessService) -> str:
     if not asked.message.is_private:
         return asked.words.say(_PRIVATELY)
-    found = [grant for grant in await retry_until_available(keeper.grants) if grant.role is GrantRole.BLOCKED]
+    found = [grant for grant in await retry_until_available(keeper.book.grants) if grant.role is GrantRole.BLOCKED]
     lines = list(map(_line, found[-_SHOWN_MAX:]))
     if not lines:
         return asked.words.say("Nobody is blocked.")

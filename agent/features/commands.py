@@ -11,8 +11,8 @@ from typing import Final
 
 from agent.limits import BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_S, BUTTONS_MAX
 from agent.models.requests import Permit
-from agent.tools.policy import Permissions
-from agent.tools.tool import Enclosed
+from agent.tools.policy import Permissions, Visibility
+from agent.tools.tool import CallOrigin, Enclosed, ToolContext
 from gateway.contracts.commands import COMMANDS, CommandSpec, find_command, is_offered
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
@@ -119,6 +119,22 @@ class CommandRequest:
     permit: Permit
     ceiling: Permissions
     turn_id: str = ""
+
+    def tool_context(self) -> ToolContext:
+        """Return the context of the tool calls that this command asks for."""
+        return ToolContext(
+            self.session.key,
+            self.turn_id,
+            role=self.role,
+            place=Visibility.of(self.message),
+            asked_by=self.message.author,
+            address=self.message.address,
+            fence=self.fence,
+            ceiling=self.ceiling,
+            permit=self.permit,
+            call_origin=CallOrigin(self.session.id),
+            language=self.session.language,
+        )
 
     @property
     def words(self) -> Words:

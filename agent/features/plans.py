@@ -25,10 +25,10 @@ from agent.limits import (
 from agent.models.requests import ToolSpec
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals
 from agent.tools.arguments import parse_arguments, schema_problem
-from agent.tools.policy import Risk, Visibility
+from agent.tools.policy import Risk
 from agent.tools.questions import visible
 from agent.tools.results import framed
-from agent.tools.tool import CallOrigin, Tool, ToolContext
+from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined, literal_text
 from gateway.contracts.ports import Clock, Scrubber
@@ -344,7 +344,7 @@ def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, .
         clean = scrubber.for_chat(str(asked.session.key)).scrub
         task = clipped(clean(asked.argument), PLAN_TASK_CHARS_MAX)
         try:
-            proposal = await planning.propose(_context(asked), task)
+            proposal = await planning.propose(asked.tool_context(), task)
         except NoPlan as problem:
             return CommandReply(words.say("There is no plan: {problem}.", problem=problem.why(words)))
         except ToolError:
@@ -361,22 +361,4 @@ def _declined_text(proposal: Proposal, words: Words) -> str:
         return words.say("Nobody approved the plan in time, so nothing was done.")
     return words.say(
         "Then I leave it at that; nothing was done. Tell me what should be different, or give /plan another task."
-    )
-
-
-def _context(asked: CommandRequest) -> ToolContext:
-    message = asked.message
-    return ToolContext(
-        asked.session.key,
-        asked.session.key.owner,
-        asked.turn_id,
-        role=asked.role,
-        place=Visibility.DM if message.is_private else Visibility.GROUP,
-        asked_by=message.author,
-        address=message.address,
-        fence=asked.fence,
-        ceiling=asked.ceiling,
-        permit=asked.permit,
-        call_origin=CallOrigin(asked.session.id),
-        language=asked.session.language,
     )

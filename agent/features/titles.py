@@ -254,7 +254,7 @@ class Titler:
     async def _make(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText:
         """Ask the model for a title; empty if its answer is none. Raises the `ModelError` tree and `TimeoutError`."""
         model = self._models.utility(session)
-        is_reasoning = self._models.facts(model).is_reasoning
+        is_reasoning = self._models.client.facts(model).is_reasoning
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.TITLE,

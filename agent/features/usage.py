@@ -223,14 +223,14 @@ class Meter:
 
     def __init__(self, ledger: SpendingStore, terms: DailyTerms, clock: Clock) -> None:
         self._ledger = ledger
-        self._terms = terms
+        self.terms = terms
         self._clock = clock
         self._background = BackgroundTasks()
         self._unpriced: set[str] = set()
 
     async def admit(self, owner: SessionKey, plan: Callable[[], Planned]) -> PaidCall | None:
         """Reserve one call. Raises `BudgetSpent`."""
-        own, pot = await self.caps_of(owner), self._terms.pot
+        own, pot = await self.terms.caps_of(owner), self.terms.pot
         if own.are_open and pot.are_open:
             return None
         planned = plan()
@@ -244,15 +244,6 @@ class Meter:
             raise
         return call
 
-    async def caps_of(self, owner: SessionKey) -> Caps:
-        """Return what one owner may use on one day."""
-        return await self._terms.caps_of(owner)
-
-    @property
-    def pot(self) -> Caps:
-        """Return what all owners together may use on one day."""
-        return self._terms.pot
-
     async def spent(self, owner: SessionKey | None) -> Amounts | None:
         """Return what counts against today's caps, of one owner or (None) of all together; None where nothing was
         counted."""
@@ -261,7 +252,7 @@ class Meter:
 
     async def little_left(self, owner: SessionKey, words: Words) -> str:
         """Write one line that tells `owner`, once per day and measure, that little is left; else nothing."""
-        caps = await self.caps_of(owner)
+        caps = await self.terms.caps_of(owner)
         if caps.are_open:
             return ""
         now_ms = self._clock.now_ms()
@@ -345,7 +336,7 @@ async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, 
     """Return the day of one person, or (None) of everybody: as the limits count it; where nothing is limited, as it was
     charged."""
     day = day_of(now_ms)
-    caps = meter.pot if owner is None else await meter.caps_of(owner)
+    caps = meter.terms.pot if owner is None else await meter.terms.caps_of(owner)
     counted = None if caps.are_open else await meter.spent(owner)
     if counted is None:
         span = Period(day_begins_ms(day), day_begins_ms(day + 1))
@@ -449,7 +440,7 @@ def limits_command(
         if words and not asked.message.is_private:
             return CommandReply(asked.words.say("That names people: ask me in a direct message."))
         if words == ["list"]:
-            return CommandReply(_list_text(await retry_until_available(keeper.limits), asked.words))
+            return CommandReply(_list_text(await retry_until_available(keeper.book.limit_rules), asked.words))
         try:
             whom = limited_named(words[0]) if words else asked.message.author
             if words[1:]:
@@ -468,7 +459,7 @@ def limits_command(
 
     async def shown(whom: Limited, words: Words) -> str:
         if isinstance(whom, GrantRole):
-            rule = (await retry_until_available(keeper.limits)).get(whom, LimitRule())
+            rule = (await retry_until_available(keeper.book.limit_rules)).get(whom, LimitRule())
             limits = str(allowances.of_role(whom, rule))
             return words.say("Whoever is {role} here: {limits}.", role=words.say(ROLE_NAMES[whom]), limits=limits)
         return await of_person(whom, words)

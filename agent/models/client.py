@@ -85,31 +85,27 @@ class ModelHealth:
         self.tally = Tally()
         self._provider_of = provider_of
         self._known = frozenset(known)
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self._news: dict[str, ModelTrouble | None] = {}
-
-    def now_s(self) -> float:
-        """Return the start time to pass to `answered`."""
-        return self._clock.monotonic_s()
 
     def answered(self, model: str, began_s: float) -> None:
         """Note that a model gave an answer."""
         self._news[model] = None
         name = self._counted(model)
         self.tally.add(MODEL_OUTCOMES, name, _ANSWERED)
-        self.tally.time(MODEL_SECONDS, (self.now_s() - began_s) * 1000, name)
+        self.tally.time(MODEL_SECONDS, (self.clock.monotonic_s() - began_s) * 1000, name)
 
     def failed(self, model: str, error: ModelError) -> None:
         """Note that a model gave none. What may pass by itself says nothing about its key."""
         self.tally.add(MODEL_OUTCOMES, self._counted(model), _OUTCOMES.get(type(error), _OTHER))
         if error.needs_operator:
             fault = ModelFault.QUOTA if isinstance(error, QuotaSpent) else ModelFault.KEY
-            self._news[model] = ModelTrouble(model, self._provider_of(model), fault, self._clock.now_ms())
+            self._news[model] = ModelTrouble(model, self._provider_of(model), fault, self.clock.now_ms())
 
     @contextmanager
     def watching(self, model: str) -> Iterator[None]:
         """Note how the call ends that is made inside."""
-        began_s = self.now_s()
+        began_s = self.clock.monotonic_s()
         try:
             yield
         except ModelError as error:
@@ -266,7 +262,7 @@ class ModelClient:
         """
         failure: ModelError | None = None
         for model in (request.model, *self._substitutes(request)):
-            has_begun, began_s = False, self._health.now_s()
+            has_begun, began_s = False, self._health.clock.monotonic_s()
             try:
                 async for event in self._with_retries(replace(request, model=model)):
                     has_begun = True

@@ -26,7 +26,7 @@ from agent.limits import (
     ROUTING_TINY_CHARS,
     ROUTING_TOOL_CALLS_MAX,
 )
-from agent.models.requests import ModelFacts, ModelProvider
+from agent.models.requests import ModelProvider
 from agent.models.transcript import PromptBudget, budget_of, said_in, summary_of
 from gateway.config import SCRIPTED_MODEL, Settings, utility_model
 from gateway.contracts.errors import ConfigError
@@ -142,7 +142,7 @@ class Models:
 
     def __init__(self, client: ModelProvider, settings: Settings) -> None:
         """Warn when the window of a model is unknown and a small one has to be assumed."""
-        self._client = client
+        self.client = client
         self._settings = settings
         self._tiers = {
             Tier.LOW: settings.routing.low,
@@ -165,7 +165,7 @@ class Models:
     def is_callable(self, model: str) -> bool:
         """Tell whether a model of that name can be called at all."""
         try:
-            self._client.check_name(model)
+            self.client.check_name(model)
         except ConfigError:
             return False
         return True
@@ -194,7 +194,7 @@ class Models:
 
     def sees(self, model: str) -> bool:
         """Tell whether images are shown to a model."""
-        return self._client.facts(model).sees
+        return self.client.facts(model).sees
 
     def learns_of_images(self, model: str) -> bool:
         """Tell whether a model sees images, or gets descriptions of them from another."""
@@ -205,10 +205,6 @@ class Models:
         """Return a model that sees images, among those that everybody may choose."""
         return next(filter(self.sees, self.choosable), None)
 
-    def facts(self, model: str) -> ModelFacts:
-        """Return what is known of a model."""
-        return self._client.facts(model)
-
     def budget(self, model: str) -> PromptBudget:
         """Return how much a prompt for `model` may fill. `agent.context_window` applies to the configured model, and to
         those without known facts."""
@@ -217,7 +213,7 @@ class Models:
         return self._budgets[model]
 
     def _measured(self, model: str) -> PromptBudget:
-        facts = self._client.facts(model)
+        facts = self.client.facts(model)
         configured = self._settings.agent.context_window or 0
         budget = budget_of(
             facts, window_override=configured if model == self.default or not facts.context_window else 0

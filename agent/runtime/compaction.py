@@ -165,7 +165,7 @@ class Summarizer:
         return material_room(window, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
 
     def _answer_max(self, model: str) -> int:
-        thought = SUMMARY_THOUGHT_TOKENS if self._models.facts(model).is_reasoning else 0
+        thought = SUMMARY_THOUGHT_TOKENS if self._models.client.facts(model).is_reasoning else 0
         return bounded(self._tokens_max + thought, self._models.budget(model).window)
 
     async def _alone(self, wanted: SummaryOrder, lines: Sequence[CleanText]) -> CleanText:

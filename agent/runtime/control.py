@@ -9,7 +9,7 @@ off in SQL.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -139,17 +139,16 @@ class ApprovalDecisions:
     def _outcome(self, request: ControlRequest, standing: QuestionState, words: Words) -> Decided:
         question, answer = standing.question, standing.answer
         if answer is None:
-            return Decided(words.say(NOT_OPEN_WORD), self._amendments(question, lambda shown: shown.say(WITHDRAWN)))
+            withdrawn = amendments(question, lambda shown: shown.say(WITHDRAWN), self._scrubber, self._clock)
+            return Decided(words.say(NOT_OPEN_WORD), withdrawn)
         name, lasts = answer.message.author_name, lasts_of(answer.message.text)
         _log.info("question.answered", code=question.code, answer=answer.kind.value, lasts=lasts.value)
         if (answer.kind, lasts) != (request.kind, lasts_of(request.message.text)):
             word = settled_word(ending_by(answer.kind, lasts, name, words), words)
         else:
             word = "" if request.is_press else words.say(DONE_WORDS[answer.kind])
-        return Decided(word, self._amendments(question, partial(ending_by, answer.kind, lasts, name)))
-
-    def _amendments(self, question: PutQuestion, ending: Callable[[Words], str]) -> tuple[Reply, ...]:
-        return amendments(question, ending, self._scrubber, self._clock)
+        ending = partial(ending_by, answer.kind, lasts, name)
+        return Decided(word, amendments(question, ending, self._scrubber, self._clock))
 
 
 def _may_answer(message: InboundMessage, role: GrantRole, question: PutQuestion) -> bool:

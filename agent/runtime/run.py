@@ -182,7 +182,7 @@ class TurnRun:
         return self._covered
 
     @property
-    def taken(self) -> int:
+    def answered(self) -> int:
         """Return how many of them the turn answers."""
         return self._covered - len(self._behind)
 
@@ -240,7 +240,7 @@ class TurnRun:
     async def join(self) -> Sequence[Joined]:
         """Let new messages join in steer mode: those that arrived after the turn's own, up to a command, another place
         or another person. The turn may do what the person who began it may do. Raises `Fenced`."""
-        room = TURN_MESSAGES_MAX - self.taken
+        room = TURN_MESSAGES_MAX - self.answered
         if self.turn is None or not self._is_steered or self._behind or room <= 0:
             return ()
         batch = self.turn.batch
@@ -392,13 +392,13 @@ class LaneRunner:
     async def _answer(self, run: TurnRun) -> None:
         claim = run.claim
         lane = claim.messages
-        taken = first_batch(lane)
-        stale = await retry_until_available(lambda: stale_among(self._store.tasks, taken))
-        wanted = [message for message in taken if message.id not in stale]
-        unheard = await self._people.blocked_authors(wanted)
-        messages = tuple(message for message in wanted if message.id not in unheard) or tuple(wanted)
+        first = first_batch(lane)
+        stale = await retry_until_available(lambda: stale_among(self._store.tasks, first))
+        wanted = [message for message in first if message.id not in stale]
+        blocked = await self._people.blocked_authors(wanted)
+        messages = tuple(message for message in wanted if message.id not in blocked) or tuple(wanted)
         if not messages:
-            await self._pass_over(run, taken)
+            await self._pass_over(run, first)
             return
         batch = Batch(
             turn_id_of(messages[0].id), claim.key, claim.lease.fence, messages, begun_at_ms=self._clock.now_ms()
@@ -407,12 +407,12 @@ class LaneRunner:
             start = await retry_until_available(lambda: self._begin(batch), RetryPolicy(for_s=BEGIN_PATIENCE_S))
             fresh = tuple(message for message in messages if message.id in start.fresh_ids)
             if messages[0] not in fresh:
-                handled = leading(taken, lambda message: message.id not in start.fresh_ids)
+                handled = leading(first, lambda message: message.id not in start.fresh_ids)
                 await self._publish_again(run, batch, start, handled)
                 return
             batch = replace(batch, messages=fresh, is_first=start.is_first)
-            turn = run.begin(batch, start.session, lane[len(taken) :])
-            await self._take(run, turn, start.unsent, is_heard=messages[0].id not in unheard)
+            turn = run.begin(batch, start.session, lane[len(first) :])
+            await self._take(run, turn, start.unsent, is_admitted=messages[0].id not in blocked)
 
     async def _begin(self, batch: Batch) -> TurnStart:
         return await self._store.turns.begin(
@@ -439,9 +439,9 @@ class LaneRunner:
         if not start.unsent:
             await show_ended(self._deliveries, batch.newest.address, batch.turn_id)
 
-    async def _take(self, run: TurnRun, turn: Turn, unsent: Sequence[Reply], *, is_heard: bool) -> None:
+    async def _take(self, run: TurnRun, turn: Turn, unsent: Sequence[Reply], *, is_admitted: bool) -> None:
         commit: TurnCommit | None = None
-        if run.cancelled is None and not is_heard:
+        if run.cancelled is None and not is_admitted:
             run.settle()
             _log.info("turn.unheard")
             commit = self._commits.stopped(turn)
@@ -461,7 +461,7 @@ class LaneRunner:
             committed = await self._commit(run, turn, commit, handled=run.covered)
             self._follow_up(Finished(turn, commit, committed.has_boundary))
         else:
-            committed = await self._commit(run, turn, commit, handled=run.taken, earlier=unsent)
+            committed = await self._commit(run, turn, commit, handled=run.answered, earlier=unsent)
             self._follow_up(Finished(turn, commit, committed.has_boundary))
 
     async def _commit(
@@ -499,7 +499,7 @@ class LaneRunner:
         batch = turn.batch
         if not batch.is_command:
             address = nameable(batch.newest)
-            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.permit, address=address)
+            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
             run.beside(self._background.start(title))
 
     async def _put_off(self, run: TurnRun) -> None:

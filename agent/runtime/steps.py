@@ -215,23 +215,23 @@ class Steps:
         what stands `before` it. What is paid for without an answer is kept, too: tries that broke, a call that was cut
         off."""
         scrubber = self._scrubber.for_chat(str(request.key))
-        heard = CleanStream(scrubber)
-        heard.add(before)
+        stream = CleanStream(scrubber)
+        stream.add(before)
         try:
-            with turn.hold.showing(heard.so_far):
+            with turn.hold.showing(stream.so_far):
                 async for event in self._client.stream(request):
                     match event:
                         case TextDelta(text=text):
-                            heard.add(text)
+                            stream.add(text)
                         case StreamRestarted():
-                            heard.begin_anew()
-                            heard.add(before)
+                            stream.begin_anew()
+                            stream.add(before)
                         case ModelAnswer():
                             turn.usage.append(self._usage(event, request))
                             is_whole = event.ending is StopReason.OWN
                             calls = event.calls if request.tools and is_whole else ()
                             clean = tuple(_clean_call(call, scrubber) for call in calls)
-                            return _Spoken(event, heard.to_the_end(), clean)
+                            return _Spoken(event, stream.to_the_end(), clean)
         finally:
             if (unanswered := usage_unanswered(request, now_ms=self._clock.now_ms())) is not None:
                 turn.usage.append(unanswered)

@@ -26,13 +26,12 @@ from agent.prompts.system import SystemPrompts
 from agent.runtime.commit import Commits
 from agent.runtime.window import TurnWindows
 from agent.subagents.texts import attempt_text
-from agent.tools.policy import Permissions, Visibility
-from agent.tools.tool import CallOrigin, ToolContext
+from agent.tools.policy import Permissions
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
 from gateway.contracts.ports import Clock, Scrubber
-from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnCommit, is_firing
-from gateway.contracts.subagents import WakeAddress, is_wake
+from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnCommit
+from gateway.contracts.subagents import is_wake
 from gateway.i18n import words_for
 from gateway.store import Store
 
@@ -68,15 +67,16 @@ class ConversationRunner:
     async def converse(
         self,
         turn: Turn,
-        heard: Sequence[InboundMessage],
+        messages: Sequence[InboundMessage],
         lost: CleanText | None,
     ) -> None:
         """Ask the model; it grows with what is said. `lost` is what it is told of earlier attempts. Raises
         `ModelError` and `BudgetSpent`."""
         batch, session = turn.batch, turn.session
-        await self._attending.attend(heard, turn)
+        await self._attending.attend(messages, turn)
         profile, ceiling = await self.capabilities(batch, session)
-        context = await self._context(turn, ceiling=ceiling)
+        person, role = await self._people.least_among(turn.authors)
+        context = turn.tool_context(person, role, ceiling)
         system = partial(self._prompts.system_prompt, context, profile)
         room = await self._rooms.open(session, context, system=system, fence=batch.fence)
         said = turn.said if turn.said is not None else last_said(room.view)
@@ -118,40 +118,6 @@ class ConversationRunner:
         seeing = self._models.seeing
         return self._scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
 
-    async def _context(self, turn: Turn, *, ceiling: Permissions) -> ToolContext:
-        """Build the context of the tools in this turn: for whom they run, and what they may do."""
-        batch, session = turn.batch, turn.session
-        newest = batch.newest
-        person, role = await self._people.least_among(turn.authors)
-        named = (message.author_name for message in reversed(batch.messages) if message.author == person)
-        return ToolContext(
-            batch.key,
-            batch.key.owner,
-            batch.turn_id,
-            role=role,
-            place=Visibility.DM if newest.is_private else Visibility.GROUP,
-            asked_by=person,
-            address=None if is_firing(newest) else newest.address,
-            fence=batch.fence,
-            ceiling=ceiling,
-            permit=turn.permit,
-            enclosures=turn.enclosures,
-            call_origin=CallOrigin(session.id),
-            suspension=turn.suspension,
-            reading=turn.reading,
-            wake=WakeAddress(
-                batch.key,
-                newest.address,
-                person.user,
-                next(named, literal_text("")),
-                newest.is_private,
-                newest.place,
-                batch.wakes,
-            ),
-            language=session.language,
-            place_ids=newest.place,
-        )
-
 
 class TurnRunner:
     """Takes turns. Everything it depends on comes in here; nothing of a turn stays in it."""
@@ -183,10 +149,10 @@ class TurnRunner:
         try:
             async with Deadline(TURN_TIMEOUT_S):
                 lost = await self._lost(turn.batch)
-                heard = await self._listen(turn)
-                if isinstance(heard, CommandReply):
-                    return self._commits.obeyed(turn, heard)
-                await self._conversing.converse(turn, heard, lost)
+                outcome = await self._listen(turn)
+                if isinstance(outcome, CommandReply):
+                    return self._commits.obeyed(turn, outcome)
+                await self._conversing.converse(turn, outcome, lost)
         except BudgetSpent as error:
             return self._commits.refused(turn, error)
         except (ModelError, TimeoutError) as error:
@@ -221,7 +187,7 @@ class TurnRunner:
         _, role = await self._people.least_among(batch.authors)
         _, ceiling = await self._conversing.capabilities(batch, session)
         match await self._commands.execute(
-            command, session, role, fence=batch.fence, permit=turn.permit, ceiling=ceiling, turn_id=batch.turn_id
+            command, session, role, fence=batch.fence, permit=turn.hold.permit, ceiling=ceiling, turn_id=batch.turn_id
         ):
             case Converse(said, is_stored, authors, has_foreign):
                 turn.said = said

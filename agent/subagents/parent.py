@@ -289,7 +289,9 @@ class ChildHost:
         self._answers += 1
         self._open_calls = {call.id: call for call in kept}
         self._under_way.begin(kept)
-        usage = usage_of(answer, request.key, request.purpose, now_ms=self._now_ms(), turn_id=request.turn_id)
+        usage = usage_of(
+            answer, request.key, request.purpose, now_ms=self._services.clock.now_ms(), turn_id=request.turn_id
+        )
         self._note(Role.ASSISTANT, text, calls=kept, usage=(*self._unanswered(request), usage))
         fitting, refused = self._checked(calls) if self._are_whole else (calls, _not_run(calls))
         return ModelResult(
@@ -304,7 +306,7 @@ class ChildHost:
 
     def _unanswered(self, request: ModelRequest) -> tuple[Usage, ...]:
         """Return the usage of the call that no answer carries, if any."""
-        usage = usage_unanswered(request, now_ms=self._now_ms())
+        usage = usage_unanswered(request, now_ms=self._services.clock.now_ms())
         return () if usage is None else (usage,)
 
     def _checked(self, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], tuple[ToolOutcome, ...]]:
@@ -394,14 +396,11 @@ class ChildHost:
                 tool_call_id=call_id,
                 is_error=is_error,
                 turn_id=self._assignment.context.turn_id,
-                created_at_ms=self._now_ms(),
+                created_at_ms=self._services.clock.now_ms(),
             ),
             usage=usage,
             doing=self._under_way.now,
         )
-
-    def _now_ms(self) -> int:
-        return self._services.clock.now_ms()
 
 
 def _not_run(calls: Sequence[CalledTool]) -> tuple[ToolOutcome, ...]:

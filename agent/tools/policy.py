@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from gateway.contracts.messages import InboundMessage
 from gateway.contracts.sessions import GrantRole
 
 
@@ -42,6 +43,11 @@ class Visibility(StrEnum):
 
     DM = "dm"
     GROUP = "group"
+
+    @classmethod
+    def of(cls, message: InboundMessage) -> Visibility:
+        """Return where this message was written."""
+        return cls.DM if message.is_private else cls.GROUP
 
 
 _STRICTNESS: Final = {word: rank for rank, word in enumerate(Permission)}

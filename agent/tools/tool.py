@@ -161,7 +161,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """For whom a tool runs. `owner` is whom memory and tasks belong to; `permit` is asked before each call.
+    """For whom a tool runs. `permit` is asked before each call.
 
     `role` and `place` choose the permissions, and the defaults are those with the fewest; `place_ids` is the place of
     the message that began the turn (`InboundMessage.place`), for what outlives it; `asked_by` is the
@@ -179,7 +179,6 @@ class ToolContext:
     """
 
     key: SessionKey
-    owner: SessionKey
     turn_id: str
     role: GrantRole = GrantRole.GUEST
     place: Visibility = Visibility.GROUP
@@ -199,6 +198,11 @@ class ToolContext:
     reading: Reading = field(default_factory=Reading, compare=False, repr=False)
     approved: set[str] = field(default_factory=set, compare=False, repr=False)
     is_lent: bool = False
+
+    @property
+    def owner(self) -> SessionKey:
+        """Return the person to whom memory and tasks belong."""
+        return self.key.owner
 
 
 def _keeps_nothing(_arguments: Mapping[str, Any]) -> bool:

@@ -68,7 +68,7 @@ async def offered() -> tuple[ToolSpec, ...]:
             clock=SystemClock(),
         )
         async with toolbox as tools:
-            return (*tools.specs_for(ToolContext(KEY, KEY, "", place=Visibility.DM)), *OWN_TOOLS)
+            return (*tools.specs_for(ToolContext(KEY, "", place=Visibility.DM)), *OWN_TOOLS)
 
 
 async def measure(url: str) -> float:

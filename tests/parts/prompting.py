@@ -57,7 +57,5 @@ class Writer:
         """The system prompt of a turn of `key`."""
         session_key = SessionKey.parse(key)
         place = Visibility.DM if session_key.is_private else Visibility.GROUP
-        context = ToolContext(
-            session_key, session_key.owner, "turn-1", role, place, session_key.owner, ceiling=profile.ceiling
-        )
+        context = ToolContext(session_key, "turn-1", role, place, session_key.owner, ceiling=profile.ceiling)
         return self._prompts.system_prompt(context, profile, todos)

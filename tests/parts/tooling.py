@@ -29,7 +29,7 @@ def context(
 ) -> ToolContext:
     """A turn of an admin in a direct message, unless told otherwise."""
     session_key = SessionKey.parse(key)
-    return ToolContext(session_key, session_key.owner, "turn-1", role, place)
+    return ToolContext(session_key, "turn-1", role, place)
 
 
 def call(name: str, *, call_id: str = "c1", **arguments: object) -> RequestedCall:

@@ -72,7 +72,7 @@ ADA: Final = SessionKey("telegram", "1")
 
 def context(role: GrantRole = GrantRole.ADMIN, place: Visibility = Visibility.DM, **options: object) -> ToolContext:
     """A turn of a user's."""
-    return ToolContext(ADA, ADA, "turn-1", role, place, call_origin=CallOrigin("conversation"), **options)  # type: ignore[arg-type]
+    return ToolContext(ADA, "turn-1", role, place, call_origin=CallOrigin("conversation"), **options)  # type: ignore[arg-type]
 
 
 def line_of(root: ToolContext, chain: list[SubType]) -> list[ToolContext]:

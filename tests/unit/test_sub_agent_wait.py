@@ -63,7 +63,7 @@ class Shelf:
 def context(**changes: Any) -> ToolContext:
     """A turn of Ann's that can yield."""
     wake = WakeAddress(ANN, ReplyAddress("telegram", "1", "{}"), "1", CleanText("Ann"), is_private=True)
-    plain = ToolContext(ANN, ANN, "t_now", call_origin=CallOrigin("s1"), suspension=Suspension(), wake=wake)
+    plain = ToolContext(ANN, "t_now", call_origin=CallOrigin("s1"), suspension=Suspension(), wake=wake)
     return replace(plain, **changes)
 
 

@@ -408,7 +408,6 @@ async def test_waiting_for_a_person_takes_none_of_the_tools_time() -> None:
 async def test_a_ceiling_narrows_what_the_policy_grants() -> None:
     narrow = ToolContext(
         context().key,
-        context().owner,
         "t",
         GrantRole.ADMIN,
         Visibility.DM,

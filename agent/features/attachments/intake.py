@@ -485,7 +485,7 @@ class AttachmentIntake:
             tokens_max=max(int(self._models.budget(model).usable * SHOWN_SHARE_MAX), SHOWN_TOKENS_MIN),
             sees=self._models.sees(model),
             language=next((message.language for message in reversed(messages) if message.language), ""),
-            permit=turn.permit,
+            permit=turn.hold.permit,
         )
         received = await self._receive(messages, turn, occasion)
         if received.texts:

@@ -205,7 +205,7 @@ class Consolidation:
 
     async def _ask(self, session: Session, messages: tuple[PromptMessage, ...]) -> Sequence[str]:
         model = self._models.utility(session)
-        is_reasoning = self._models.facts(model).is_reasoning
+        is_reasoning = self._models.client.facts(model).is_reasoning
         request = ModelRequest(
             model=model,
             purpose=UsagePurpose.MEMORY,

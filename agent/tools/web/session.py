@@ -90,10 +90,6 @@ class WebSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Close all connections."""
         await self._client.close()
 
     async def get(self, url: str, *, headers: Mapping[str, str] = _NO_HEADERS) -> WebPage:

@@ -116,7 +116,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/grants")
     async def grants() -> list[GrantView]:
         """List the decisions about people, oldest first."""
-        return list(map(_grant_view, await keeper.grants()))
+        return list(map(_grant_view, await keeper.book.grants()))
 
     @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
@@ -126,7 +126,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
             await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return next(_grant_view(found) for found in await keeper.grants() if found.key == owner)
+        return next(_grant_view(found) for found in await keeper.book.grants() if found.key == owner)
 
     @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
@@ -139,7 +139,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
     @router.get("/pairings")
     async def pairings() -> list[PairingView]:
         """List the people who wait to be let in, oldest first."""
-        return list(map(_pairing_view, await keeper.pairings()))
+        return list(map(_pairing_view, await keeper.bus.pairings()))
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
@@ -170,7 +170,7 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/places")
     async def places() -> list[PlaceView]:
         """List the places whose rules differ from the configuration."""
-        return [_place_view(name, rule) for name, rule in (await keeper.places()).items()]
+        return [_place_view(name, rule) for name, rule in (await keeper.book.place_rules()).items()]
 
     @router.put("/places/{place:path}")
     async def put(place: str, order: PlaceOrder) -> PlaceView:
@@ -193,7 +193,7 @@ def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/approvals")
     async def approvals() -> list[ApprovalView]:
         """List the tools that admins approved for good, by place."""
-        return list(map(_approval_view, await keeper.approvals()))
+        return list(map(_approval_view, await keeper.book.place_approvals()))
 
     @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def ask_again(place: str, tool: str) -> None:
@@ -276,7 +276,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     @router.get("")
     async def limits() -> list[LimitsView]:
         """List the limits that differ from the configuration."""
-        return [_view(whom, rule) for whom, rule in (await keeper.limits()).items()]
+        return [_view(whom, rule) for whom, rule in (await keeper.book.limit_rules()).items()]
 
     @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:

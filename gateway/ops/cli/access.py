@@ -139,13 +139,13 @@ def place(
     rule = PlaceRule(audience, guests, _listed(tools), profile, _listed(roles)).checked()
 
     async def change(keeper: AccessService) -> tuple[PlaceRule, Sequence[PlaceApproval]]:
-        before = PlaceRule() if reset else (await keeper.places()).get(name, PlaceRule())
+        before = PlaceRule() if reset else (await keeper.book.place_rules()).get(name, PlaceRule())
         after = rule.over(before)
         if reset or not rule.is_empty:
             await keeper.set_place(name, after, actor=_ACTOR)
         if ask is not None:
             await keeper.ask_again(name, ask, actor=_ACTOR)
-        return after, [each for each in await keeper.approvals() if each.place == name]
+        return after, [each for each in await keeper.book.place_approvals() if each.place == name]
 
     holds, approved = _run(config, change)
     say(f"{name}: {holds}")
@@ -184,7 +184,7 @@ def limits(
 
         if reset or words:
             await keeper.change_limits(limited, changed, actor=_ACTOR)
-        return (await keeper.limits()).get(limited, LimitRule())
+        return (await keeper.book.limit_rules()).get(limited, LimitRule())
 
     say(f"{limited}: {_run(config, change)}")
 
@@ -200,8 +200,12 @@ def _run(config: Path | None, act: Callable[[AccessService], Awaitable[T]]) -> T
 
 
 async def _list(keeper: AccessService) -> None:
-    grants, places, limited = await keeper.grants(), await keeper.places(), await keeper.limits()
-    approved = await keeper.approvals()
+    grants, places, limited = (
+        await keeper.book.grants(),
+        await keeper.book.place_rules(),
+        await keeper.book.limit_rules(),
+    )
+    approved = await keeper.book.place_approvals()
     for decided in grants:
         say(_grant_line(decided))
     for name, rule in places.items():
@@ -215,7 +219,7 @@ async def _list(keeper: AccessService) -> None:
 
 
 async def _list_limits(keeper: AccessService) -> None:
-    found = await keeper.limits()
+    found = await keeper.book.limit_rules()
     for whom, limit in found.items():
         say(f"{whom!s:<32}  {limit}")
     if not found:
@@ -223,7 +227,7 @@ async def _list_limits(keeper: AccessService) -> None:
 
 
 async def _list_pairings(keeper: AccessService) -> None:
-    waiting = await keeper.pairings()
+    waiting = await keeper.bus.pairings()
     for pairing in waiting:
         say(_pairing_line(pairing))
     if not waiting:
