@@ -15,8 +15,8 @@ class Scrubber(Protocol):
     """The one maker of `CleanText`. Never raises: a failure inside replaces the whole text."""
 
     def for_chat(self, chat: str) -> Scrubber:
-        """The same, with the placeholders of one chat (a session key's text): texts of a lane are scrubbed with it.
-        Equal secrets are recognisable inside the chat and cannot be linked with another's."""
+        """Return the same scrubber with the placeholders of one chat (a session key's text), for the texts of its lane.
+        Equal secrets are recognisable inside the chat and cannot be linked with those of another chat."""
         ...
 
     def scrub(self, text: str) -> CleanText: ...

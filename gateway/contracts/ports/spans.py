@@ -39,4 +39,4 @@ class NoSpans:
     """Where nobody collects traces."""
 
     def record(self, _span: TraceSpan) -> None:
-        """Nothing."""
+        """Ignore the span."""
