@@ -16,7 +16,7 @@ class SystemClock:
     """`gateway.contracts.ports.Clock` on the machine's clock."""
 
     def now_ms(self) -> int:
-        """Unix time in milliseconds."""
+        """Return Unix time in milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:

@@ -73,18 +73,18 @@ class PlaceRule:
     roles: tuple[str, ...] | None = None
 
     def over(self, other: PlaceRule) -> PlaceRule:
-        """What is said here, else what `other` says."""
+        """Merge two rules: return what this rule says, and what `other` says where this one says nothing."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         return PlaceRule(**{name: getattr(other, name) if word is None else word for name, word in said.items()})
 
     @property
     def is_empty(self) -> bool:
-        """True when it says nothing at all."""
+        """Tell whether the rule says nothing at all."""
         return self == PlaceRule()
 
     def checked(self) -> PlaceRule:
-        """The same, each tool and role once. Raises `BadRule` for what cannot be the name of a tool or of a profile, or
-        the id of a role."""
+        """Return the same rule with each tool and role named once. Raises `BadRule` for text that cannot be the name of
+        a tool or of a profile, or the id of a role."""
         tools, roles = _each_once(self.tools), _each_once(self.roles)
         if not _are_names(tools or (), PLACE_TOOLS_MAX):
             raise BadRule("tools must be at most {count} names of tools", count=PLACE_TOOLS_MAX)
@@ -95,7 +95,7 @@ class PlaceRule:
         return replace(self, tools=tools, roles=roles)
 
     def __str__(self) -> str:
-        """As an operator reads it."""
+        """Return the text that an operator reads."""
         words = (
             self.audience.value if self.audience is not None else "",
             "" if self.lets_guests is None else f"guests {'on' if self.lets_guests else 'off'}",
@@ -119,7 +119,7 @@ class PlaceApproval:
     approved_at_ms: int = 0
 
     def __str__(self) -> str:
-        """As an operator reads it."""
+        """Return the text that an operator reads."""
         calls = f"one call of {self.tool}, {self.digest[:8]}" if self.digest else self.tool
         return f"{calls}: approved for {self.role.value} and above"
 
@@ -144,7 +144,8 @@ class PlacePolicy:
     roles: tuple[str, ...] = ()
 
     def lets_in(self, rule: StrangerRule, roles: Collection[str] | None) -> bool:
-        """Whether a stranger with these roles may speak there; None: the door has looked at them."""
+        """Tell whether a stranger with these roles may speak in this place. Roles of None mean that the channel has
+        already checked them."""
         if self.audience is not Audience.EVERYBODY:
             return rule is StrangerRule.OPEN and not self.roles
         if self.roles:
@@ -173,12 +174,13 @@ class AccessPolicy:
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
 
     def rule_for(self, owner: SessionKey) -> StrangerRule:
-        """What this person may do while nobody has decided about him."""
+        """Return the rule for this person while no decision about them exists."""
         return self._channel(owner).rule or self.rule
 
     def role_of(self, owner: SessionKey, granted: str | None) -> GrantRole | None:
-        """The role of a person with this grant, None for a stranger. A word that nobody knows is no role: it lets
-        nobody in. Whom the configuration blocks no grant lets in; an admin by configuration is one whatever."""
+        """Return the role of a person with this grant, None for a stranger. An unknown role name counts as no role and
+        lets nobody in. A person whom the configuration blocks stays blocked under any grant; an admin by configuration
+        stays an admin under any grant."""
         if owner in self.admins:
             return GrantRole.ADMIN
         channel = self._channel(owner)
@@ -189,8 +191,8 @@ class AccessPolicy:
         return GrantRole.MEMBER if _names(channel.users, owner) else None
 
     def place(self, levels: Sequence[SessionKey], changes: Mapping[SessionKey, PlaceRule]) -> PlacePolicy:
-        """What holds in the place with these names, the widest first. `changes` were made since the configuration was
-        written, and win over it."""
+        """Return the policy for the place with these names, the widest first. `changes` were made after the
+        configuration was written, and override it."""
         if not levels:
             return PlacePolicy()
         rules = [changes.get(level, PlaceRule()).over(self.places.get(level, PlaceRule())) for level in levels]
@@ -218,7 +220,8 @@ class AccessPolicy:
 
 
 def _names(listed: frozenset[str], owner: SessionKey) -> bool:
-    """A bare id names nobody of a workspace: other workspaces may have the same one."""
+    """Tell whether the list names this owner. A bare id names nobody in a workspace, because other workspaces may have
+    the same id."""
     return str(owner) in listed or (owner.channel == owner.platform and owner.user in listed)
 
 
@@ -250,8 +253,9 @@ def admit(
     place: PlacePolicy,
     roles: Collection[str] | None = None,
 ) -> Admittance:
-    """An admin by configuration can never be locked out; whatever denies wins over whatever allows. `roles` are the
-    author's on his platform, in this place; None where only the door could see them, which has let him in then."""
+    """Decide whether a person may speak. An admin by configuration can never be locked out; a denial always overrides a
+    permission. `roles` are the author's roles on the platform, in this place; None if only the channel could see them,
+    which has then let the author in."""
     if owner in policy.admins:
         return Admittance.ADMITTED
     role = policy.role_of(owner, granted)
@@ -269,8 +273,8 @@ def admit(
 
 
 def levels_of(channel: str, realm: str, place: Sequence[str]) -> tuple[SessionKey, ...]:
-    """The names of a place, the widest first: its server or workspace, the chat, the thread. None for a direct
-    message. Each is the key of a session that all who speak there would share."""
+    """Return the names of a place, the widest first: its server or workspace, the chat, the thread. A direct message
+    has none. Each name is the key of a session that everybody who speaks there would share."""
     if not place:
         return ()
     names = (*(((realm,),) if realm else ()), *(tuple(place[: end + 1]) for end in range(len(place))))
@@ -278,13 +282,13 @@ def levels_of(channel: str, realm: str, place: Sequence[str]) -> tuple[SessionKe
 
 
 def room_of(key: SessionKey, place: Sequence[str]) -> SessionKey:
-    """The name of the place that was spoken in, its threads included; of a direct message, where `place` is empty, that
-    of the person's own. `/place` means the same."""
+    """Return the name of the place where a message was sent, its threads included; for a direct message, where `place`
+    is empty, the name of the person's own place. `/place` uses the same name."""
     return SessionKey(key.channel, "", tuple(place[:1]) or (key.user,))
 
 
 def place_named(text: str) -> SessionKey:
-    """The place that people mean by `discord:987`, `discord:/987` or the key of a session in it. Raises
+    """Return the place that people mean by `discord:987`, `discord:/987` or the key of a session in it. Raises
     `BadSessionKey`."""
     key = SessionKey.parse(text.strip())
     if not key.place and not key.user:
@@ -315,7 +319,7 @@ class AccessView:
     limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
 
     def limits_of(self, owner: SessionKey, role: GrantRole) -> LimitRule:
-        """What was decided about the limits of this person, who has this role."""
+        """Return the decisions about the limits of this person, who has this role."""
         return said_of(owner, role, self.limits)
 
 
@@ -359,7 +363,7 @@ class PairingResult:
 
 
 def least_of(roles: Iterable[GrantRole]) -> GrantRole:
-    """The least of several roles: nobody borrows another's."""
+    """Return the least of several roles, so that nobody gains the role of another person."""
     return min(roles, key=RANKS.index)
 
 
@@ -421,7 +425,7 @@ class RedeemedLink:
 
 
 def blocking_all(grants: Sequence[Grant], persons: Iterable[Ends], policy: AccessPolicy) -> Sequence[Grant]:
-    """What was decided, with the block of one end written out for all ends of the same person. Pure."""
+    """Extend the decisions: a block of one account is written out for all accounts of the same person. Pure."""
     decided = {grant.key: grant for grant in grants}
     for ends in persons:
         blocks = [end for end in sorted(ends, key=str) if _is_blocked(end, decided, policy)]
@@ -434,15 +438,16 @@ def blocking_all(grants: Sequence[Grant], persons: Iterable[Ends], policy: Acces
 def blocked_through(
     owner: SessionKey, grants: Sequence[Grant], persons: Iterable[Ends], policy: AccessPolicy
 ) -> SessionKey | None:
-    """The account whose block counts for `owner` too, because they are one person; None if there is none. Pure."""
+    """Return the account whose block also counts for `owner`, because both belong to one person; None if there is none.
+    Pure."""
     decided = {grant.key: grant for grant in grants}
     ends = next((ends for ends in persons if owner in ends), frozenset[SessionKey]())
     return next((end for end in sorted(ends - {owner}, key=str) if _is_blocked(end, decided, policy)), None)
 
 
 def limiting_all(rules: Mapping[Limited, LimitRule], persons: Iterable[Ends]) -> Mapping[Limited, LimitRule]:
-    """What was decided, with what limits the day of one end written out for all ends of the same person: the least that
-    was said of any. How fast somebody may write stays an end's. Pure."""
+    """Extend the decisions: a daily limit of one account is written out for all accounts of the same person, and the
+    least of several counts. The limit on message rate stays with its own account. Pure."""
     shown = dict(rules)
     for ends in persons:
         day = strictest(rules[end] for end in ends if end in rules)

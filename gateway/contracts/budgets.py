@@ -46,12 +46,12 @@ class Amounts:
         return Amounts(self.tokens + other.tokens, self.nano_usd + other.nano_usd, self.turns + other.turns)
 
     def of(self, measure: Measure) -> int:
-        """The amount of one measure."""
+        """Return the amount of one measure."""
         return {Measure.TOKENS: self.tokens, Measure.MONEY: self.nano_usd, Measure.TURNS: self.turns}[measure]
 
     @property
     def usd(self) -> float:
-        """The money, for people."""
+        """Return the money in dollars, for people to read."""
         return self.nano_usd / NANO_PER_USD
 
 
@@ -65,19 +65,19 @@ class Caps:
 
     @property
     def are_open(self) -> bool:
-        """True when nothing is capped."""
+        """Tell whether nothing is capped."""
         return not (self.tokens or self.nano_usd or self.turns)
 
     def of(self, measure: Measure) -> int:
-        """The cap of one measure, 0 for none."""
+        """Return the cap of one measure, 0 for none."""
         return Amounts(self.tokens, self.nano_usd, self.turns).of(measure)
 
     def exceeded_by(self, amounts: Amounts) -> Measure | None:
-        """The first measure of which `amounts` is more than the cap."""
+        """Return the first measure of which `amounts` is more than the cap."""
         return next((each for each in Measure if 0 < self.of(each) < amounts.of(each)), None)
 
     def reached_by(self, amounts: Amounts, *, percent: int) -> frozenset[Measure]:
-        """The measures of which `amounts` is at least `percent` of the cap."""
+        """Return the measures of which `amounts` is at least `percent` of the cap."""
         return frozenset(
             each for each in Measure if self.of(each) and amounts.of(each) * 100 >= self.of(each) * percent
         )
@@ -110,17 +110,17 @@ class BudgetRefusal:
 
 
 def day_of(at_ms: int) -> int:
-    """The UTC day of a moment."""
+    """Return the UTC day of a moment."""
     return at_ms // DAY_MS
 
 
 def day_begins_ms(day: int) -> int:
-    """The first millisecond of a UTC day; that of the next one is when its caps are reset."""
+    """Return the first millisecond of a UTC day; caps are reset at the first millisecond of the next day."""
     return day * DAY_MS
 
 
 def nano_of(usd: float) -> int:
-    """Dollars as whole nanodollars."""
+    """Convert dollars to whole nanodollars."""
     return round(usd * NANO_PER_USD)
 
 
@@ -147,7 +147,7 @@ class UsageSum:
 
     @property
     def tokens(self) -> int:
-        """In and out."""
+        """Return the sum of input and output tokens."""
         return self.prompt_tokens + self.completion_tokens
 
 
@@ -191,21 +191,21 @@ class LimitRule:
 
     @property
     def is_empty(self) -> bool:
-        """True when it says nothing at all."""
+        """Tell whether the rule says nothing at all."""
         return self == LimitRule()
 
     def over(self, other: LimitRule) -> LimitRule:
-        """What is said here, else what `other` says."""
+        """Merge two rules: return what this rule says, and what `other` says where this one says nothing."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         return LimitRule(**{name: getattr(other, name) if number is None else number for name, number in said.items()})
 
     def caps_over(self, configured: Caps) -> Caps:
-        """What a day may take, where the configuration says `configured`."""
+        """Return the caps of a day, where the configuration says `configured`."""
         day = {"tokens": self.tokens, "nano_usd": self.nano_usd, "turns": self.turns}
         return replace(configured, **{name: number for name, number in day.items() if number is not None})
 
     def checked(self) -> LimitRule:
-        """The same. Raises `BadLimit` for a number that no limit can be."""
+        """Return the same rule. Raises `BadLimit` for a number that no limit can be."""
         most = LimitRule(COUNT_MAX, USD_MAX * NANO_PER_USD, COUNT_MAX, PER_MINUTE_MAX)
         for each in fields(self):
             number = getattr(self, each.name)
@@ -214,7 +214,7 @@ class LimitRule:
         return self
 
     def __str__(self) -> str:
-        """As an operator reads and writes it."""
+        """Return the text that an operator reads and writes."""
         usd = None if self.nano_usd is None else f"{self.nano_usd / NANO_PER_USD:.6f}".rstrip("0").rstrip(".")
         said = {"tokens": self.tokens, "usd": usd, "turns": self.turns, "rate": self.per_minute}
         words = (f"{name} {'none' if word in (0, '0') else word}" for name, word in said.items() if word is not None)
@@ -236,7 +236,8 @@ def _no_number() -> BadLimit:
 
 
 def rule_changed(before: LimitRule, words: Iterable[str]) -> LimitRule:
-    """`before` with what these words say, such as `tokens 50000 usd 2.5 turns none rate default`. Raises `BadLimit`."""
+    """Change `before` by what these words say, such as `tokens 50000 usd 2.5 turns none rate default`. Raises
+    `BadLimit`."""
     rule, left = before, iter(words)
     for name in left:
         rule = _changed(rule, name.casefold(), next(left, "").casefold())
@@ -258,7 +259,7 @@ def _changed(rule: LimitRule, name: str, word: str) -> LimitRule:
 
 
 def _number(word: str) -> float | None:
-    """The number that is meant, None for what the configuration says."""
+    """Read a number, None if the word means the configured value."""
     if word in ("none", "default"):
         return 0 if word == "none" else None
     if not word.isascii() or not word.replace(".", "", 1).isdigit() or len(word) > len(str(COUNT_MAX)):
@@ -273,19 +274,20 @@ def _whole(number: float | None) -> int | None:
 
 
 def limited_named(text: str) -> Limited:
-    """Whom people mean by `guest`, or by the key of a person. Raises `BadSessionKey`."""
+    """Return the person or role that people mean by `guest`, or by the key of a person. Raises `BadSessionKey`."""
     said = text.strip()
     return GrantRole(said) if said in LIMITED_ROLES else SessionKey.parse(said).owner
 
 
 def said_of(owner: SessionKey, role: GrantRole, rules: Mapping[Limited, LimitRule]) -> LimitRule:
-    """What was decided for this person in this role; whoever is blocked gets no more than a guest."""
+    """Return the decisions for this person in this role; a blocked person gets no more than a guest."""
     counted = role if role in LIMITED_ROLES else GrantRole.GUEST
     return rules.get(owner, LimitRule()).over(rules.get(counted, LimitRule()))
 
 
 def strictest(rules: Iterable[LimitRule]) -> LimitRule:
-    """The least that any of them leaves of a day, measure by measure. Pace is no part of a day."""
+    """Combine the rules to the least that any of them leaves of a day, measure by measure. The message rate is no part
+    of a day."""
     found = list(rules)
     tokens, nano_usd, turns = (
         _least(getattr(rule, name) for rule in found) for name in ("tokens", "nano_usd", "turns")

@@ -48,7 +48,7 @@ class CommandSpec:
 
 
 def is_offered(spec: CommandSpec, role: GrantRole) -> bool:
-    """Whether a person of `role` may use the command."""
+    """Tell whether a person of `role` may use the command."""
     return role is not GrantRole.BLOCKED and RANKS.index(role) >= RANKS.index(spec.role)
 
 
@@ -118,7 +118,7 @@ class Command:
 
     @property
     def control(self) -> ControlKind | None:
-        """The kind, for the commands that never wait behind work."""
+        """Return the control kind of a command that never waits for running work, None for other commands."""
         return _CONTROL.get(self.name)
 
     @property
@@ -185,13 +185,13 @@ class Suggestion:
 
 
 def encode_suggestion_request(wanted: SuggestionRequest) -> bytes:
-    """Equal for equal questions."""
+    """Encode a request for suggestions; equal questions give equal bytes."""
     fields = [str(wanted.key), str(wanted.owner), wanted.kind, wanted.typed, wanted.language]
     return json.dumps(fields, ensure_ascii=False).encode(errors="replace")
 
 
 def decode_suggestion_request(entry: bytes) -> SuggestionRequest:
-    """The inverse. Raises `BadEnvelope`."""
+    """Decode a request for suggestions. Raises `BadEnvelope`."""
     try:
         key, owner, kind, typed, language = json.loads(entry)
         return SuggestionRequest(
@@ -207,7 +207,7 @@ def encode_suggestions(suggestions: Sequence[Suggestion]) -> bytes:
 
 
 def decode_suggestions(entry: bytes) -> tuple[Suggestion, ...]:
-    """The inverse. Raises `BadEnvelope`."""
+    """Decode a list of suggestions. Raises `BadEnvelope`."""
     try:
         return tuple(Suggestion(CleanText(label), CleanText(value)) for label, value in json.loads(entry))
     except (ValueError, TypeError) as error:

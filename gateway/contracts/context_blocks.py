@@ -47,7 +47,8 @@ _UNSEEN: Final = "[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\uf
 
 
 def _tag(names: str) -> re.Pattern[str]:
-    """A bracket in front of one of these names, as they are or as they may look."""
+    """Build the pattern of a bracket in front of one of these names, in their own spelling or in one that looks like
+    it."""
     spelled = "|".join(map(_UNSEEN.join, names.split("|")))
     return re.compile(rf"[<\ufe64\uff1c](?=[^\w<\ufe64\uff1c]{{0,64}}+(?:{spelled})\b)", re.IGNORECASE)
 
@@ -103,8 +104,8 @@ NOTHING: Final = AttachmentBlocks()
 
 
 def told(message: InboundMessage, came: AttachmentBlocks = NOTHING) -> CleanText:
-    """What `message` says in a transcript. In a shared place several people speak in one session, so each message
-    carries its author's name; what woke the session is nobody's words."""
+    """Return what `message` says in a transcript. In a shared place several people speak in one session, so each
+    message carries its author's name; a message that woke the session has no author."""
     words = joined(*filter(None, (message.text, *(joined(_SPOKEN, said) for said in came.spoken))), by="\n\n")
     words = rewritten(words, _TAG, _BRACKET)
     if not (message.key.user or is_wake(message)):
@@ -117,37 +118,38 @@ def told(message: InboundMessage, came: AttachmentBlocks = NOTHING) -> CleanText
 
 
 def words_in(text: CleanText) -> CleanText:
-    """What the person said himself, of what stands in a transcript."""
+    """Return the person's own words from a text of the transcript."""
     found = _CONTEXT.match(text)
     return portion(text, found.end(), len(text)) if found else text
 
 
 def images_in(text: str) -> tuple[Image, ...]:
-    """The images that came along, in order."""
+    """Return the images that came with the text, in order."""
     found = _CONTEXT.match(text)
     return tuple(Image(*match.groups()) for match in _IMAGE.finditer(found[0])) if found else ()
 
 
 def image(path: CleanText, media_type: CleanText, size_bytes: int, about: CleanText | None = None) -> CleanText:
-    """The element of an image; `about` is what another model says of it."""
+    """Build the element of an image; `about` is the description by another model."""
     head = _head(literal_text("<image"), path, media_type, size_bytes)
     return _closed(head, _defused(about), literal_text("</image>"))
 
 
 def file(path: CleanText, media_type: CleanText, size_bytes: int, text: CleanText | None = None) -> CleanText:
-    """The element of any other file, with its text as far as there is one."""
+    """Build the element of a file of any other type, with its text as far as there is one."""
     head = _head(literal_text("<file"), path, media_type, size_bytes)
     return _closed(head, _defused(text), literal_text("</file>"))
 
 
 def voice(path: CleanText, media_type: CleanText, size_bytes: int, about: CleanText | None = None) -> CleanText:
-    """The element of a recording; `about` says why there are no words of it, or whose they are."""
+    """Build the element of a recording; `about` says why there is no transcription, or where the transcription comes
+    from."""
     head = _head(literal_text("<voice"), path, media_type, size_bytes)
     return _closed(head, _defused(about), literal_text("</voice>"))
 
 
 def missing(name: CleanText, reason: CleanText | None) -> CleanText:
-    """The element of a file that could not be had."""
+    """Build the element of a file that could not be obtained."""
     return _closed(
         joined(literal_text("<file"), _attribute(literal_text(" name="), name)),
         _defused(reason),
@@ -156,7 +158,7 @@ def missing(name: CleanText, reason: CleanText | None) -> CleanText:
 
 
 def size_words(size_bytes: int) -> CleanText:
-    """A size as people say it."""
+    """Format a size for people."""
     if size_bytes < _KILO:
         return joined(in_digits(size_bytes), literal_text(" bytes"))
     if size_bytes < _KILO * _KILO:
@@ -166,7 +168,8 @@ def size_words(size_bytes: int) -> CleanText:
 
 
 def _quotes(quotes: Sequence[Quote], inside: Sequence[Sequence[CleanText]]) -> list[CleanText]:
-    """All of them, what was said in the thread as one block in front; where there is no room for all, the newest."""
+    """Build the elements of all quotes, with the messages of the thread as one block in front; if there is no room for
+    all, keep the newest."""
     shown = {at: _quoted(quotes[at], inside[at] if at < len(inside) else ()) for at in _that_fit(quotes)}
     thread = [shown[at] for at in sorted(shown) if quotes[at].kind is QuoteKind.THREAD]
     others = [shown[at] for at in sorted(shown) if quotes[at].kind is not QuoteKind.THREAD]
@@ -176,7 +179,8 @@ def _quotes(quotes: Sequence[Quote], inside: Sequence[Sequence[CleanText]]) -> l
 
 
 def _that_fit(quotes: Sequence[Quote]) -> set[int]:
-    """The answered or forwarded ones before what was said around them, the newest before the older."""
+    """Choose the quotes that fit: answered or forwarded messages before other messages of the thread, newer before
+    older ones."""
     newest_first = sorted(range(len(quotes)), key=lambda at: (quotes[at].kind is QuoteKind.THREAD, -at))
     fitting, room = set(), QUOTED_CHARS_MAX
     for at in newest_first:
@@ -209,12 +213,12 @@ def _attribute(name: CleanText, value: CleanText) -> CleanText:
 
 
 def _closed(head: CleanText, inside: CleanText | None, end: CleanText) -> CleanText:
-    """The element: its head, what is inside (clean, and no element by itself unless we made it), its end."""
+    """Build an element: its head, its content (clean, and no element by itself unless we made it), its end."""
     if inside is None:
         return joined(head, literal_text("/>"))
     return joined(head, literal_text(">"), _LINE, inside, _LINE, end)
 
 
 def _defused(text: CleanText | None) -> CleanText | None:
-    """What others wrote, fit to stand inside an element."""
+    """Escape the text of other people so that it can be put inside an element."""
     return rewritten(text, _ANY_TAG, _BRACKET) if text else None

@@ -43,14 +43,14 @@ _Fields: TypeAlias = Mapping[str, Any]
 
 
 def encode(value: Wire) -> bytes:
-    """UTF-8 JSON without spaces, keys in a fixed order."""
+    """Encode a value as UTF-8 JSON without spaces, keys in a fixed order."""
     name, fields = _ENCODERS[type(value)](value)
     body = {"v": VERSION, "t": name, **fields}
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def decode(data: bytes) -> Wire:
-    """The inverse of `encode`. Raises `BadEnvelope` for anything else."""
+    """Decode the bytes that `encode` made. Raises `BadEnvelope` for anything else."""
     try:
         body = json.loads(data)
         version = body.get("v") if isinstance(body, dict) else None
@@ -64,7 +64,7 @@ def decode(data: bytes) -> Wire:
 
 
 def decode_inbound(data: bytes) -> InboundMessage:
-    """`decode` for a mailbox, where nothing but inbound messages may lie."""
+    """Decode an entry of a mailbox, which may hold only inbound messages."""
     value = decode(data)
     if not isinstance(value, InboundMessage):
         raise BadEnvelope(f"expected an inbound message, found {type(value).__name__}")
@@ -72,7 +72,7 @@ def decode_inbound(data: bytes) -> InboundMessage:
 
 
 def decode_reply(data: bytes) -> Reply:
-    """`decode` for an outbound stream."""
+    """Decode an entry of an outbound stream."""
     value = decode(data)
     if not isinstance(value, Reply):
         raise BadEnvelope(f"expected a reply, found {type(value).__name__}")
@@ -80,7 +80,7 @@ def decode_reply(data: bytes) -> Reply:
 
 
 def inbound_prefix(message_id: str) -> bytes:
-    """How the envelope of the inbound message with this id begins, and no other envelope does.
+    """Return the bytes that begin the envelope of the inbound message with this id, and no other envelope.
 
     The id comes first and JSON escapes its quotes, so nothing that a person writes can imitate it.
     """
@@ -89,12 +89,12 @@ def inbound_prefix(message_id: str) -> bytes:
 
 
 def files_to_text(files: Sequence[ReplyFile]) -> str:
-    """The files of a reply as one JSON string, for a database column."""
+    """Encode the files of a reply as one JSON string, for a database column."""
     return json.dumps([_file(file) for file in files], ensure_ascii=False, separators=(",", ":"))
 
 
 def files_from_text(text: str) -> tuple[ReplyFile, ...]:
-    """The inverse of `files_to_text`. Raises `BadEnvelope`."""
+    """Decode the string that `files_to_text` made. Raises `BadEnvelope`."""
     try:
         return tuple(map(_to_file, json.loads(text)))
     except (ValueError, KeyError, TypeError) as error:
@@ -102,12 +102,12 @@ def files_from_text(text: str) -> tuple[ReplyFile, ...]:
 
 
 def address_to_text(address: ReplyAddress) -> str:
-    """A reply address as one JSON string, for a database column."""
+    """Encode a reply address as one JSON string, for a database column."""
     return json.dumps(_address(address), ensure_ascii=False, separators=(",", ":"))
 
 
 def address_from_text(text: str) -> ReplyAddress:
-    """The inverse of `address_to_text`. Raises `BadEnvelope`."""
+    """Decode the string that `address_to_text` made. Raises `BadEnvelope`."""
     try:
         return _to_address(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:

@@ -197,7 +197,7 @@ class RateLimited(DeliveryError):
     retryable = True
 
     def __init__(self, retry_after_s: float, *, is_global: bool = False) -> None:
-        """`is_global`: the whole account has to wait, not only this place."""
+        """Hold the waiting time; `is_global`: the whole account has to wait, not only this place."""
         super().__init__(f"rate limited for {retry_after_s:g} s")
         self.retry_after_s = retry_after_s
         self.is_global = is_global
@@ -291,7 +291,7 @@ class Reason(StrEnum):
     ROUNDS_SPENT = "rounds_spent"
 
     def of(self, figure: str | int) -> Code:
-        """The code with its figure: a number, or the name of a class."""
+        """Build the code with its figure: a number, or the name of a class."""
         return Code(self.value.format(number=figure, name=figure))
 
 

@@ -53,7 +53,7 @@ class SessionKey:
 
     @classmethod
     def parse(cls, text: str) -> SessionKey:
-        """The inverse of `str(key)`. Raises `BadSessionKey`."""
+        """Parse the text that `str(key)` made. Raises `BadSessionKey`."""
         channel, colon, rest = text.partition(":")
         if not colon:
             raise BadSessionKey(text)
@@ -62,24 +62,24 @@ class SessionKey:
 
     @classmethod
     def scoped(cls, channel: str, user: str, place: tuple[str, ...], scope: SessionScope) -> SessionKey:
-        """The key of `user` speaking in `place` (empty in a direct message) under `scope`."""
+        """Build the key of `user` speaking in `place` (empty in a direct message) under `scope`."""
         if not place or scope is SessionScope.USER:
             return cls(channel, user)
         return cls(channel, "" if scope is SessionScope.SHARED else user, place)
 
     @property
     def is_private(self) -> bool:
-        """True when the key names a user and no place."""
+        """Tell whether the key names a user and no place."""
         return not self.place
 
     @property
     def platform(self) -> str:
-        """The channel without its workspace: `slack` for `slack.T123`."""
+        """Return the channel without its workspace: `slack` for `slack.T123`."""
         return self.channel.partition(".")[0]
 
     @property
     def owner(self) -> SessionKey:
-        """Whom budget, memory, access and erasure belong to: the user, or a shared place itself."""
+        """Return the owner of budget, memory, access and erasure: the user, or a shared place itself."""
         return replace(self, place=()) if self.user else self
 
 
@@ -120,8 +120,8 @@ def _first_and_tries(message_id: str) -> tuple[str, int]:
 
 
 def turn_id_of(message_id: str) -> str:
-    """The turn that a message begins, the same for every attempt. Once the message is taken back there is no such
-    turn: what is said besides it begins another."""
+    """Return the id of the turn that a message begins, the same for every attempt. Once the message is taken back, that
+    turn no longer exists: other messages begin another turn."""
     return "t_" + blake2b(message_id.encode(), digest_size=10).hexdigest()
 
 
@@ -136,7 +136,7 @@ _DIGEST_CHARS: Final = 20
 
 
 def folder_name(key: SessionKey) -> str:
-    """A name that people can read and that no two keys share, on a disk that knows no capitals, too."""
+    """Return a folder name that people can read and that no two keys share, also on a disk that ignores case."""
     text = str(key)
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
     return f"{_UNSAFE.sub('-', text)[:_READABLE_CHARS].strip('-').lower()}-{digest}"

@@ -93,13 +93,13 @@ class Embedding:
 
 
 def unit(vector: Sequence[float]) -> Vector:
-    """The same direction with length 1; a vector without a direction stays as it is."""
+    """Scale a vector to length 1; a vector without a direction stays as it is."""
     length = math.hypot(*vector)
     return tuple(part / length for part in vector) if length else tuple(vector)
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    """From -1 to 1; 0 where there is nothing to compare: other sizes, or no direction."""
+    """Compute the cosine, from -1 to 1; 0 if the vectors cannot be compared: other sizes, or no direction."""
     lengths = math.hypot(*one) * math.hypot(*other)
     return sum(map(mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
 

@@ -18,12 +18,13 @@ envelope and the store, which hold nothing else, restore it. A test pins who may
 
 
 def literal_text(text: LiteralString) -> CleanText:
-    """A sentence of our own, a literal in the source: it holds no secret. A test pins that it is a literal."""
+    """Mark a sentence of our own, a literal in the source, as clean: it holds no secret. A test checks that it is a
+    literal."""
     return CleanText(text)
 
 
 def literal_code(code: Reason | Code) -> CleanText:
-    """A code of ours, whose figures we have counted ourselves: it holds no secret."""
+    """Mark a code of ours as clean: we counted its figures ourselves, so it holds no secret."""
     return CleanText(str(code))
 
 
@@ -33,22 +34,22 @@ def joined(*parts: CleanText, by: LiteralString = "") -> CleanText:
 
 
 def clipped(text: CleanText, chars_max: int) -> CleanText:
-    """The beginning of a clean text is clean."""
+    """Return the beginning of a clean text, which is clean too."""
     return CleanText(text[:chars_max])
 
 
 def portion(text: CleanText, start: int, end: int) -> CleanText:
-    """Any part of a clean text is clean."""
+    """Return any part of a clean text, which is clean too."""
     return CleanText(text[start:end])
 
 
 def rewritten(text: CleanText, pattern: re.Pattern[str], by: CleanText) -> CleanText:
-    """A clean text with something clean in the place of parts of it. `by` is taken as it is."""
+    """Replace parts of a clean text by a clean text. `by` is inserted literally."""
     return CleanText(pattern.sub(lambda _found: by, text))
 
 
 def in_digits(number: int) -> CleanText:
-    """A number that we have counted ourselves."""
+    """Format a number that we have counted ourselves."""
     return CleanText(str(number))
 
 
@@ -150,22 +151,22 @@ class InboundMessage:
 
     @property
     def author(self) -> SessionKey:
-        """The person who wrote it, also where the key names only a place."""
+        """Return the key of the person who wrote the message, also if the session key names only a place."""
         return SessionKey(self.key.channel, self.key.user or self.author_id)
 
     @property
     def spoken_in(self) -> tuple[str, ...]:
-        """The ids of the chat and of the thread in it, none in a direct message."""
+        """Return the ids of the chat and of the thread in it, none in a direct message."""
         return self.key.place or self.place
 
     @property
     def author_shown(self) -> CleanText:
-        """What its author is called: a name, or what the platform knows the person by."""
+        """Return the author's name for display: a name, or the platform's id of the person."""
         return self.author_name or CleanText(self.author_id)
 
     @property
     def is_text(self) -> bool:
-        """It is words and nothing else."""
+        """Tell whether the message is text and nothing else."""
         return not self.attachments and not self.quotes
 
 
@@ -427,7 +428,8 @@ class Button:
     expires_at_ms: int
 
     def said_by(self, press: InboundMessage) -> InboundMessage:
-        """What the one who pressed says with it. Its id is the same whoever makes it how often, and tells no token."""
+        """Build the message that pressing the button sends. Its id is the same however often and wherever it is built,
+        and reveals no token."""
         digest = blake2b(self.token.encode(), digest_size=_DIGEST_BYTES).hexdigest()
         return replace(
             press,
@@ -523,7 +525,7 @@ class Loan:
 
 
 def each_text(value: Any, clean: Callable[[str], CleanText]) -> Any:
-    """`value` with every text in it cleaned, each by itself; the names of an object's fields are left as they are."""
+    """Clean every text in `value`, each by itself; the field names of an object are left as they are."""
     match value:
         case str():
             return clean(value)

@@ -45,7 +45,7 @@ MCP_PREFIX: Final = "mcp_"
 
 
 def is_tool(name: str) -> bool:
-    """True for the name of a tool that there is, or may be once its server is up."""
+    """Tell whether a tool of this name exists, or may exist once its server is up."""
     return name in BUILT_IN or name.startswith(MCP_PREFIX)
 
 
@@ -117,7 +117,7 @@ class SubTypeRow:
     prompt: CleanText | None = None
 
     def changed(self, change: SubTypeChange) -> SubTypeRow:
-        """The same row, but for what the change names."""
+        """Return the same row with the change applied."""
         return replace(
             self,
             label=self.label if change.label is None else change.label,
@@ -132,7 +132,7 @@ SubTypeRows = Mapping[str, SubTypeRow]
 
 
 def changed_rows(rows: SubTypeRows, changes: Mapping[str, SubTypeChange]) -> SubTypeRows:
-    """The rows with their changes. A change of a type that is none (of another release) changes nothing."""
+    """Return the rows with their changes applied. A change of an unknown type (of another release) changes nothing."""
     return {name: row.changed(changes.get(name, UNCHANGED)) for name, row in rows.items()}
 
 

@@ -355,15 +355,15 @@ class Schedule:
 
     @property
     def owner(self) -> SessionKey:
-        """Whom it belongs to: nobody else sees or cancels it."""
+        """Return the owner of the schedule: nobody else sees or cancels it."""
         return self.key.owner
 
     @property
     def firing_id(self) -> str:
-        """The message id of its next firing: the same, whoever fires it and however often."""
+        """Return the message id of the next firing, the same for every process and attempt."""
         return f"{_FIRING}{self.id}:{self.next_due_ms}"
 
 
 def is_firing(message: InboundMessage) -> bool:
-    """True for a message that a schedule sent: nobody sits in front of its turn."""
+    """Tell whether a schedule sent the message: nobody is waiting for its turn."""
     return message.id.startswith(_FIRING)

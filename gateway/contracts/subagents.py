@@ -26,7 +26,7 @@ class TaskState(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """True when nothing changes any more."""
+        """Tell whether the state is final."""
         return self not in {TaskState.QUEUED, TaskState.RUNNING}
 
 
@@ -95,12 +95,12 @@ class SubTask:
 
     @property
     def tokens(self) -> int:
-        """In and out, of its own calls and of its own sub-agents'."""
+        """Return the input and output tokens of the task's own calls and of those of its own sub-agents."""
         return self.tokens_in + self.tokens_out
 
     @property
     def duration_ms(self) -> int:
-        """From its start to its end; 0 unless it has both."""
+        """Return the time from start to end; 0 unless the task has both."""
         return self.finished_at_ms - self.started_at_ms if self.started_at_ms and self.finished_at_ms else 0
 
 
@@ -130,7 +130,7 @@ class WakeAddress:
 
     @property
     def spoken_in(self) -> tuple[str, ...]:
-        """The ids of the chat and of the thread in it, none in a direct message."""
+        """Return the ids of the chat and of the thread in it, none in a direct message."""
         return self.key.place or self.place
 
 
@@ -166,22 +166,22 @@ class Wake:
 
     @property
     def message_id(self) -> str:
-        """The same, whoever sends it and however often."""
+        """Return the message id of the wake, the same for every sender and attempt."""
         return f"{_WAKE}{self.id}"
 
 
 def is_wake(message: InboundMessage) -> bool:
-    """True for a message that the end of sub-agents sent."""
+    """Tell whether the end of sub-agents sent the message."""
     return is_wake_id(message.id)
 
 
 def wake_id_of(message_id: str) -> str:
-    """The id of the wake that such a message carries."""
+    """Return the id of the wake that such a message carries."""
     return first_id_of(message_id).removeprefix(_WAKE)
 
 
 def is_wake_id(message_id: str) -> bool:
-    """The same, by the id alone."""
+    """Tell by the id alone whether a message is a wake."""
     return message_id.startswith(_WAKE)
 
 
@@ -226,6 +226,7 @@ class TypeRecord:
 
     @property
     def success_rate(self) -> float | None:
-        """Of those that completed, failed or timed out, the share that completed; None while there are none."""
+        """Compute the share that completed among the tasks that completed, failed or timed out; None while there are
+        none."""
         counted = self.completed + self.failed + self.timed_out
         return self.completed / counted if counted else None
