@@ -29,9 +29,9 @@ from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_
 
 log = logging.getLogger(__name__)
 
-# Other bots in the rooms we are in: whom of them we hear, and for how long.
+# Other bots in the rooms we are in: which of them we hear, and for how long.
 #
-# Two that answer each other never stop by themselves. So nobody hears a bot that the operator did not name
+# Two that answer each other never stop by themselves. So a bot that the operator did not name is never heard
 # (`normalize`), no account of ours hears another one, and of all others a room hears a few messages until a person
 # speaks there again.
 

@@ -139,7 +139,7 @@ def _later(
     return RetryChunk(tried, min(delay_s, YOUNG_DELAY_MAX_S) if is_young else delay_s, state)
 
 
-# The ledger's entry of one reply in hand: written before each platform call, refused once somebody else has it.
+# The ledger's entry of one reply in hand: written before each platform call, refused once another process has it.
 
 AGAIN: Final = ":anew"
 """Ends the send id of a message that takes the place of one which is gone."""
@@ -237,7 +237,7 @@ class DeliveryEntry:
         self.record = replace(self.record, updated_at_ms=self.now_ms(), **changes)
 
 
-# What showed a draft that no answer follows is taken away, or says so where nothing can be taken away.
+# A message that showed a draft is removed if no answer follows; where nothing can be removed, its text says so.
 
 
 class PreviewRemover:

@@ -50,7 +50,7 @@ from gateway.limits import (
 
 log = logging.getLogger(__name__)
 
-# Albums that were meant for us. Only the part that bears the words names the bot; the others follow it. Pure.
+# Albums that were meant for us. Only the part that has the words names the bot; the others follow it. Pure.
 
 ALBUMS_MAX: Final = 500  # each lasts for seconds
 
@@ -78,10 +78,10 @@ def _name(incoming: Incoming) -> tuple[str, ...]:
     return incoming.user_id, incoming.album_id, *incoming.place
 
 
-# What was accepted lately: whose lane a message is in, and what it said. In memory, bounded. Pure.
+# Recently accepted messages: the lane of each, and its words. In memory, bounded. Pure.
 #
 # Discord does not tell who wrote a message that was deleted, and every platform repeats edits that change nothing. A
-# process that started later remembers nothing: it answers what was deleted.
+# process that started later remembers nothing: it answers a message although it was deleted.
 
 REMEMBERED_MAX: Final = 5_000  # far more than lanes can hold for the people of one busy hour
 
@@ -120,11 +120,11 @@ def _fingerprint(incoming: Incoming) -> int:
     return hash((incoming.text, incoming.attachments))
 
 
-# Commands chosen from a menu whose answer the platform says to be coming, and which a /stop has dropped.
+# Commands from a menu for which the platform shows that an answer is coming, although a /stop has dropped them.
 #
-# A /stop takes what waits off its lane, and ends what runs: there will be no answer, and Discord would say for a
-# quarter of an hour that we think. Whatever was promised on the lane before the /stop, and has no answer by the time
-# that is acknowledged, never gets one: answers come before the acknowledgement.
+# A /stop removes all waiting messages from its lane, and ends the running turn: there will be no answer, and Discord
+# would say for a quarter of an hour that we think. Answers come before the acknowledgement of the /stop, so a command
+# from before the /stop that has no answer by then never gets one.
 
 LANES_MAX: Final = 1_000  # with promises at a time; an older one ends by itself
 PROMISES_MAX: Final = 50  # of one lane, kept or not: whoever ends one that was kept changes nothing
@@ -178,7 +178,7 @@ def _bound(
         deferred_replies.popitem(last=False)
 
 
-# What intake needs: the parts of the bus, and the rules of its channel.
+# The parts of the bus that intake uses, and the rules of its channel.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -180,9 +180,9 @@ def _left_s(entry: DeliveryEntry) -> float:
 
 # The title of a conversation on its way to the thread or topic that bears it: may be repeated, never in a hurry.
 #
-# No answer waits for it: titles have lanes of their own, spend what the platform grants for names, and no refusal of
-# one says anything about the place as a place for answers. Of several that wait for a place only the last is given;
-# one that cannot be given for too long is left out.
+# No answer waits for it: titles have lanes of their own, spend the platform's budget for names, and their refusals say
+# nothing about the place as a place for answers. If several wait for a place, only the last is given; a title that
+# cannot be given for too long is dropped.
 
 TITLE_LATE_AFTER_S: Final = 900.0  # a thread of Discord's may be renamed twice in ten minutes
 TITLE_ATTEMPT_MAX_S: Final = 10.0  # an SDK may wait for a rate limit by itself

@@ -152,7 +152,7 @@ def _option_essence(option: Mapping[str, Any]) -> Json:
 
 
 # Files that people sent on Discord. Their addresses are signed and expire within a day: so the message is read once
-# more, and the address is as fresh as the wish.
+# more for each wish, which gives a fresh address.
 
 _CDN: Final = ("discordapp.com", "discordapp.net", "discord.com")
 

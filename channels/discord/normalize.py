@@ -309,7 +309,7 @@ def _kind(file: DiscordAttachment, media_type: str) -> AttachmentKind:
     return kinds.get(media_type.partition("/")[0], AttachmentKind.DOCUMENT)
 
 
-# What was said in a thread, as context for who is called into it. Pure.
+# The earlier messages of a thread, as context for somebody who is called into it. Pure.
 
 THREAD_STARTER: Final = 21  # the first message of a thread: it is empty, and points at the one that was there before
 _SPOKEN: Final = PERSONS_TYPES | {20, 23}  # the answers of bots to commands, too

@@ -50,7 +50,7 @@ from gateway.contracts.ports import Clock
 log = logging.getLogger(__name__)
 
 # Did a post of ours arrive? Every post carries the send id in its metadata, and Slack shows it again; a file is known
-# by the name that Slack gave it when it was put up, a stream, which carries nothing, by its first words.
+# by the name that Slack gave it at the upload, a stream, which carries nothing, by its first words.
 #
 # Slack promises no key that would make a repeated post harmless. `client_msg_id` is sent along all the same; reports
 # differ on whether it is heeded.

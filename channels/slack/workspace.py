@@ -104,8 +104,8 @@ def _person(raw: object) -> SlackPerson:
 
 # Channels that got another id: a private one does when somebody shares it with another workspace (Slack Connect).
 #
-# What is kept of a channel keeps its first id: sessions, cursors, threads, and the ids of messages, by which one that
-# comes under both is known. What we ask Slack for needs the newest.
+# Everything kept of a channel keeps its first id: sessions, cursors, threads, and the ids of messages, by which a
+# message that comes under both is recognized. Requests to Slack need the newest.
 
 
 class ChannelMoves:

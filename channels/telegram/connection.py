@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 # Presses of buttons: on the bus before the update is confirmed, answered as soon as there is a word for them.
 #
-# Telegram's client shows that it waits until the query is answered, and shows the text of that one answer to whoever
-# pressed, and to nobody else. A query that is too old to be answered harms nobody.
+# Telegram's client shows that it waits until the query is answered, and shows the text of that one answer only to the
+# person who pressed. A query that is too old to be answered does no harm.
 
 
 class TelegramPresses:
@@ -85,7 +85,7 @@ class TelegramPresses:
             await self._bot.answer_callback_query(query_id, shown or None)
 
 
-# What is in an update, however it came: presses and moves are dealt with here, messages go on to intake.
+# The content of an update, by poll or webhook: presses and moves are dealt with here, messages go on to intake.
 #
 # The raw JSON is read: an update that nobody can parse must not stop the others.
 

@@ -244,7 +244,7 @@ def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
     )
 
 
-# What limits a day, and how fast people may write: shown and changed, beside what the configuration says.
+# Limits of a day, and of the pace of messages: shown and changed, on top of the configuration.
 
 
 class LimitsOrder(BaseModel):
@@ -309,7 +309,7 @@ def _view(whom: Limited, rule: LimitRule) -> LimitsView:
     )
 
 
-# Who changed what: the audit of what operators did by the API.
+# The audit trail: the changes that operators made by the API.
 
 
 _PLAIN: Final = "^[!-~]{1,200}$"

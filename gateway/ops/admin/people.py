@@ -101,7 +101,7 @@ def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
     return len(homes)
 
 
-# Accounts that are one person: shown, and parted.
+# Accounts that belong to one person: shown, and unlinked.
 
 
 class PersonView(BaseModel):
@@ -135,7 +135,7 @@ def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRou
     return router
 
 
-# What was spent: per user and day, newest first.
+# Usage per user and day, newest first.
 
 
 _DAYS_MAX: Final = 366

@@ -15,7 +15,7 @@ from gateway.contracts.ports import Clock
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
 from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK
 
-# When a role that died starts again. Pure: time and chance come in as arguments.
+# The restarts of a role that died. Pure: time and chance come in as arguments.
 
 
 FIRST_DELAY_S: Final = 0.2  # a crash by chance costs the users almost nothing
