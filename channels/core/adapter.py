@@ -85,7 +85,7 @@ MARK: Final = sentence("(perhaps a repetition: no acknowledgement came)")
 """The first line of a message that may be there twice, in its reader's language. Each platform's limit leaves room."""
 
 MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
-"""In every language: what stands in front of words that are looked for."""
+"""In every language: the sign before words that are looked for."""
 
 
 class QueueFull(BusUnavailable):

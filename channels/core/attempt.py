@@ -265,7 +265,7 @@ class PreviewRemover:
 #
 # shown? ── a message that showed its draft, edit it ──────▶ done
 #    ▼
-# a file? ── where that is a step of its own: put up, its name in the ledger
+# a file? ── where that is a step of its own: uploaded, its name in the ledger
 #    ▼
 # unsure? ── looked up, found ─────────────────────────────▶ done
 #    │    ── one lost message of ours ── edit it ──────────▶ done
@@ -292,7 +292,7 @@ class NoSpareBudget(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SendRules:
-    """What the configuration says about sends that may have arrived."""
+    """The configuration of sends that may have arrived."""
 
     unknown_sends: UnknownSends = UnknownSends.MARK
     placeholder: PlaceholderUse = PlaceholderUse.AUTO
@@ -467,7 +467,7 @@ class ChunkSender:
         await self._decide(entry)
         return None
 
-    # --- where a file is put up first
+    # --- where a file is uploaded first
 
     async def _by_uploading(
         self,

@@ -294,7 +294,7 @@ class Listener(Generic[RawT]):
         """Take a live message. The future is done when the bus has it, or raises `NotTaken`."""
         waiting = _waiting(message)
         if message.message_id and self._cursors.meet(message.place, message.message_id):
-            self._met.set()  # on record soon: whoever kills us now must not make us forget that the place exists
+            self._met.set()  # on record soon: a kill now must not make us forget that the place exists
         if len(self._waiting) + sum(map(len, self._held.values())) >= WAITING_MAX:
             log.warning("%s: more than %d messages wait; they are read back", self._name, WAITING_MAX)
             self._leave_to_history(waiting)
@@ -420,7 +420,7 @@ class Listener(Generic[RawT]):
                         await self._lag.wait()
 
     async def _look_around(self, backoff: Backoff) -> None:
-        """Ask which rooms may be behind. Until that is known, nothing new is taken from any of them."""
+        """Ask which rooms may lag. Until that is known, nothing new is taken from any of them."""
         gaps = self._gaps
         try:
             rooms = await self._source.rooms()

@@ -49,7 +49,7 @@ GONE: Final = sentence("it is no longer there")
 NOT_FOR_US: Final = sentence("I am not allowed to read it")
 ELSEWHERE: Final = sentence("it is kept somewhere else, where I do not look")
 SOMETHING_ELSE: Final = sentence("something else was handed out in its place")
-"""Why a file cannot be had, for people. The agent, who knows their language, says it."""
+"""The reason why a file cannot be had, for people. The agent, who knows their language, says it."""
 
 _DOWNLOAD_TIMEOUT_S: Final = 60.0  # twenty megabytes over a poor line
 _SILENCE_S: Final = 15.0  # a body of which nothing more comes

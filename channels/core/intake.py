@@ -127,7 +127,7 @@ def _fingerprint(incoming: Incoming) -> int:
 # from before the /stop that has no answer by then never gets one.
 
 LANES_MAX: Final = 1_000  # with promises at a time; an older one ends by itself
-PROMISES_MAX: Final = 50  # of one lane, kept or not: whoever ends one that was kept changes nothing
+PROMISES_MAX: Final = 50  # of one lane, kept or not: to end one that was kept changes nothing
 
 
 class DeferredReplies:
@@ -203,21 +203,21 @@ class IntakeConfig:
     scope: SessionScope
     settle_ms: int = 0
     lane_messages_max: int = LANE_MESSAGES_MAX
-    """What the bus lets wait in one lane: told to those whose messages it turns away."""
+    """The number of messages that may wait in one lane: authors whose messages are turned away are told it."""
     interrupts: bool = False
     """A message cancels the running turn of its lane."""
 
     language: str = ""
-    """Everybody is spoken to in this one; empty: in his own."""
+    """The language for everybody; empty: each person's own."""
 
     rate_of: RateOf = unlimited
     """People write no faster than this, by their role."""
 
     command_rate_of: RateOf = unlimited
-    """Likewise for commands that wait behind nothing, and for buttons."""
+    """Likewise for commands that wait for nothing, and for buttons."""
 
     has_disk: Callable[[], bool] = lambda: True
-    """Whether what a new message makes bus and database write has room on this machine."""
+    """Tells whether the disk has room for what bus and database write after a new message."""
 
 
 class FreeDisk:
@@ -243,7 +243,7 @@ class FreeDisk:
 
 
 BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
-"""What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
+"""The values that a button may have. They come back from the platform, where anybody may have made them up."""
 
 _NOT_TAKEN: Final = frozenset({IntakeOutcome.REFUSED, IntakeOutcome.TURNED_AWAY, IntakeOutcome.IGNORED})
 
@@ -330,8 +330,8 @@ class MessageIntake:
         return IntakeOutcome.AMENDED
 
     async def press(self, press: Incoming) -> CleanText | None:
-        """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
-        agent decides that. Raises `BusUnavailable`."""
+        """Bring the press of a button to the control lane; return the text to show at once to the person who
+        pressed, None if the agent decides it. Raises `BusUnavailable`."""
         self._check_open()
         kind = BY_BUTTON.get(press.command.name) if press.command else None
         admittance = await self._admission.admit(press)

@@ -61,7 +61,7 @@ class Pacer:
 
 # How fast a growing answer is shown in one place: slower after each 429, then gradually as fast as before. No I/O.
 
-SLOWNESS_MAX: Final = 16.0  # a minute in a group of Telegram: whoever is refused so often is better silent
+SLOWNESS_MAX: Final = 16.0  # a minute in a group of Telegram: after so many refusals silence is better
 CALM_CALLS: Final = 8  # that went well in a row before it is worth trying to be twice as fast
 
 
@@ -119,7 +119,7 @@ REFUSED_PAUSE_S: Final = 60.0
 
 
 class DeliveryHealth:
-    """What failed sends teach about the places of one account. Waits for the bus."""
+    """The lessons of failed sends about the places of one account. Waits for the bus."""
 
     def __init__(
         self, adapter: ChannelAdapter, places: Places, pacer: Pacer, backoff: BackoffTimer, scrubber: Scrubber

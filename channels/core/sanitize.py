@@ -36,10 +36,10 @@ def clean_name(name: str, scrubber: Scrubber) -> CleanText:
 # four-byte characters is within the first and beyond the second). Quotes have room of their own, so that neither they
 # nor the text can push the other out.
 
-ENVELOPE_REST_BYTES: Final = 48 * 1024  # ids, address, names and attachments beside the text
+ENVELOPE_REST_BYTES: Final = 48 * 1024  # ids, address, names and attachments, without the text
 QUOTES_BYTES_MAX: Final = 64 * 1024  # sixteen quotes of the longest, or a whole thread of short ones
 TEXT_BYTES_MAX: Final = ENVELOPE_BYTES_MAX - ENVELOPE_REST_BYTES - QUOTES_BYTES_MAX
-_FRAME_BYTES: Final = 256  # of one quote or attachment in an envelope, beside its texts
+_FRAME_BYTES: Final = 256  # of one quote or attachment in an envelope, without its texts
 _NOTE_CHARS: Final = 160
 
 

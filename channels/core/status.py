@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 LINE_LATE_AFTER_S: Final = 8.0  # less than RELAY_AFTER_S: what SQL's sweep finds is no news any more
 LOST_LATE_AFTER_S: Final = 60.0  # a process that died over it is followed by another within seconds
-EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; whoever scrolls up later is told the truth
+EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; a reader who scrolls up later finds the truth
 ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
 CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)

@@ -56,7 +56,7 @@ class BackgroundTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it beside everything else; when there are too many, not at all."""
+        """Run it in the background; when there are too many tasks, not at all."""
         if len(self._tasks) >= BACKGROUND_TASKS_MAX:
             work.close()
             log.warning("%s: too many errands at once, one is left undone", self._name)

@@ -11,7 +11,7 @@ from channels.core.message import FileReference, Raw, RawQuote, apart, canonical
 from gateway.contracts.messages import AttachmentKind, QuoteKind
 
 TOKEN: Final = re.compile(r"<([^<>\s|][^<>|]*)(?:\|([^<>]*))?>")
-"""What stands in angle brackets: a mention, a channel, a call, a link; and its label."""
+"""The content of angle brackets: a mention, a channel, a call, a link; and its label."""
 
 _SHOWN_BY_NAME: Final = ("@", "#", "!")
 

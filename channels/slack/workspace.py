@@ -45,7 +45,7 @@ class SlackPeople:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, ids: Iterable[str]) -> None:
-        """Find out beforehand who they are, PEOPLE_AT_ONCE at most."""
+        """Look up these people beforehand, PEOPLE_AT_ONCE at most."""
         for user_id in dict.fromkeys(ids):
             if len(self._asking) >= limits.PEOPLE_AT_ONCE:
                 return

@@ -196,7 +196,7 @@ class Poller:
         self._clock = clock
         self._silence_s = silence_s
         self._offset: Offset | None = None
-        self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
+        self._taken: set[int] = set()  # from the offset on: those after an update that is not confirmed yet
 
     async def next_batch(self, handler: InboundHandler, *, wait_s: int) -> int:
         """Poll once: everything in the batch goes to intake, then the offset moves. Returns its size.

@@ -361,7 +361,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         return author
     is_private = chat.get("type") == "private"
     if is_edit and integer(mapping(message.get("location")).get("live_period")):
-        return Ignored(IgnoreReason.NOT_AN_EDIT)  # somebody who shares where he is has moved
+        return Ignored(IgnoreReason.NOT_AN_EDIT)  # a shared live location has moved
     content, files = words(message), tuple(attachments(message))
     if not content.strip() and not files:
         return Ignored(IgnoreReason.UNSUPPORTED)

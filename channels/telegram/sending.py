@@ -289,7 +289,7 @@ _WITH_A_STOP_BUTTON: Final = {"can_stop": True}
 """Since Bot API 10.3; the press is read in `presses`. Older servers pass over it."""
 
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
-"""What a refusal says that concerns one chat or one text, and not drafts."""
+"""Signs in a refusal that concerns one chat or one text, and not drafts."""
 
 
 class TelegramDrafts:

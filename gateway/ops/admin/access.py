@@ -120,7 +120,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
 
     @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
-        """Give a person a role, or block him: it counts for his next message."""
+        """Give a person a role, or block that person: it counts for the next message."""
         owner = owner_of(key)
         try:
             await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
@@ -143,8 +143,8 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
-        """Let in whoever was given a code; he is told so in his chat. 404 for a code that nobody waits with; after five
-        of these, 429 for an hour."""
+        """Let in the person who was given a code, who is told so in the chat with the bot. 404 for a code that
+        nobody waits with; after five of these, 429 for an hour."""
         by = f"api:{request.client.host if request.client else ''}"
         try:
             paired = await keeper.pair(order.code, order.role, actor=ADMIN, by=by, taker=clock.new_id())
@@ -159,7 +159,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
 
     @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def deny(code: str) -> None:
-        """Turn down whoever was given a code; 404 for one that nobody waits with."""
+        """Turn down the person who was given a code; 404 for a code that nobody waits with."""
         try:
             await keeper.deny(code, actor=ADMIN)
         except NoSuchCode as error:

@@ -289,8 +289,8 @@ def dead_letters(bus: Operator) -> APIRouter:
 
 
 async def note_queue(bus: Operator) -> None:
-    """Look at the queue again and again for those who ask what it was, until cancelled. What a bus that is away cannot
-    tell is missing."""
+    """Record the length of the queue again and again for the API's history, until cancelled. While the bus is away,
+    moments are missing."""
     while True:
         with contextlib.suppress(BusUnavailable):
             await bus.note_queue(await bus.figures())

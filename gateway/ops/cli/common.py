@@ -1,4 +1,4 @@
-"""What commands share: options, the first steps of every command, and the way to the database and the bus."""
+"""Shared parts of the commands: options, the first steps of every command, and the way to the database and the bus."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class NoRestart:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """How one role fared so far: `in_a_row` deaths without a steady life between them."""
+    """The deaths of one role so far: `in_a_row` without a steady life between them."""
 
     in_a_row: int = 0
 
@@ -53,7 +53,7 @@ class Restarts:
 
 
 class Say(Protocol):
-    """How the supervisor's log is written: an event in a few words, then facts."""
+    """The supervisor's log: an event in a few words, then facts."""
 
     def __call__(self, event: str, **facts: Any) -> None: ...
 
