@@ -36,7 +36,7 @@ _CREDENTIALS: Final = frozenset({
     "not_allowed_token_type", "two_factor_setup_required", "enterprise_is_restricted",
 })  # fmt: skip
 _SHUT_OUT: Final = _CREDENTIALS | {"no_permission", "access_denied"}
-"""The method that asks who we are; no place is meant."""
+"""Slack's words that shut us out when we ask who we are, where no place is meant."""
 _NO_SCOPE: Final = frozenset({"missing_scope", "not_allowed_token_type"})
 _NOT_FOR_US: Final = _NO_SCOPE | {"no_permission", "access_denied"}
 _SAFE: Final = frozenset({

@@ -208,8 +208,8 @@ async def take_back(client: AsyncWebClient, target: SlackTarget, *, ts: str) -> 
 
 
 async def stop_stream(client: AsyncWebClient, target: SlackTarget, *, ts: str, send_id: str = "") -> None:
-    """End a stream, even of another process; a message that is none, or none any more, is left as it is. Raises the `DeliveryError`
-    tree."""
+    """End a stream, even of another process; a message that is none, or none any more, is left as it is. Raises
+    the `DeliveryError` tree."""
     metadata = metadata_of(send_id) if send_id else None
     try:
         await client.chat_stopStream(channel=target.channel, ts=ts, metadata=metadata)

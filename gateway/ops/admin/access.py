@@ -174,8 +174,8 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
 
     @router.put("/places/{place:path}")
     async def put(place: str, order: PlaceOrder) -> PlaceView:
-        """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
-        for the next turn."""
+        """Replace the decision about a place: the people who may speak there count for the next message, tools and
+        profile for the next turn."""
         name = read(place, place_named)
         rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
         await keeper.set_place(name, rule, actor=ADMIN)
@@ -280,8 +280,8 @@ def limit_routes(keeper: AccessService) -> APIRouter:
 
     @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
-        """Replace what was decided about a person or a role: it counts for his next message and the next call of a
-        model, in every process."""
+        """Replace the decision about a person or a role: it counts for the next message and the next call of a model,
+        in every process."""
         limited, nano_usd = read(whom, limited_named), None if order.usd is None else nano_of(order.usd)
         rule = LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
         try:
