@@ -473,7 +473,7 @@ def is_slash(body: Raw) -> bool:
 def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
     """Read one slash command (`/trivet status`): the text becomes the command itself, `/status`.
 
-    `trigger_id` is unique for each. The answer to a command is for the one who gave it.
+    `trigger_id` is unique for each. The answer to a command is for the person who gave it.
     """
     payload = mapping(raw)
     channel, user = text(payload.get("channel_id")), text(payload.get("user_id"))
