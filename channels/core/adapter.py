@@ -23,7 +23,7 @@ from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock, FetchedFile
 from gateway.i18n import Language, Words, sentence
 
-# What a platform brings by HTTP, where it calls us instead of being listened to: plain values and one Protocol.
+# Requests of a platform that calls us instead of being listened to: plain values and one Protocol.
 
 RETRY_AFTER_S: Final = 1  # Telegram would double its pauses up to a minute, and hold up the chat meanwhile
 
@@ -85,7 +85,7 @@ MARK: Final = sentence("(perhaps a repetition: no acknowledgement came)")
 """The first line of a message that may be there twice, in its reader's language. Each platform's limit leaves room."""
 
 MARKS: Final = tuple(Words(language).say(MARK) for language in Language)
-"""In every language: what stands in front of words that are looked for."""
+"""In every language: the sign before words that are looked for."""
 
 
 class QueueFull(BusUnavailable):

@@ -29,9 +29,9 @@ from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_
 
 log = logging.getLogger(__name__)
 
-# Other bots in the rooms we are in: whom of them we hear, and for how long.
+# Other bots in the rooms we are in: which of them we hear, and for how long.
 #
-# Two that answer each other never stop by themselves. So nobody hears a bot that the operator did not name
+# Two that answer each other never stop by themselves. So a bot that the operator did not name is never heard
 # (`normalize`), no account of ours hears another one, and of all others a room hears a few messages until a person
 # speaks there again.
 
@@ -172,9 +172,9 @@ class RejectionNotifier:
         return words_for(self._language or incoming.language, incoming.text)
 
     async def tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
-        """Say a sentence of ours, unless it was said within a minute: this process remembers that, and its id says it
-        of a redelivered message. One who chose a command is told by whoever brought it, and a bot nothing: it would
-        answer."""
+        """Say a sentence of ours, unless it was said within a minute: this process remembers that, and the
+        sentence's id prevents a repetition for a redelivered message. The connection that brought a menu command
+        tells its author itself, and a bot is told nothing: it would answer."""
         if incoming.is_bot:
             return
         if incoming.id in self._at_once:
@@ -218,7 +218,7 @@ class RejectionNotifier:
             await self.tell(incoming, owner, "stranger", self.words(incoming).say(notices.STRANGER_IN_GROUP))
 
     async def _offer_code(self, incoming: Incoming, owner: SessionKey) -> None:
-        """Tell a stranger his code, behind which lies what he is told here when he is let in."""
+        """Tell strangers their code; the bus keeps with it the welcome that they are sent here when they are let in."""
         words, code = self.words(incoming), self._clock.code(PAIRING_CODE_CHARS)
         name = clean_name(incoming.author_name, self._scrubber)
         welcome = self._notice(incoming, owner, f"welcome:{code}", words.say(notices.WELCOME))

@@ -139,7 +139,7 @@ def _later(
     return RetryChunk(tried, min(delay_s, YOUNG_DELAY_MAX_S) if is_young else delay_s, state)
 
 
-# The ledger's entry of one reply in hand: written before each platform call, refused once somebody else has it.
+# The ledger's entry of one reply in hand: written before each platform call, refused once another process has it.
 
 AGAIN: Final = ":anew"
 """Ends the send id of a message that takes the place of one which is gone."""
@@ -237,7 +237,7 @@ class DeliveryEntry:
         self.record = replace(self.record, updated_at_ms=self.now_ms(), **changes)
 
 
-# What showed a draft that no answer follows is taken away, or says so where nothing can be taken away.
+# A message that showed a draft is removed if no answer follows; where nothing can be removed, its text says so.
 
 
 class PreviewRemover:
@@ -265,7 +265,7 @@ class PreviewRemover:
 #
 # shown? ── a message that showed its draft, edit it ──────▶ done
 #    ▼
-# a file? ── where that is a step of its own: put up, its name in the ledger
+# a file? ── where that is a step of its own: uploaded, its name in the ledger
 #    ▼
 # unsure? ── looked up, found ─────────────────────────────▶ done
 #    │    ── one lost message of ours ── edit it ──────────▶ done
@@ -292,7 +292,7 @@ class NoSpareBudget(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SendRules:
-    """What the configuration says about sends that may have arrived."""
+    """The configuration of sends that may have arrived."""
 
     unknown_sends: UnknownSends = UnknownSends.MARK
     placeholder: PlaceholderUse = PlaceholderUse.AUTO
@@ -467,7 +467,7 @@ class ChunkSender:
         await self._decide(entry)
         return None
 
-    # --- where a file is put up first
+    # --- where a file is uploaded first
 
     async def _by_uploading(
         self,

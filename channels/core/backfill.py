@@ -77,10 +77,10 @@ class BackfillQueue:
 # How far a channel has listened: the last message of each place that is on the bus, kept on the bus itself.
 #
 # Platforms that keep no queue for us (Discord, and Slack after a few minutes) are read back from these cursors after a
-# restart or a lost connection. Marks may lag: what is read twice, the bus knows by its id. They may not lead: a cursor
-# never stands at or behind a message that was heard and is not on the bus. And that a place exists may not be
-# forgotten: a bot cannot list its direct chats on Discord, so nothing else knows of them. All cursors of an account are
-# one JSON value, written at once for each new place and otherwise every few seconds.
+# restart or a lost connection. Cursors may lag: the bus knows by its id a message that is read twice. They may not
+# lead: a cursor is always before each message that was heard and is not on the bus. And a place may not be forgotten: a
+# bot cannot list its direct chats on Discord, so nothing else knows of them. All cursors of an account are one JSON
+# value, written at once for each new place and otherwise every few seconds.
 
 PLACES_MAX: Final = 2_000  # the most recent ones; a place that fell out is read from the account's cursor
 _NEWEST: Final = "newest"
@@ -201,10 +201,10 @@ class ReadCursors:
 
 # Live messages in order, and history first after any gap.
 #
-# For platforms that push: what was not taken (the bus was away, or full) or not heard (the connection was lost) is
-# read back from the platform's own history, from the cursors on. A room that is behind is read back before anything new
-# of it is taken; the other rooms go on meanwhile, and so do the commands that never wait. Should too many messages
-# wait, they are dropped, because history has them too.
+# For platforms that push: messages that were not taken (the bus was away, or full) or not heard (the connection was
+# lost) are read back from the platform's own history, from the cursors on. A room that lags is read back before
+# anything new of it is taken; the other rooms go on meanwhile, and so do the commands that never wait. Should too many
+# messages wait, they are dropped, because history has them too.
 
 WAITING_MAX: Final = 1_000
 SAVE_EVERY_S: Final = 2.0
@@ -294,7 +294,7 @@ class Listener(Generic[RawT]):
         """Take a live message. The future is done when the bus has it, or raises `NotTaken`."""
         waiting = _waiting(message)
         if message.message_id and self._cursors.meet(message.place, message.message_id):
-            self._met.set()  # on record soon: whoever kills us now must not make us forget that the place exists
+            self._met.set()  # on record soon: a kill now must not make us forget that the place exists
         if len(self._waiting) + sum(map(len, self._held.values())) >= WAITING_MAX:
             log.warning("%s: more than %d messages wait; they are read back", self._name, WAITING_MAX)
             self._leave_to_history(waiting)
@@ -420,7 +420,7 @@ class Listener(Generic[RawT]):
                         await self._lag.wait()
 
     async def _look_around(self, backoff: Backoff) -> None:
-        """Ask which rooms may be behind. Until that is known, nothing new is taken from any of them."""
+        """Ask which rooms may lag. Until that is known, nothing new is taken from any of them."""
         gaps = self._gaps
         try:
             rooms = await self._source.rooms()

@@ -66,15 +66,15 @@ async def chunks_of(reply: Reply, adapter: ChannelAdapter) -> Sequence[AnyChunk]
     return (*before, adapter.offering(last, reply.choices))
 
 
-# What a reply consists of, step by step: the chunks of its text, then its files.
+# The steps of a reply: the chunks of its text, then its files.
 #
-# Of an answer that would be more than LONG_ANSWER_CHUNKS messages the first goes out, and then all of it as one file.
-# If the platform does not take that, the other messages follow: the step is a chunk again. Of a question the last
-# message follows in any case: it has the buttons, which nobody gets who has not got all that comes before.
+# If an answer would be more than LONG_ANSWER_CHUNKS messages, the first goes out, and then all of it as one file. If
+# the platform does not take the file, the other messages follow: the step is a chunk again. Of a question the last
+# message follows in any case: it has the buttons, which nobody gets without all that comes before.
 #
-# A file's bytes are borrowed when its turn has come and given back when it is out, a few at a time. A file that a
-# platform does not take, or that nobody keeps any more, is stood in for by a sentence: the text has arrived by then,
-# and its reader is told what is missing.
+# A file's bytes are borrowed when its turn has come and given back when it is out, a few at a time. If a platform does
+# not take a file, or nobody keeps it any more, a sentence takes its place: the text has arrived by then, and its reader
+# learns what is missing.
 
 LONG_ANSWER_CHUNKS: Final = 5
 """What people still read as messages: 20,000 characters on Telegram and Slack, 10,000 on Discord."""

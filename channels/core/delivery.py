@@ -52,8 +52,8 @@ from gateway.contracts.ports import Clock, PendingReply, Scrubber
 
 log = logging.getLogger(__name__)
 
-# What waits in one lane: replies in the order of their commits, and what is no message of its own (status lines,
-# titles) for when nothing else waits.
+# The queue of one lane: replies in the order of their commits, and status lines and titles, which are no messages of
+# their own, for when nothing else waits.
 
 _STATUS_KINDS: Final = (ReplyKind.STATUS, ReplyKind.TITLE)
 _ANSWERS: Final = (ReplyKind.ANSWER, ReplyKind.ERROR)

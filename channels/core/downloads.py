@@ -42,14 +42,14 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
-# Downloads of what people sent: never more than was asked for, never for ever, and what proves who we are goes to
-# nobody but the host it is meant for. No error and no log line of ours names an address: it may hold a token.
+# Downloads of files that people sent: never more bytes than asked for, never for ever, and our credentials go only to
+# the host they are meant for. No error and no log line of ours names an address: it may hold a token.
 
 GONE: Final = sentence("it is no longer there")
 NOT_FOR_US: Final = sentence("I am not allowed to read it")
 ELSEWHERE: Final = sentence("it is kept somewhere else, where I do not look")
 SOMETHING_ELSE: Final = sentence("something else was handed out in its place")
-"""Why a file cannot be had, for people. The agent, who knows their language, says it."""
+"""The reason why a file cannot be had, for people. The agent, who knows their language, says it."""
 
 _DOWNLOAD_TIMEOUT_S: Final = 60.0  # twenty megabytes over a poor line
 _SILENCE_S: Final = 15.0  # a body of which nothing more comes
@@ -159,8 +159,8 @@ def _check_status(status: int) -> None:
 
 # Hands over the files that turns ask for: fetched from the platform, freed of secrets, lent over the bus.
 #
-# Text is looked through here, so that the secrets in it never get further than this process. Whoever asked hears that
-# somebody is at it until it has the file or knows why not.
+# Text is searched here, so that its secrets never get further than this process. While a file is being fetched the
+# asking process is told so, until it has the file or the reason why there is none.
 
 NOT_NOW: Final = sentence("its platform does not hand it out at the moment")
 LONG_TEXT: Final = f"it is a text of more than {SCRUBBED_FILE_BYTES_MAX // 1_000_000} MB"

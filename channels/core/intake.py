@@ -50,7 +50,7 @@ from gateway.limits import (
 
 log = logging.getLogger(__name__)
 
-# Albums that were meant for us. Only the part that bears the words names the bot; the others follow it. Pure.
+# Albums that were meant for us. Only the part that has the words names the bot; the others follow it. Pure.
 
 ALBUMS_MAX: Final = 500  # each lasts for seconds
 
@@ -78,10 +78,10 @@ def _name(incoming: Incoming) -> tuple[str, ...]:
     return incoming.user_id, incoming.album_id, *incoming.place
 
 
-# What was accepted lately: whose lane a message is in, and what it said. In memory, bounded. Pure.
+# Recently accepted messages: the lane of each, and its words. In memory, bounded. Pure.
 #
 # Discord does not tell who wrote a message that was deleted, and every platform repeats edits that change nothing. A
-# process that started later remembers nothing: it answers what was deleted.
+# process that started later remembers nothing: it answers a message although it was deleted.
 
 REMEMBERED_MAX: Final = 5_000  # far more than lanes can hold for the people of one busy hour
 
@@ -120,14 +120,14 @@ def _fingerprint(incoming: Incoming) -> int:
     return hash((incoming.text, incoming.attachments))
 
 
-# Commands chosen from a menu whose answer the platform says to be coming, and which a /stop has dropped.
+# Commands from a menu for which the platform shows that an answer is coming, although a /stop has dropped them.
 #
-# A /stop takes what waits off its lane, and ends what runs: there will be no answer, and Discord would say for a
-# quarter of an hour that we think. Whatever was promised on the lane before the /stop, and has no answer by the time
-# that is acknowledged, never gets one: answers come before the acknowledgement.
+# A /stop removes all waiting messages from its lane, and ends the running turn: there will be no answer, and Discord
+# would say for a quarter of an hour that we think. Answers come before the acknowledgement of the /stop, so a command
+# from before the /stop that has no answer by then never gets one.
 
 LANES_MAX: Final = 1_000  # with promises at a time; an older one ends by itself
-PROMISES_MAX: Final = 50  # of one lane, kept or not: whoever ends one that was kept changes nothing
+PROMISES_MAX: Final = 50  # of one lane, kept or not: to end one that was kept changes nothing
 
 
 class DeferredReplies:
@@ -178,7 +178,7 @@ def _bound(
         deferred_replies.popitem(last=False)
 
 
-# What intake needs: the parts of the bus, and the rules of its channel.
+# The parts of the bus that intake uses, and the rules of its channel.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,21 +203,21 @@ class IntakeConfig:
     scope: SessionScope
     settle_ms: int = 0
     lane_messages_max: int = LANE_MESSAGES_MAX
-    """What the bus lets wait in one lane: told to those whose messages it turns away."""
+    """The number of messages that may wait in one lane: authors whose messages are turned away are told it."""
     interrupts: bool = False
     """A message cancels the running turn of its lane."""
 
     language: str = ""
-    """Everybody is spoken to in this one; empty: in his own."""
+    """The language for everybody; empty: each person's own."""
 
     rate_of: RateOf = unlimited
     """People write no faster than this, by their role."""
 
     command_rate_of: RateOf = unlimited
-    """Likewise for commands that wait behind nothing, and for buttons."""
+    """Likewise for commands that wait for nothing, and for buttons."""
 
     has_disk: Callable[[], bool] = lambda: True
-    """Whether what a new message makes bus and database write has room on this machine."""
+    """Tells whether the disk has room for what bus and database write after a new message."""
 
 
 class FreeDisk:
@@ -243,7 +243,7 @@ class FreeDisk:
 
 
 BY_BUTTON: Final = {kind.value: kind for kind in (ControlKind.APPROVE, ControlKind.DENY, ControlKind.PRESS)}
-"""What a button may say. The data behind it comes back from the platform, where anybody may have made it up."""
+"""The values that a button may have. They come back from the platform, where anybody may have made them up."""
 
 _NOT_TAKEN: Final = frozenset({IntakeOutcome.REFUSED, IntakeOutcome.TURNED_AWAY, IntakeOutcome.IGNORED})
 
@@ -330,8 +330,8 @@ class MessageIntake:
         return IntakeOutcome.AMENDED
 
     async def press(self, press: Incoming) -> CleanText | None:
-        """Bring the press of a button to the control lane. What the one who pressed is told at once, None if the
-        agent decides that. Raises `BusUnavailable`."""
+        """Bring the press of a button to the control lane; return the text to show at once to the person who
+        pressed, None if the agent decides it. Raises `BusUnavailable`."""
         self._check_open()
         kind = BY_BUTTON.get(press.command.name) if press.command else None
         admittance = await self._admission.admit(press)

@@ -43,9 +43,10 @@ async def while_holding(
 ) -> None:
     """Run `work` while we hold the lease `name`; stop it when the lease is lost, and wait for it again.
 
-    Returns when `work` returns, raises what it raises. `waiting` is told why we do not work. Whoever cannot
-    reach the bus cannot know whether the lease is still his, so `work` is stopped shortly before it ends.
-    `ttl_s` is how long after our death somebody else takes over; `validity` is told how long nobody else can.
+    Returns when `work` returns, raises what it raises. `waiting` is called with the reason why we do not work. A
+    process that cannot reach the bus cannot know whether it still has the lease, so `work` is stopped shortly before
+    the lease ends. `ttl_s` is how long after our death another process takes over; `validity` is told how long no
+    other can.
     """
     lease = _Lease(bus, name, holder, ttl_s, validity or LeaseValidity())
     try:
@@ -77,7 +78,7 @@ async def _run_until_lost(lease: _Lease, work: Callable[[], Awaitable[None]]) ->
 
 
 class _Lease:
-    """What we know of one lease, by our own clock: it ends at the latest `ttl_s` after we last asked for it."""
+    """One lease as we know it, by our own clock: it ends at the latest `ttl_s` after we last asked for it."""
 
     def __init__(self, bus: Deliveries, name: str, holder: str, ttl_s: float, validity: LeaseValidity) -> None:
         self._bus = bus

@@ -28,7 +28,7 @@ def offered(*, is_admin: bool = False, is_private: bool = True) -> tuple[Command
     )
 
 
-# Keeping the menu of a platform as it should be. What it offers stands in `channels.core.menus`.
+# The upkeep of a platform's menu; `offered` chooses its commands.
 
 RETRY_FIRST_S: Final = 5.0
 RETRY_CAP_S: Final = 3_600.0  # people can type what no menu offers

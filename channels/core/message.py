@@ -59,7 +59,7 @@ def target_fields(target: str) -> Raw:
     return fields
 
 
-# What every platform's `normalize` answers: a message for intake, or the reason why it is none.
+# The result of every platform's `normalize`: a message for intake, or the reason why it is none.
 #
 # Text and names are raw here; intake scrubs them. Nothing in this module knows a platform.
 

@@ -144,10 +144,10 @@ class JoinedThreads:
             self._joined.popitem(last=False)
 
 
-# What was said in a thread before we were called into it, for the first message that a lane has of it.
+# The earlier messages of a thread, for the first message that a lane has of it.
 #
-# Each of us in a thread has a lane of his own, and none of them knows what was said before its first message there;
-# nor what our own message said under which a thread was begun.
+# Each person in a thread has a lane of their own. No lane knows the messages before its first one there, nor our own
+# message under which the thread was begun.
 
 _REMEMBERED: Final = 500  # messages whose quotes are kept for an edit of them, or for their second event
 

@@ -90,9 +90,9 @@ def has_grown(before: str, now: str, *, chars_min: int) -> bool:
 
 # The messages that showed the draft of a reply become the reply's own, when its delivery begins.
 #
-# The ledger knows them from before they were begun (`Preview`). From the first note on that a reply's entry gets, it
-# does; then the preview is forgotten, and nobody can begin another for the same reply. One message may have been
-# on its way when a process died: it is found first, or begun once more where that cannot show it twice.
+# The preview's row (`Preview`) names them from before they were begun. The first note of the reply's entry takes them
+# over; then the row is deleted, and nobody can begin another for the same reply. One message may have been on its way
+# when a process died: it is found first, or begun once more where that cannot show it twice.
 
 SETTLE_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0)  # then the answer goes out all the same
 
@@ -179,7 +179,7 @@ class PreviewAdopter:
 # One growing answer on its way to people: one call at a time, the latest text, never in the way of the answer itself.
 #
 # Where drafts fade by themselves nothing needs to be remembered. Elsewhere each message is written down in the ledger
-# before it is begun, and again with its id: whoever delivers the reply makes them its own (`channels.core.preview`).
+# before it is begun, and again with its id: the process that delivers the reply takes them over (`PreviewAdopter`).
 
 REFUSALS_MAX: Final = 3  # in a row; then this answer is shown when it is whole
 _NOTHING: Final = literal_text("")

@@ -59,9 +59,9 @@ class Pacer:
         return await self._bus.take_send_tokens(self._adapter.account, wishes) if wishes else 0.0
 
 
-# How fast a growing answer is shown in one place: slower after each 429, slowly as fast as before. No I/O.
+# How fast a growing answer is shown in one place: slower after each 429, then gradually as fast as before. No I/O.
 
-SLOWNESS_MAX: Final = 16.0  # a minute in a group of Telegram: whoever is refused so often is better silent
+SLOWNESS_MAX: Final = 16.0  # a minute in a group of Telegram: after so many refusals silence is better
 CALM_CALLS: Final = 8  # that went well in a row before it is worth trying to be twice as fast
 
 
@@ -87,9 +87,8 @@ class StreamPace:
         return StreamPace(max(1.0, self.slowness / 2))
 
 
-# One at a time in each lane: an answer and what shows a draft never call a platform side by side for the same place.
-#
-# Who looks for a lost message must not find one that somebody else has just begun there.
+# One at a time in each lane: an answer and a draft never call a platform at the same time for the same place. Otherwise
+# a search for a lost message could find one that has just been begun there.
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -113,14 +112,14 @@ class LaneLocks:
         return self._locks.setdefault(lane, LaneLock())
 
 
-# What a platform's refusal means for everybody else who writes to the same place, or at all.
+# The effect of a platform's refusal on all other sends to the same place, or of the account.
 
 REFUSALS_MAX: Final = 1_000  # within REFUSALS_WINDOW_S; at ten times as many Discord shuts out the whole machine
 REFUSED_PAUSE_S: Final = 60.0
 
 
 class DeliveryHealth:
-    """What failed sends teach about the places of one account. Waits for the bus."""
+    """The lessons of failed sends about the places of one account. Waits for the bus."""
 
     def __init__(
         self, adapter: ChannelAdapter, places: Places, pacer: Pacer, backoff: BackoffTimer, scrubber: Scrubber

@@ -164,7 +164,7 @@ class ChannelRuntime:
     async def report(self) -> None:
         """Tell the operator's side how this channel is, every few seconds and at every change.
 
-        Who stands by says nothing: the process that listens speaks for the account.
+        A process on standby says nothing: the process that listens speaks for the account.
         """
         told, due_s = "", 0.0
         while True:

@@ -33,13 +33,13 @@ def clean_name(name: str, scrubber: Scrubber) -> CleanText:
 # Text that fits the bus. Pure.
 #
 # Two bounds: characters, which people can be told, and the bytes of the envelope, which the bus enforces (a text of
-# four-byte characters is within the first and beyond the second). What came along with a text has room of its own, so
-# that neither can push the other out.
+# four-byte characters is within the first and beyond the second). Quotes have room of their own, so that neither they
+# nor the text can push the other out.
 
-ENVELOPE_REST_BYTES: Final = 48 * 1024  # ids, address, names and attachments beside the text
+ENVELOPE_REST_BYTES: Final = 48 * 1024  # ids, address, names and attachments, without the text
 QUOTES_BYTES_MAX: Final = 64 * 1024  # sixteen quotes of the longest, or a whole thread of short ones
 TEXT_BYTES_MAX: Final = ENVELOPE_BYTES_MAX - ENVELOPE_REST_BYTES - QUOTES_BYTES_MAX
-_FRAME_BYTES: Final = 256  # of one quote or attachment in an envelope, beside its texts
+_FRAME_BYTES: Final = 256  # of one quote or attachment in an envelope, without its texts
 _NOTE_CHARS: Final = 160
 
 
@@ -84,7 +84,7 @@ def _wire_bytes(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-# Scrub and bound what came along with a message: quotes, excerpts, forwards, the thread before it. Pure.
+# Scrub and bound the context of a message: quotes, excerpts, forwards, the thread before it. Pure.
 
 QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enough to know what it is about
 QUOTE_CHARS_MAX: Final = 4_000  # of each: context must not crowd out what is said
@@ -101,9 +101,9 @@ def quoted(incoming: Incoming, scrubber: Scrubber) -> list[Quote]:
     return clean
 
 
-# Turn what a person wrote into a message for the bus: scrubbed and bounded.
+# Turn a person's message into one for the bus: scrubbed and bounded.
 #
-# Everything of it that goes any further is clean: text, names of people and files.
+# All its parts that go any further are clean: text, names of people and files.
 
 FILE_NAME_CHARS_MAX: Final = 255  # what file systems take
 FILES_MAX: Final = 12  # of one message: more than are ever fetched, so that its author is told of the others

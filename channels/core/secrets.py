@@ -60,9 +60,9 @@ def open_secret_capture(settings: Settings, vault: Vault, scrubber: Scrubber, cl
 
 # Messages that held a secret are deleted on their platform, too, where it lets us and the operator says so.
 #
-# What is to go is on record on the bus before the platform is told that the message was received, and leaves the
-# record once the platform has answered. A kill in between asks twice, which hurts nobody. Where the platform does not
-# let us, the author is told to do it himself, once for each message, and the place is not asked again for a while.
+# A deletion is on record on the bus before the platform is told that the message was received, and leaves the record
+# once the platform has answered. A kill in between asks twice, which does no harm. Where the platform does not let us,
+# the author is told to delete the message, once for each message, and the place is not asked again for a while.
 
 DELETIONS_MAX: Final = 1_000  # on record at a time: a platform that is away for an hour, and one secret a minute
 PAUSES_S: Final = (1.0, 4.0, 15.0, 60.0)  # between two tries at one message

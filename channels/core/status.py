@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 LINE_LATE_AFTER_S: Final = 8.0  # less than RELAY_AFTER_S: what SQL's sweep finds is no news any more
 LOST_LATE_AFTER_S: Final = 60.0  # a process that died over it is followed by another within seconds
-EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; whoever scrolls up later is told the truth
+EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; a reader who scrolls up later finds the truth
 ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
 CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
@@ -180,9 +180,9 @@ def _left_s(entry: DeliveryEntry) -> float:
 
 # The title of a conversation on its way to the thread or topic that bears it: may be repeated, never in a hurry.
 #
-# No answer waits for it: titles have lanes of their own, spend what the platform grants for names, and no refusal of
-# one says anything about the place as a place for answers. Of several that wait for a place only the last is given;
-# one that cannot be given for too long is left out.
+# No answer waits for it: titles have lanes of their own, spend the platform's budget for names, and their refusals say
+# nothing about the place as a place for answers. If several wait for a place, only the last is given; a title that
+# cannot be given for too long is dropped.
 
 TITLE_LATE_AFTER_S: Final = 900.0  # a thread of Discord's may be renamed twice in ten minutes
 TITLE_ATTEMPT_MAX_S: Final = 10.0  # an SDK may wait for a rate limit by itself

@@ -139,10 +139,10 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-# Answers while they grow: follows the drafts of one channel, and takes away what no answer follows.
+# Answers while they grow: follows the drafts of one channel, and removes those that no answer follows.
 #
-# Drafts are lossy, and so is all of this, but for one thing: what was begun on a platform stands in the ledger
-# (`Preview`), and in the end it is the reply's, or gone (`channels.core.streams`).
+# Drafts may be lost, and so may all of this, with one exception: each message begun on a platform is in the ledger
+# (`Preview`), and in the end it belongs to the reply, or is removed (`PreviewCleanup`).
 
 STREAMS_MAX: Final = 500  # answers that grow at once; each costs a call every second or so
 OVER_KEPT: Final = 2_000  # drafts are late and lossy; one of an answered turn must not begin anything

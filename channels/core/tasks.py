@@ -43,7 +43,7 @@ def jittered(delay_s: float, chance: Callable[[], float] = random.random) -> flo
     return delay_s * (0.5 + 0.5 * chance())
 
 
-# Small works that nobody waits for, such as the answer to a press: held while they run, their failures logged.
+# Small tasks that nobody waits for, such as the answer to a press: held while they run, their failures logged.
 
 BACKGROUND_TASKS_MAX: Final = 256  # at once; each is a press of a button, and answers within seconds
 
@@ -56,7 +56,7 @@ class AdapterTasks:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it beside everything else; when there are too many, not at all."""
+        """Run it in the background; when there are too many tasks, not at all."""
         if len(self._tasks) >= BACKGROUND_TASKS_MAX:
             work.close()
             log.warning("%s: too many errands at once, one is left undone", self._name)
@@ -79,7 +79,7 @@ class AdapterTasks:
             log.info("%s: an errand failed: %s", self._name, type(error).__name__)
 
 
-# Running things side by side that stand and fall together.
+# Parallel runs: the end of one ends the others.
 
 _NOTICED_WITHIN_S: Final = 0.1  # a cancellation that is not forgotten ends what an SDK does at once
 
@@ -115,7 +115,7 @@ async def cancel_reliably(work: Coroutine[Any, Any, None]) -> None:
         raise
 
 
-# Waiting that a stopping process ends: for a retry, for a rate limit, for the bus.
+# Waits that end when the process stops: for a retry, for a rate limit, for the bus.
 
 BUS_RETRY_FIRST_S: Final = 0.2
 BUS_RETRY_CAP_S: Final = 5.0

@@ -62,7 +62,7 @@ LOCALES: Final[Mapping[Language, tuple[str, ...]]] = {
     Language.ES: ("es-ES", "es-419"),
     Language.DE: ("de",),
 }
-"""Which of Discord's locales are shown the words of a language; English stands for all the others."""
+"""Which of Discord's locales are shown the words of a language; English is for all the others."""
 
 CHAT_INPUT: Final = 1
 STRING: Final = 3
@@ -152,7 +152,7 @@ def _option_essence(option: Mapping[str, Any]) -> Json:
 
 
 # Files that people sent on Discord. Their addresses are signed and expire within a day: so the message is read once
-# more, and the address is as fresh as the wish.
+# more for each wish, which gives a fresh address.
 
 _CDN: Final = ("discordapp.com", "discordapp.net", "discord.com")
 

@@ -26,12 +26,12 @@ from channels.discord.events import DiscordEvent, raw_deletion_of, raw_edit_of, 
 
 log = logging.getLogger(__name__)
 
-# The session of the gateway that an earlier client left behind, and what it never heard there.
+# The gateway session of an earlier client, and the messages it never heard.
 #
 # A bot cannot list its direct chats, so the history alone never finds the first words that a stranger wrote while
-# nobody was connected. The gateway remembers them for some minutes, for whoever takes the session up again; the SDK
-# cannot do that for another process. So the session is on record, and before a new client begins its own, the old one
-# is resumed once, only to learn in which direct chats something was said. Their messages are then read from the
+# nobody was connected. The gateway remembers them for some minutes, for a client that takes the session up again; the
+# SDK cannot do that for another process. So the session is on record, and before a new client begins its own, the old
+# one is resumed once, only to learn in which direct chats something was said. Their messages are then read from the
 # history like all others.
 
 _API_VERSION = 10
@@ -320,7 +320,7 @@ def _cancelling_reliably(event: str, parse: Callable[[Any], object]) -> Callable
     return understand
 
 
-# Which bot, at which Discord: where its gateway is, over how many connections, and whether a new one is allowed.
+# The address of one bot's Discord: its gateway, the number of connections, and whether a new one is allowed.
 #
 # discord.py is pointed at its servers through two class attributes, which it reads when a request or a connection is
 # made; one process therefore speaks to one Discord.
@@ -413,12 +413,11 @@ def _start_of(said: Raw) -> Start:
     )
 
 
-# The pulse of a gateway connection: asked for often, so that silence is noticed soon, and counted when it races.
+# The pulse of a gateway connection: probed often, so that silence is noticed soon; lost connections are counted.
 #
-# discord.py sends a heartbeat every 41 seconds and does not miss its answer; only when not a single frame has come
-# for `silence_s` does it take up the session on a new socket. And it comes back at once, without any pause, to a
-# gateway that lets it in and drops it again: dozens of times a second, an IDENTIFY each, of which a day has a
-# thousand.
+# discord.py sends a heartbeat every 41 seconds and does not notice a missing answer; only when not a single frame has
+# come for `silence_s` does it take up the session on a new socket. And it comes back at once, without any pause, to a
+# gateway that lets it in and drops it again: dozens of times a second, an IDENTIFY each, of which a day has a thousand.
 
 
 class GatewayUnstable(Exception):
@@ -454,10 +453,10 @@ async def watch_heartbeat(client: Heartbeating, *, every_s: float) -> None:
     raise GatewayUnstable
 
 
-# The SDK's client over several connections: each tells of some of the bot's servers, the first of all direct chats.
+# The SDK's client over several connections: each has some of the bot's servers, the first all direct chats.
 #
-# After trouble the SDK begins a new session where it could have resumed the old one, so each of them is told as one
-# that began: what was said in between is in the history only.
+# After trouble the SDK begins a new session where it could have resumed the old one, so each of them counts as one that
+# began: messages in between are in the history only.
 
 IDENTIFY_EVERY_S: Final = 5.0  # within one of the rows that may identify side by side
 

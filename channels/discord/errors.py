@@ -52,7 +52,7 @@ CLOSED_FOR_GOOD: Final[Mapping[int, str]] = {
     4013: OUTDATED,  # invalid intents
     4014: INTENT_MISSING,  # disallowed intents
 }
-"""The codes with which the gateway closes for whoever does the same again, and what the operator can do."""
+"""The codes after which the gateway will close every new connection, too, and the operator's remedy."""
 
 
 def delivery_error(error: Exception) -> DeliveryError:

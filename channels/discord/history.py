@@ -125,7 +125,7 @@ class DiscordHistory:
         return max(int(self._cursors.of(place) or 0), oldest)
 
 
-# What was said in a thread or in a post of a forum before a message, by people and by us.
+# The earlier messages, of people and of us, in a thread or in a post of a forum.
 
 Origin: TypeAlias = tuple[str | None, str | None]
 """The ids of a thread's parent and of who began it."""

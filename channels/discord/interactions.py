@@ -48,8 +48,8 @@ from gateway.i18n import words_for
 
 log = logging.getLogger(__name__)
 
-# Whether an interaction that came by HTTP comes from Discord, and now (developer documentation, "Interactions
-# Overview", "Validating Security Request Headers"). Pure.
+# The proof that an interaction by HTTP comes from Discord, and now (developer documentation, "Interactions Overview",
+# "Validating Security Request Headers"). Pure.
 
 REPLAY_WINDOW_S: Final = 300  # Discord names none; an interaction's token is good for longer, its first answer is not
 _SECONDS: Final = re.compile(r"[0-9]{1,12}")
@@ -236,12 +236,12 @@ def _asked_to_wait_s(response: aiohttp.ClientResponse) -> float:
         return 0.0
 
 
-# The way back to one who chose a command: the token of his interaction, good for a quarter of an hour.
+# The way back to the person who chose a command: the token of the interaction, good for a quarter of an hour.
 #
-# Whoever has the token can speak in our name, so it lies on the bus for as long as it is good, and addresses only
+# Anybody with the token can speak in our name, so it is on the bus only for as long as it is good, and addresses only
 # name the interaction. It is kept before the command is on the bus, and is open once Discord was told that an answer
-# comes; an answer that is faster than that waits. The first reply that asks has the link for itself: what else is
-# said at the same address later, such as a reminder, must not take the place of the answer.
+# comes; an answer that is faster than that waits. The first reply that asks has the link for itself: later words at the
+# same address, such as a reminder, must not take the place of the answer.
 
 _DUE, _OPEN = "due", "open"
 LOOK_EVERY_S: Final = 0.05
@@ -294,11 +294,10 @@ class InteractionTokens:
         return f"{self._account()}:{link}"
 
 
-# Commands chosen from the menu, and what is suggested while they are typed.
+# Commands chosen from the menu, and suggestions while they are typed.
 #
-# Discord gives three seconds. As soon as the bus has a command Discord is told that its answer comes, which shows
-# that we think; the answer finds its way by the link. What is turned away is told so at once, to the one who asked
-# alone.
+# Discord gives three seconds. As soon as the bus has a command Discord is told that its answer comes, which shows that
+# we think; the answer finds its way by the link. A person who is turned away is told so at once, in private.
 
 _ALREADY_ANSWERED: Final = 40060
 
@@ -393,8 +392,8 @@ def _lifted_invocation(interaction: discord.Interaction) -> DiscordInvocation:
 
 # Buttons under messages, and the interactions that come back from them.
 #
-# An interaction wants an answer within three seconds, and lets us go on for fifteen minutes: as soon as the bus has
-# the press it is acknowledged, which shows nothing, and a word for the one who pressed follows, for him alone.
+# An interaction wants an answer within three seconds, and lets us go on for fifteen minutes: as soon as the bus has the
+# press it is acknowledged, which shows nothing, and a word follows in private for the person who pressed.
 
 
 def view_of(choices: Sequence[Choice]) -> View | None:

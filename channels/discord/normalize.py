@@ -164,7 +164,7 @@ class DiscordMessage:
 
 @dataclass(frozen=True, slots=True)
 class DiscordDeletion:
-    """What MESSAGE_DELETE says: not who wrote the message, nor who deleted it."""
+    """The fields of MESSAGE_DELETE, which tells neither who wrote the message nor who deleted it."""
 
     channel_id: str
     message_id: str
@@ -309,7 +309,7 @@ def _kind(file: DiscordAttachment, media_type: str) -> AttachmentKind:
     return kinds.get(media_type.partition("/")[0], AttachmentKind.DOCUMENT)
 
 
-# What was said in a thread, as context for who is called into it. Pure.
+# The earlier messages of a thread, as context for somebody who is called into it. Pure.
 
 THREAD_STARTER: Final = 21  # the first message of a thread: it is empty, and points at the one that was there before
 _SPOKEN: Final = PERSONS_TYPES | {20, 23}  # the answers of bots to commands, too
@@ -339,14 +339,14 @@ def _whole(message: DiscordMessage) -> DiscordQuoted:
 
 # The press of a button becomes an `Incoming`, or the reason why it does not.
 #
-# Who pressed is in the interaction, which Discord fills in; `custom_id` is only what the button says. A press belongs
-# to the person, not to the channel: its place is empty. What a command leads to that was pressed where only he reads
-# comes to him alone.
+# The person who pressed is in the interaction, which Discord fills in; `custom_id` is only the button's claim. A press
+# belongs to the person, not to the channel: its place is empty. If the button was in a message that only this person
+# sees, the answer to its command is private, too.
 
 
 @dataclass(frozen=True, slots=True)
 class DiscordPress:
-    """What INTERACTION_CREATE says of a press, as far as we read it."""
+    """The fields of INTERACTION_CREATE for a press that we read."""
 
     id: str
     channel_id: str
@@ -356,7 +356,7 @@ class DiscordPress:
     is_bot: bool = False
     locale: str = ""
     is_aside: bool = False
-    """It stands under a message that nobody else sees."""
+    """The button is under a message that nobody else sees."""
 
 
 def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Ignored:
@@ -392,7 +392,7 @@ def normalize_press(press: DiscordPress, me: DiscordIdentity) -> Incoming | Igno
 
 @dataclass(frozen=True, slots=True)
 class DiscordInvocation:
-    """What INTERACTION_CREATE says of a command, as far as we read it. In a thread, `parent_id` is that of its channel.
+    """The fields of INTERACTION_CREATE for a command that we read. In a thread, `parent_id` is that of its channel.
     `is_direct`: a chat of one person with us."""
 
     id: str
@@ -411,7 +411,7 @@ class DiscordInvocation:
 
 
 def normalize_invocation(invocation: DiscordInvocation, me: DiscordIdentity) -> Incoming | Ignored:
-    """Read one command. Where others read along, what it leads to is for the one who asked, unless its row in the
+    """Read one command. Where others read along, its answer is only for the person who asked, unless its row in the
     table says otherwise."""
     if not all(map(_SNOWFLAKE.fullmatch, (invocation.id, invocation.channel_id, invocation.user_id))):
         return Ignored(IgnoreReason.MALFORMED)

@@ -55,7 +55,7 @@ class DiscordChunk:
 
 @dataclass(frozen=True, slots=True)
 class DiscordFile:
-    """One message with an attachment; `content` stands above it and is literal."""
+    """One message with an attachment; `content` is above it and literal."""
 
     name: str
     data: bytes = field(repr=False)

@@ -143,11 +143,11 @@ def _attachment(chunk: DiscordPart) -> discord.File | None:
     return discord.File(io.BytesIO(chunk.data), filename=chunk.name) if isinstance(chunk, DiscordFile) else None
 
 
-# Answers to commands chosen from the menu: through their link, to which nobody but the one who asked may listen.
+# Answers to commands chosen from the menu: through their link, for the person who asked.
 #
-# The first message of the answer fills the one that Discord shows since the command was taken; that is an edit, and
-# may be repeated. What follows is a message like any other where everybody may read it, and a follow-up where only
-# one may: such a one stands in no history and has no nonce, so what became of it nobody can find out.
+# The first message of the answer fills the one that Discord shows since the command was taken; that is an edit, and may
+# be repeated. Later messages are ordinary ones where everybody may read them, and follow-ups where only one person may:
+# a follow-up is in no history and has no nonce, so nobody can find out whether it arrived.
 
 _NO_REPLY: Final = "stopped"  # has the link in the place of a reply
 
@@ -264,8 +264,8 @@ def _is_dead(error: discord.HTTPException) -> bool:
 
 # Threads that begin with a message which called us, and the channels in which we may not begin any.
 #
-# A thread has the id of its message, so that where an answer goes is known before the thread exists; and to begin it
-# twice is refused, so that whoever comes after a crash finds the one that is there.
+# A thread has the id of its message, so that the address of an answer is known before the thread exists. Discord
+# refuses to begin it twice, so after a crash the next process finds the one that is there.
 
 _NOTICE = "notice:"
 

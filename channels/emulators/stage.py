@@ -91,7 +91,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class SharedFile:
-    """A file of a message, as whoever downloads it gets it."""
+    """A file of a message, as a download gives it."""
 
     name: str
     media_type: str

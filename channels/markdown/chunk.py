@@ -139,7 +139,7 @@ class _Room:
 
 
 _Cut: TypeAlias = tuple[Blocks, Blocks]
-"""What goes into this message (nothing, if there is no room for any of it) and what is left."""
+"""The blocks for this message (none, if there is no room for any of them) and the rest."""
 
 
 def _next_part(blocks: Blocks, load: Load, chars_max: int) -> _Cut:

@@ -235,8 +235,8 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One line of a message. `lead` is indentation and list marker as shown. With `fence`, the line stands
-    for the whole fence, which has neither runs nor lead. `level` is a heading's, else 0."""
+    """One line of a message. `lead` is indentation and list marker as shown. With `fence`, the line represents the
+    whole fence, which has neither runs nor lead. `level` is a heading's, otherwise 0."""
 
     runs: Runs = ()
     lead: str = ""

@@ -302,11 +302,11 @@ def _add_image(writer: _RunWriter, token: Token, link: str) -> None:
         writer.add(f"{alt} ({source})" if alt else source)
 
 
-# CommonMark, read once into the tree that the platforms' renderers write down again.
+# CommonMark, read once into the tree from which the platforms' renderers write.
 #
 # The parser is markdown-it-py with tables and strikethrough, never a set of regular expressions: a model forgets to
-# close what it opened. What the parser would drop (unused link definitions, cells beyond the header, nesting beyond
-# reason) stays visible as written.
+# close what it opened. Text that the parser would drop (unused link definitions, cells beyond the header, nesting
+# beyond reason) stays visible as written.
 
 INFO_WORDS_MAX: Final = 2  # ```python app.py
 _LANGUAGE: Final = regex.compile(r"[\w+#.-]{1,32}")

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from gateway.contracts.messages import CleanText, clipped, joined, literal_text
 
 HELD_CHARS_MAX: Final = 2_000  # of one link or address; what goes on for longer is none, and is shown as it is
-_ROUNDS_MAX: Final = 16  # what stands deeper in what is held back takes its paragraph along
+_ROUNDS_MAX: Final = 16  # if more is nested in the part held back, its whole paragraph is held back
 
 _FENCE: Final = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*$)|~{3,})")
 _FENCE_BEGUN: Final = re.compile(r"(?:[ \t>]|[-+*][ \t]|\d{1,9}[.)][ \t])*(?:`{1,}|~{1,})\Z")
@@ -55,7 +55,7 @@ def as_if_closed(text: CleanText) -> CleanText:
     """Close an unfinished text after the part that can be shown: any renderer takes the result, and closing it again
     changes nothing."""
     signs: list[str] = []
-    for done in itertools.count():  # what was held back may stand behind something else that is to be held back
+    for done in itertools.count():  # before the part held back there may be another to be held back
         kept = clipped(text, _kept(text) if done != _ROUNDS_MAX else _paragraph_at(text))
         signs = _open_signs(kept)
         kept = clipped(kept, len(kept.rstrip())) if signs else kept

@@ -87,8 +87,8 @@ async def put_up(client: AsyncWebClient, file: SlackFile, *, proxy: str = "") ->
 
 
 async def share(client: AsyncWebClient, target: SlackTarget, file: SlackFile) -> tuple[str, ...]:
-    """Show what was put up. Slack does that a little later, so there is no message to name: the file's name stands
-    for it. Raises what the SDK raises."""
+    """Show the uploaded file. Slack does that a little later, so there is no message to name: the file's name takes
+    its place. Raises what the SDK raises."""
     await client.files_completeUploadExternal(
         files=[{"id": file.upload_id, "title": file.name}],
         channel_id=target.channel,

@@ -147,7 +147,7 @@ def _without_slack_variables() -> Iterator[None]:
         os.environ.update(hidden)
 
 
-# Whether a request comes from Slack, and now (docs.slack.dev, "Verifying requests from Slack"). Pure.
+# The proof that a request comes from Slack, and now (docs.slack.dev, "Verifying requests from Slack"). Pure.
 
 REPLAY_WINDOW_S: Final = 300
 _SECONDS: Final = re.compile(r"[0-9]{1,12}")
@@ -172,9 +172,9 @@ def is_genuine(secret: str, *, timestamp: str, signature: str, body: bytes, now_
 
 # Slack's Events API over HTTP: genuine requests go the same way as those of a socket.
 #
-# Slack waits for three seconds and tries three times more, the last time after some six minutes. A request that we
-# hear of only when it is repeated shows that we were out of reach, and a long silence may have been none: whatever
-# was tried once too often meanwhile is in the history only.
+# Slack waits for three seconds and tries three times more, the last time after some six minutes. If we hear of a
+# request only when it is repeated, we were out of reach; and a long silence may have been an outage, too. Events whose
+# last try failed in that time are in the history only.
 
 _FORM: Final = "application/x-www-form-urlencoded"
 _DROPPED: Final = "app_rate_limited"
@@ -241,7 +241,7 @@ class EventsWebhook:
         is_belated = self._is_belated(text(fields.get("event_id")), call.headers.get("x-slack-retry-num", "0"))
         if is_belated or fields.get("type") == _DROPPED:
             self._look_back()
-        # Slack's patience, and so ours, ends before what has begun does; then the repetition finds it done.
+        # Our timeout, like Slack's, may end before the work that has begun; then the repetition finds it done.
         response = await asyncio.shield(self._app.async_dispatch(request))
         if was_silent_s > limits.SILENCE_S:
             self._look_back()
@@ -290,8 +290,8 @@ def _answer(response: BoltResponse) -> WebhookAnswer:
 
 # Socket Mode over several connections, each of which is watched from outside and built anew by itself.
 #
-# Slack sends each event over any one of them, so while one is renewed the others hear. The SDK may try one spent
-# address for ever, and would try a wrong token for ever: addresses are asked for by ourselves.
+# Slack sends each event over any one of them, so while one is renewed the others hear. The SDK may try an address that
+# is used up for ever, and would try a wrong token for ever: so we ask for addresses ourselves.
 
 
 class SocketLost(Exception):

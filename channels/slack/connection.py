@@ -197,7 +197,7 @@ def spoken(event: Raw) -> Raw:
     return mapping(event.get("message")) or mapping(event.get("previous_message")) or event
 
 
-# Presses of buttons: acknowledged when the bus has them, answered in private. And what is in a list to pick from.
+# Presses of buttons: acknowledged when the bus has them, answered in private. And the content of lists to pick from.
 
 
 class SlackPresses:

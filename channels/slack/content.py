@@ -11,7 +11,7 @@ from channels.core.message import FileReference, Raw, RawQuote, apart, canonical
 from gateway.contracts.messages import AttachmentKind, QuoteKind
 
 TOKEN: Final = re.compile(r"<([^<>\s|][^<>|]*)(?:\|([^<>]*))?>")
-"""What stands in angle brackets: a mention, a channel, a call, a link; and its label."""
+"""The content of angle brackets: a mention, a channel, a call, a link; and its label."""
 
 _SHOWN_BY_NAME: Final = ("@", "#", "!")
 
@@ -52,7 +52,7 @@ def mentioned(content: str) -> Iterator[str]:
     return (match[1][1:] for match in TOKEN.finditer(content) if match[1].startswith("@"))
 
 
-# What a message says: its `text`, or where that is empty its blocks, in the spelling that `text` has. Pure.
+# The words of a message: its `text`, or where that is empty its blocks, in the spelling that `text` has. Pure.
 #
 # A person's client sends both, and other programs may send blocks alone. Never raises on any JSON.
 
@@ -162,7 +162,7 @@ def _kind(file: Raw, media_type: str) -> AttachmentKind:
     return kinds.get(media_type.partition("/")[0], AttachmentKind.DOCUMENT)
 
 
-# Words of others that come along with a message: what its author passes on, and what was said in the thread. Pure.
+# Words of others that come along with a message: those its author passes on, and those of its thread. Pure.
 
 _SPOKEN: Final = frozenset({"", "file_share", "thread_broadcast", "me_message", "bot_message"})
 

@@ -30,13 +30,13 @@ _GONE: Final = frozenset({
     "thread_not_found", "message_not_found", "team_access_not_granted", "ekm_access_denied", "cannot_reply_to_message",
     "no_permission", "access_denied",
 })  # fmt: skip
-"""What is said of one place. The last two also come where the app is not let into a conversation."""
+"""Slack's words about one place. The last two also come where the app is not let into a conversation."""
 _CREDENTIALS: Final = frozenset({
     "invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive", "missing_scope",
     "not_allowed_token_type", "two_factor_setup_required", "enterprise_is_restricted",
 })  # fmt: skip
 _SHUT_OUT: Final = _CREDENTIALS | {"no_permission", "access_denied"}
-"""Where we ask who we are, and no place is meant."""
+"""Slack's words that shut us out when we ask who we are, where no place is meant."""
 _NO_SCOPE: Final = frozenset({"missing_scope", "not_allowed_token_type"})
 _NOT_FOR_US: Final = _NO_SCOPE | {"no_permission", "access_denied"}
 _SAFE: Final = frozenset({

@@ -219,7 +219,7 @@ def _text(order: tuple[int, int]) -> str:
     return f"{order[0]}.{order[1]:06d}"
 
 
-# What was said in a thread of Slack before a message, by people and by us.
+# The earlier messages, of people and of us, in a thread of Slack.
 
 
 class SlackThreadContext:

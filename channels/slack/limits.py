@@ -33,7 +33,7 @@ RETRY_CAP_S: Final = 60.0
 
 HISTORY_PAGE: Final = 100
 HISTORY_PAGES_MAX: Final = 5
-HISTORY_PLACES_MAX: Final = 1_000  # Tier 3 allows some 50 calls a minute; what is not behind goes on meanwhile
+HISTORY_PLACES_MAX: Final = 1_000  # Tier 3 allows some 50 calls a minute; rooms that do not lag go on meanwhile
 HISTORY_THREADS_MAX: Final = 20  # in one channel
 HISTORY_RATE_LIMITS_MAX: Final = 3
 HISTORY_AGE_MAX_S: Final = 24 * 3600  # as long as Telegram would have kept it; older talk is over
@@ -57,7 +57,7 @@ LINK_TTL_S: Final = 29 * 60.0  # a response_url is good for half an hour, by Sla
 PEOPLE_WAIT_S: Final = 0.8  # for names, before a message is on the bus; Slack waits three seconds for that
 PEOPLE_AT_ONCE: Final = 12  # users.info: Tier 4, 100 a minute
 PEOPLE_KNOWN_MAX: Final = 5_000
-PERSON_TTL_S: Final = 3600.0  # whoever changes his name or his language is known anew within the hour
+PERSON_TTL_S: Final = 3600.0  # a changed name or language is known within the hour
 STRANGER_TTL_S: Final = 60.0
 
 THREAD_WAIT_S: Final = 1.2  # for what was said in a thread, likewise

@@ -102,7 +102,7 @@ def relocated(address: ReplyAddress, channel: str) -> ReplyAddress:
     return ReplyAddress(address.channel, target.lane, make_target(target))
 
 
-# What stands behind `/trivet`: a command of ours, or words that are said to us. Pure.
+# The words after `/trivet`: a command of ours, or words that are said to us. Pure.
 
 SLASH: Final = "/trivet"
 
@@ -417,7 +417,7 @@ def _own_mentions(content: str, me: SlackIdentity) -> Iterator[tuple[int, int]]:
 
 # A `block_actions` payload becomes the press of a button, or the reason why it does not. Never raises on any JSON.
 #
-# Who pressed stands in `user`, which Slack fills in; a button's `value` is only what it says. A press has no id of
+# The person who pressed is in `user`, which Slack fills in; a button's `value` is only a claim. A press has no id of
 # its own: message, person and time of the action make one. It belongs to the person, not to the channel: its place is
 # empty.
 
@@ -459,8 +459,8 @@ def normalize_press(body: Raw, me: SlackIdentity) -> Incoming | Ignored:
 
 # A slash command becomes an `Incoming`. Never raises on any JSON. Pure.
 #
-# It has no timestamp and does not exist in threads, and it may be given where we are no member. What Slack gives
-# along is an address that takes a few answers for half an hour; here it is only named, and kept elsewhere.
+# It has no timestamp and does not exist in threads, and it may be given where we are no member. With it Slack gives an
+# address that takes a few answers for half an hour; here it is only named, and kept elsewhere.
 
 _TRIGGER: Final = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
@@ -473,7 +473,7 @@ def is_slash(body: Raw) -> bool:
 def normalize_slash(raw: object, me: SlackIdentity) -> Incoming | Ignored:
     """Read one slash command (`/trivet status`): the text becomes the command itself, `/status`.
 
-    `trigger_id` is unique for each. The answer to a command is for the one who gave it.
+    `trigger_id` is unique for each. The answer to a command is for the person who gave it.
     """
     payload = mapping(raw)
     channel, user = text(payload.get("channel_id")), text(payload.get("user_id"))
@@ -512,9 +512,9 @@ def response_url_of(body: Raw) -> str:
     return text(body.get("response_url"))
 
 
-# Lists below an answer, from which the argument of a command is picked: what Slack asks us for, and what was picked.
+# Lists below an answer, from which the argument of a command is picked: Slack's questions, and the picks.
 #
-# Never raises on any JSON. Pure. Whoever picks has given the command, as if he had typed it.
+# Never raises on any JSON. Pure. To pick an argument is to give the command, as if it had been typed.
 
 
 def is_question(body: Raw) -> bool:

@@ -35,10 +35,10 @@ from channels.markdown.tree import Blocks, Fence, Mark, TextRun, plain_text
 from channels.slack import limits
 from gateway.contracts.messages import Choice, CleanText
 
-# What of a growing answer can be appended to a stream of Slack. Pure.
+# The part of a growing answer that can be appended to a stream of Slack. Pure.
 #
-# A stream only grows, and takes Markdown, not mrkdwn. So what is shown is the model's own text, without the power to
-# call anybody, and without its end as long as that may still become something else: a sign that opens or closes.
+# A stream only grows, and takes Markdown, not mrkdwn. So the text shown is the model's own, without the power to call
+# anybody, and without its end as long as that may still become something else: a sign that opens or closes.
 
 _CALL: Final = re.compile(r"<(?=[!@#])")
 _LINK: Final = re.compile(r"://|\w\.[^\W\d_]{2}")

@@ -50,7 +50,7 @@ from gateway.contracts.ports import Clock
 log = logging.getLogger(__name__)
 
 # Did a post of ours arrive? Every post carries the send id in its metadata, and Slack shows it again; a file is known
-# by the name that Slack gave it when it was put up, a stream, which carries nothing, by its first words.
+# by the name that Slack gave it at the upload, a stream, which carries nothing, by its first words.
 #
 # Slack promises no key that would make a repeated post harmless. `client_msg_id` is sent along all the same; reports
 # differ on whether it is heeded.
@@ -208,8 +208,8 @@ async def take_back(client: AsyncWebClient, target: SlackTarget, *, ts: str) -> 
 
 
 async def stop_stream(client: AsyncWebClient, target: SlackTarget, *, ts: str, send_id: str = "") -> None:
-    """End a stream, whoever began it; what is none, or none any more, is left as it is. Raises the `DeliveryError`
-    tree."""
+    """End a stream, even of another process; a message that is none, or none any more, is left as it is. Raises
+    the `DeliveryError` tree."""
     metadata = metadata_of(send_id) if send_id else None
     try:
         await client.chat_stopStream(channel=target.channel, ts=ts, metadata=metadata)
@@ -220,11 +220,11 @@ async def stop_stream(client: AsyncWebClient, target: SlackTarget, *, ts: str, s
 
 # Where the answer to a slash command goes.
 #
-#     to the one who asked    his link ─ no good any more ─▶ a direct message
-#     to everybody there      a post ─ we are not there ─▶ his link ─ no good any more ─▶ a direct message
+#     to the person who asked   the link ─ expired ─▶ a direct message
+#     to everybody there        a post ─ we are not there ─▶ the link ─ expired ─▶ a direct message
 #
-# A link (Slack's `response_url`) takes five answers within half an hour, into places that we need not be in. Whoever
-# knows it can speak in our name, so it lies on the bus for as long as it is good, and addresses only name it.
+# A link (Slack's `response_url`) takes five answers within half an hour, into places that we need not be in.
+# Anybody with the link can speak in our name, so it is on the bus only while it is good, and addresses only name it.
 
 _REFUSED_WORDS: Final = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE})
 
@@ -255,7 +255,7 @@ async def answer(
     send_id: str,
     plain: bool,
 ) -> tuple[str, ...]:
-    """Say it where the one who asked sees it; the `ts`, if it has one. Raises the `DeliveryError` tree."""
+    """Say it where the person who asked sees it; return the `ts`, if it has one. Raises the `DeliveryError` tree."""
     if not target.is_aside:
         try:
             return (await post(client, target, chunk, send_id=send_id, plain=plain),)

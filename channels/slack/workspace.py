@@ -45,7 +45,7 @@ class SlackPeople:
         self._asking: dict[str, asyncio.Task[None]] = {}
 
     def ask(self, ids: Iterable[str]) -> None:
-        """Find out beforehand who they are, PEOPLE_AT_ONCE at most."""
+        """Look up these people beforehand, PEOPLE_AT_ONCE at most."""
         for user_id in dict.fromkeys(ids):
             if len(self._asking) >= limits.PEOPLE_AT_ONCE:
                 return
@@ -104,8 +104,8 @@ def _person(raw: object) -> SlackPerson:
 
 # Channels that got another id: a private one does when somebody shares it with another workspace (Slack Connect).
 #
-# What is kept of a channel keeps its first id: sessions, cursors, threads, and the ids of messages, by which one that
-# comes under both is known. What we ask Slack for needs the newest.
+# Everything kept of a channel keeps its first id: sessions, cursors, threads, and the ids of messages, by which a
+# message that comes under both is recognized. Requests to Slack need the newest.
 
 
 class ChannelMoves:

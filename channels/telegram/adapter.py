@@ -46,8 +46,8 @@ from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import FetchedFile
 from gateway.i18n import Language, about_in
 
-# The menus of commands at Telegram: which of them a client shows is decided by the chat first, then by the language
-# of the person. What is set for a narrower scope hides all of the wider ones.
+# The menus of commands at Telegram: a client chooses first by the chat, then by the language of the person. A menu for
+# a narrower scope hides all of the wider ones.
 
 _Rows = tuple[tuple[str, str], ...]
 

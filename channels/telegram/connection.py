@@ -48,8 +48,8 @@ log = logging.getLogger(__name__)
 
 # Presses of buttons: on the bus before the update is confirmed, answered as soon as there is a word for them.
 #
-# Telegram's client shows that it waits until the query is answered, and shows the text of that one answer to whoever
-# pressed, and to nobody else. A query that is too old to be answered harms nobody.
+# Telegram's client shows that it waits until the query is answered, and shows the text of that one answer only to the
+# person who pressed. A query that is too old to be answered does no harm.
 
 
 class TelegramPresses:
@@ -85,7 +85,7 @@ class TelegramPresses:
             await self._bot.answer_callback_query(query_id, shown or None)
 
 
-# What is in an update, however it came: presses and moves are dealt with here, messages go on to intake.
+# The content of an update, by poll or webhook: presses and moves are dealt with here, messages go on to intake.
 #
 # The raw JSON is read: an update that nobody can parse must not stop the others.
 
@@ -196,7 +196,7 @@ class Poller:
         self._clock = clock
         self._silence_s = silence_s
         self._offset: Offset | None = None
-        self._taken: set[int] = set()  # from the offset on: what came behind an update that is not confirmed yet
+        self._taken: set[int] = set()  # from the offset on: those after an update that is not confirmed yet
 
     async def next_batch(self, handler: InboundHandler, *, wait_s: int) -> int:
         """Poll once: everything in the batch goes to intake, then the offset moves. Returns its size.

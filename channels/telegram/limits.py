@@ -65,7 +65,7 @@ ALLOWED_UPDATES: Final = (
     "callback_query",
     *NEW_UPDATES,
 )
-"""Always sent: the server remembers the list of whoever asked last."""
+"""Always sent: the server remembers the list of the last request."""
 
 ROW_BUTTONS_MAX: Final = 2  # buttons side by side; on a phone a third leaves none of them room for a word
 ROW_LABEL_CHARS_MAX: Final = 18  # of a label that has only half a row

@@ -128,10 +128,10 @@ def _file(raw: Raw, kind: AttachmentKind, media_type: str, name: str) -> Iterato
     )
 
 
-# What a message without text says: a place, a contact, a poll, a rich text. In words, for whoever answers it.
+# The meaning of a message without text: a place, a contact, a poll, a rich text. In words, for the model.
 #
-# Service messages say nothing of the kind, and neither does a file, which comes along as one. Never raises on any
-# JSON. Pure.
+# Service messages have none of these, and neither does a file, which comes along as one. Never raises on any JSON.
+# Pure.
 
 DEGREES_MAX: Final = 180
 RICH_NESTING_MAX: Final = 32  # twice what Telegram allows; deeper is nothing that it made
@@ -226,7 +226,7 @@ _TELLING: Final[Mapping[str, Callable[[Raw], str]]] = {
 }
 
 
-# What comes along with a message of the Bot API: what it answers, the part its author marked, what he passes on.
+# The context of a message of the Bot API: the message it answers, the part its author marked, the message passed on.
 #
 # Never raises on any JSON. Pure.
 
@@ -361,7 +361,7 @@ def _message(message: Raw, me: TelegramIdentity, *, is_edit: bool) -> Incoming |
         return author
     is_private = chat.get("type") == "private"
     if is_edit and integer(mapping(message.get("location")).get("live_period")):
-        return Ignored(IgnoreReason.NOT_AN_EDIT)  # somebody who shares where he is has moved
+        return Ignored(IgnoreReason.NOT_AN_EDIT)  # a shared live location has moved
     content, files = words(message), tuple(attachments(message))
     if not content.strip() and not files:
         return Ignored(IgnoreReason.UNSUPPORTED)
@@ -514,9 +514,9 @@ def place_of(target: TelegramTarget, *, is_private: bool) -> tuple[str, ...]:
 
 # A callback query becomes the press of a button, or the reason why it does not. Never raises on any JSON.
 #
-# Who pressed stands in `from`, which Telegram fills in; the data behind a button is only what it says. A press
-# belongs to the person, not to the chat: its place is empty. The button under a draft has no data: it says /stop, to
-# the conversation in which the draft grows.
+# The person who pressed is in `from`, which Telegram fills in; the button's data is only a claim. A press belongs to
+# the person, not to the chat: its place is empty. The button under a draft has no data: it says /stop, to the
+# conversation in which the draft grows.
 
 STOPPED: Final = "stopped_message_generation"
 _STOP: Final = f"/{ControlKind.STOP.value}"

@@ -200,7 +200,7 @@ class TelegramSender:
         try:
             if target.chat_id > 0:
                 return bool(getattr(await self._bot.get_me(), "has_topics_enabled", False))
-            # Raw: the SDK's own call fails on a server that does not tell all that the newest one does.
+            # A raw call: the SDK's own fails on a server that does not tell all that the newest one does.
             chat = await self._bot.do_api_request("getChat", api_kwargs={"chat_id": target.chat_id})
             return mapping(chat).get("type") not in _SINGLE_PLACES or mapping(chat).get("is_forum") is True
         except (BadRequest, InvalidToken, EndPointNotFound):
@@ -289,7 +289,7 @@ _WITH_A_STOP_BUTTON: Final = {"can_stop": True}
 """Since Bot API 10.3; the press is read in `presses`. Older servers pass over it."""
 
 _OF_THIS_ONE: Final = ("not found", "peer_id_invalid", "can't parse", "entit", "too long", "empty")
-"""What a refusal says that concerns one chat or one text, and not drafts."""
+"""Signs in a refusal that concerns one chat or one text, and not drafts."""
 
 
 class TelegramDrafts:

@@ -205,7 +205,7 @@ def rich_text(text: str, mentions: list[str]) -> list[Json]:
 
 
 NameOf = Callable[[str], str | None]
-"""The name behind a user or conversation id, or None."""
+"""The name of a user or conversation id, or None."""
 
 # Both with the empty line on either side: a box and a bar stand off by themselves.
 _FENCE: Final = re.compile(r"\n{0,2}```\n?(.*?)\n?```\n{0,2}", re.DOTALL)

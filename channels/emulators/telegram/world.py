@@ -88,7 +88,7 @@ class TelegramUser:
 
 
 TELEGRAM: Final = TelegramUser(777000, "Telegram", "")
-"""Whoever brings the posts of a channel into its discussion."""
+"""The account that brings the posts of a channel into its discussion."""
 
 
 class ChatType(StrEnum):

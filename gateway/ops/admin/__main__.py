@@ -71,8 +71,8 @@ async def _serve(loaded: Loaded) -> None:
 async def _until_stopped(
     app: FastAPI, listener: socket.socket, stopping: asyncio.Event, *, beside: Sequence[Coroutine[None, None, None]]
 ) -> None:
-    """Serve until SIGTERM or SIGINT, which set `stopping`: streams would never be finished, so they end by it. What is
-    `beside` runs along; if it fails, the role does."""
+    """Serve until SIGTERM or SIGINT, which set `stopping`: streams never end by themselves, so `stopping` ends them.
+    The tasks `beside` run along; if one fails, the role does."""
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     async with asyncio.TaskGroup() as group:

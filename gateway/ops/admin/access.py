@@ -120,7 +120,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
 
     @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
-        """Give a person a role, or block him: it counts for his next message."""
+        """Give a person a role, or block that person: it counts for the next message."""
         owner = owner_of(key)
         try:
             await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
@@ -143,8 +143,8 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
-        """Let in whoever was given a code; he is told so in his chat. 404 for a code that nobody waits with; after five
-        of these, 429 for an hour."""
+        """Let in the person who was given a code, who is told so in the chat with the bot. 404 for a code that
+        nobody waits with; after five of these, 429 for an hour."""
         by = f"api:{request.client.host if request.client else ''}"
         try:
             paired = await keeper.pair(order.code, order.role, actor=ADMIN, by=by, taker=clock.new_id())
@@ -159,7 +159,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
 
     @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def deny(code: str) -> None:
-        """Turn down whoever was given a code; 404 for one that nobody waits with."""
+        """Turn down the person who was given a code; 404 for a code that nobody waits with."""
         try:
             await keeper.deny(code, actor=ADMIN)
         except NoSuchCode as error:
@@ -174,8 +174,8 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
 
     @router.put("/places/{place:path}")
     async def put(place: str, order: PlaceOrder) -> PlaceView:
-        """Replace what was decided about a place: who may speak there counts for the next message, tools and profile
-        for the next turn."""
+        """Replace the decision about a place: the people who may speak there count for the next message, tools and
+        profile for the next turn."""
         name = read(place, place_named)
         rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
         await keeper.set_place(name, rule, actor=ADMIN)
@@ -244,7 +244,7 @@ def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
     )
 
 
-# What limits a day, and how fast people may write: shown and changed, beside what the configuration says.
+# Limits of a day, and of the pace of messages: shown and changed, on top of the configuration.
 
 
 class LimitsOrder(BaseModel):
@@ -280,8 +280,8 @@ def limit_routes(keeper: AccessService) -> APIRouter:
 
     @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
-        """Replace what was decided about a person or a role: it counts for his next message and the next call of a
-        model, in every process."""
+        """Replace the decision about a person or a role: it counts for the next message and the next call of a model,
+        in every process."""
         limited, nano_usd = read(whom, limited_named), None if order.usd is None else nano_of(order.usd)
         rule = LimitRule(order.tokens, nano_usd, order.turns, order.messages_per_minute)
         try:
@@ -309,7 +309,7 @@ def _view(whom: Limited, rule: LimitRule) -> LimitsView:
     )
 
 
-# Who changed what: the audit of what operators did by the API.
+# The audit trail: the changes that operators made by the API.
 
 
 _PLAIN: Final = "^[!-~]{1,200}$"

@@ -36,7 +36,7 @@ from gateway.ops.admin.views import Readiness
 from gateway.store import Store
 from gateway.telemetry.metrics import CONTENT_TYPE, Sums, exposition, tally_families, usage_families
 
-# What keeps Trivet from being ready, in words. Pure.
+# The reasons why Trivet is not ready, in words. Pure.
 
 
 CONNECTED: Final = "connected"

@@ -96,7 +96,7 @@ def _in_words(problem: str) -> str:
     return problem.removeprefix("Value error, ").replace("a valid tuple", "a valid list")
 
 
-# What several routes ask for and read alike: session keys, lengths of lists; and in whose name they act.
+# Parameters that several routes share: session keys, lengths of lists; and the actor of their changes.
 
 
 _Read = TypeVar("_Read")
@@ -128,7 +128,7 @@ def owner_of(text: str) -> SessionKey:
     return key_of(text).owner
 
 
-# Who may use the operator's API: whoever holds the admin token. There is no way to run without one.
+# The door of the operator's API: only holders of the admin token may use it. There is no way to run without one.
 
 
 _BEARER: Final = 'Bearer realm="trivet"'

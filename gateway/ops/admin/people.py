@@ -56,10 +56,10 @@ def people(
 
     @router.delete("/{key:path}")
     async def erase(key: str) -> Erased:
-        """Delete every trace of a user, at all accounts that he linked, what was granted to him, his kept secrets,
-        his dead letters and the files of his conversations on this machine included. His turns and sub-agents are ended
-        first, whichever process runs them, and his messages that wait are dropped. What a process still writes that is
-        cut off at this moment is erased by asking again."""
+        """Delete every trace of a user, at all linked accounts: grants, kept secrets, dead letters and the files of
+        the user's conversations on this machine included. The user's turns and sub-agents are ended first, in any
+        process, and waiting messages are dropped. A process that is cut off at this moment may still write
+        something; ask again to erase that, too."""
         owner = owner_of(key)
         ends = await store.links.ends_of(owner)
         await _end_work({*ends, *await store.people.keys(owner)}, lanes, store.tasks, clock)
@@ -101,7 +101,7 @@ def _erase_files(workspaces: Path, keys: Iterable[SessionKey]) -> int:
     return len(homes)
 
 
-# Accounts that are one person: shown, and parted.
+# Accounts that belong to one person: shown, and unlinked.
 
 
 class PersonView(BaseModel):
@@ -135,7 +135,7 @@ def link_routes(links: LinkStore, keeper: AccessService, clock: Clock) -> APIRou
     return router
 
 
-# What was spent: per user and day, newest first.
+# Usage per user and day, newest first.
 
 
 _DAYS_MAX: Final = 366

@@ -48,11 +48,11 @@ from gateway.ops.admin.views import (
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
-# The API as a channel of its own: answers to what the operator ordered end here, never in a chat.
+# The API as a channel of its own: answers to the operator's orders end here, never in a chat.
 #
-# An order such as "compact this session" is a message on the session's lane, so that it waits its turn like any
-# other. Its reply address names the channel `admin`; this room takes such replies from the outbound stream and writes
-# their receipt, as every channel does. What the order did is seen in the session itself.
+# An order such as "compact this session" is a message on the session's lane, so that it waits its turn like any other.
+# Its reply address names the channel `admin`; this module takes such replies from the outbound stream and writes their
+# receipt, as every channel does. The effect of the order shows in the session itself.
 
 
 NAME: Final = "admin"
@@ -196,7 +196,7 @@ async def _wanted(store: Store, session_id: str) -> Session:
     return session
 
 
-# Who works for a conversation: the sessions of sub-agents below it.
+# The sessions of sub-agents below a conversation.
 
 
 SessionId = Annotated[str, Path(description="The id of a session, a person's or a sub-agent's.")]
@@ -231,7 +231,7 @@ def _unknown(session_id: str) -> HTTPException:
     return HTTPException(status.HTTP_404_NOT_FOUND, f"there is no session {session_id[:80]!r}")
 
 
-# What becomes of messages and replies: the queue, traces, deliveries, dead letters.
+# The fate of messages and replies: the queue, traces, deliveries, dead letters.
 
 
 def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
@@ -289,8 +289,8 @@ def dead_letters(bus: Operator) -> APIRouter:
 
 
 async def note_queue(bus: Operator) -> None:
-    """Look at the queue again and again for those who ask what it was, until cancelled. What a bus that is away cannot
-    tell is missing."""
+    """Record the length of the queue again and again for the API's history, until cancelled. While the bus is away,
+    moments are missing."""
     while True:
         with contextlib.suppress(BusUnavailable):
             await bus.note_queue(await bus.figures())

@@ -387,7 +387,7 @@ def record_view(record: TypeRecord) -> TypeRecordView:
     )
 
 
-# A session with all that works for it, as the API and the command line show it. Pure.
+# A session with its sub-agents, as the API and the command line show it. Pure.
 
 
 class SessionTree(SessionView):

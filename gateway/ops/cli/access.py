@@ -44,8 +44,8 @@ def pair(
     ],
     config: ConfigOption = None,
 ) -> None:
-    """Let in the person who was given CODE, or turn him down, or list who waits. `trivet pair CODE admin` makes him an
-    admin."""
+    """Let in the person who was given CODE, or turn that person down, or list who waits. With `trivet pair CODE admin`
+    the person becomes an admin."""
     match words:
         case ["list"]:
             _run(config, _list_pairings)
@@ -80,7 +80,7 @@ def grant(
     ] = GrantRole.MEMBER.value,
     config: ConfigOption = None,
 ) -> None:
-    """Let a person in without a code, or give him another role: `trivet access grant telegram:123456789 admin`."""
+    """Let a person in without a code, or give a person another role: `trivet access grant telegram:123456789 admin`."""
     owner, role = SessionKey.parse(person).owner, _role([word], "trivet access grant telegram:123456789 admin")
     _run(config, lambda keeper: keeper.grant(owner, role, actor=_ACTOR))
     say(f"{owner} is {role.value} now.")

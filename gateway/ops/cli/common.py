@@ -1,4 +1,4 @@
-"""What commands share: options, the first steps of every command, and the way to the database and the bus."""
+"""Shared parts of the commands: options, the first steps of every command, and the way to the database and the bus."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def private_file(path: Path, option: str) -> Iterator[IO[bytes]]:
         raise
 
 
-# How a command reaches what a running Trivet keeps: the database itself, and the bus.
+# The way of a command to the state of a running Trivet: the database itself, and the bus.
 
 
 @contextlib.asynccontextmanager

@@ -13,7 +13,7 @@ import httpx
 
 from gateway.ops.demo.rig import Rig
 
-# What is said in the headless demo, and what has to come back: the same on every platform. Data only.
+# The texts of the headless demo, and the answers they must get: the same on every platform. Data only.
 #
 # The words are those that `demo/scripted` understands: say, remember, recall, history, long, split.
 

@@ -31,7 +31,7 @@ from gateway.store import open_store
 from gateway.store.foreign import ForeignDatabases
 from gateway.telemetry.spans import check_exporter
 
-# Checks of this machine: configuration, data directory, ports, the model's key, what holds sub-agents.
+# Checks of this machine: configuration, data directory, ports, the model's key, the confinement of sub-agents.
 
 
 _CONFINEMENT: Final = "agent.confinement"
@@ -260,7 +260,7 @@ def check_model(settings: Settings, environ: Mapping[str, str]) -> CheckResult:
     return ok("agent.model", f"{agent.model}, with {provider.variable}")
 
 
-# Checks of the servers behind us: Redis and the database.
+# Checks of the servers that we use: Redis and the database.
 
 
 _LOSSES: Final = {

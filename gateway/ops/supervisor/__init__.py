@@ -11,7 +11,7 @@ from typing import Any
 # Loads structlog without rich; imported by every role before anything else that imports structlog.
 #
 # Where structlog finds rich it loads it, to draw tracebacks in colours that no log of ours has: 9 MB in each process
-# and a tenth of the time that a role needs to start. What draws with rich on purpose still can.
+# and a tenth of the time that a role needs to start. Code that draws with rich on purpose still can.
 
 
 _loaded: dict[str, Any] = sys.modules

@@ -11,7 +11,7 @@ from typing import Final
 from gateway.config import Settings
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 
-# What each role's process may know: a model's code never sees a channel token, a channel never a model key. Pure.
+# The environment of each role's process: a model's code never sees a channel token, a channel never a model key. Pure.
 
 
 _CHANNELS: Final = "TRIVET_CHANNELS__"

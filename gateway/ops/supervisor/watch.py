@@ -15,7 +15,7 @@ from gateway.contracts.ports import Clock
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
 from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK
 
-# When a role that died starts again. Pure: time and chance come in as arguments.
+# The restarts of a role that died. Pure: time and chance come in as arguments.
 
 
 FIRST_DELAY_S: Final = 0.2  # a crash by chance costs the users almost nothing
@@ -38,7 +38,7 @@ class NoRestart:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """How one role fared so far: `in_a_row` deaths without a steady life between them."""
+    """The deaths of one role so far: `in_a_row` without a steady life between them."""
 
     in_a_row: int = 0
 
@@ -53,7 +53,7 @@ class Restarts:
 
 
 class Say(Protocol):
-    """How the supervisor's log is written: an event in a few words, then facts."""
+    """The supervisor's log: an event in a few words, then facts."""
 
     def __call__(self, event: str, **facts: Any) -> None: ...
 
