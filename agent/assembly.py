@@ -1,4 +1,4 @@
-"""Puts the parts of an agent together, as the settings say: the same for the process and for its tests."""
+"""Assembles the parts of an agent as the settings say: the same for the process and for its tests."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def access_service(
 
 
 class _Parts:
-    """What several parts of one agent process share, and how the larger ones are made of it."""
+    """The things that several parts of one agent process share, and the builders of the larger parts."""
 
     def __init__(
         self,

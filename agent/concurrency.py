@@ -152,9 +152,10 @@ T = TypeVar("T")
 
 
 class Slots:
-    """At most `live_max` at a time, and at most `owner_max` of one owner. For one event loop.
+    """Limits work to `live_max` at a time, and to `owner_max` of one owner. For one event loop.
 
-    A slot that is freed is handed over in the same step, so nobody can come in between."""
+    A slot that is freed goes to the next waiter in the same step, so nobody can come in between.
+    """
 
     def __init__(self, live_max: int, owner_max: int | None = None) -> None:
         self._live_max = live_max
@@ -218,8 +219,8 @@ class Slots:
 
 
 class SharedThreads:
-    """Threads of one purpose, with a share for each owner: what models ask for never fills the ones that attachments
-    and sandboxes need. For one event loop."""
+    """Threads of one purpose, with a share for each owner: work that models ask for never occupies the threads
+    that attachments and sandboxes need. For one event loop."""
 
     def __init__(self, name: str, live_max: int, owner_max: int) -> None:
         self._slots = Slots(live_max, owner_max)

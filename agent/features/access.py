@@ -52,18 +52,19 @@ from gateway.store.access import AccessStore
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What the bus showed of a person, and until when that may be asked again instead of the bus."""
+    """A person's role and limits as the bus showed them, and until when they may be used without asking again."""
 
     view: AccessView
     until_s: float
 
 
 class People:
-    """Looks up roles, as the bus shows them, and places, as SQL has them. Whom nobody decided about, and intake let in
-    all the same, is a guest.
+    """Looks up roles, as the bus shows them, and places, as SQL has them. A person without a decision, whom
+    intake let in, is a guest.
 
-    Whether somebody is blocked is asked of the bus each time. A turn asks that when it begins, before each call and
-    before its commit; the roles and limits it asks for in between are those of the last look, for LOOK_HOLDS_S.
+    Each question whether somebody is blocked goes to the bus. A turn asks it when it begins, before each call
+    and before its commit; the roles and limits it asks for in between are those of the last look, for
+    LOOK_HOLDS_S.
     """
 
     def __init__(self, access: Access, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
@@ -175,7 +176,7 @@ def access_commands(keeper: AccessService) -> tuple[CommandRow, ...]:
 
 
 class _Commands:
-    """What admins may say."""
+    """The commands of admins."""
 
     def __init__(self, keeper: AccessService) -> None:
         self._keeper = keeper

@@ -81,7 +81,7 @@ def conversation_commands(
 
 
 class _Commands:
-    """What people may say about the conversation they are in, and about their others."""
+    """The commands of people about their current conversation, and about their others."""
 
     def __init__(
         self,
@@ -397,7 +397,7 @@ _RETRY_S: Final = 0.5
 
 
 class SuggestionServer:
-    """Answers questions, several at a time."""
+    """Answers requests for suggestions, several at a time."""
 
     def __init__(self, bus: Suggestions, store: Store, people: People, settings: Settings, scrubber: Scrubber) -> None:
         self._bus = bus

@@ -1,4 +1,4 @@
-"""What litellm's price map says of each model, and the endpoint and key that each is asked with."""
+"""The facts that litellm's price map has of each model, and the endpoint and key with which each is called."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def _lost(call_id: str, entry: Entry) -> Entry:
 
 
 class Tone(StrEnum):
-    """What a message sounds like, the first that fits."""
+    """The tone of a message, the first that fits."""
 
     FRUSTRATED_ERROR = "frustrated+error"
     FRUSTRATED = "frustrated"

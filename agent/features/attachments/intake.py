@@ -82,8 +82,8 @@ from gateway.store import Store
 
 @dataclass(frozen=True, slots=True)
 class AttachmentContext:
-    """A turn of `session`. All texts that came along may take `tokens_max` of its prompt; `sees` says whether its model
-    understands images; `language` is what its author's platform says, as an IETF tag."""
+    """A turn of `session`. All texts of its attachments may take `tokens_max` of its prompt; `sees` tells
+    whether its model understands images; `language` is what its author's platform says, as an IETF tag."""
 
     session: Session
     turn_id: str
@@ -102,7 +102,7 @@ _ASKED: Final = literal_text("Describe this image.")
 
 
 class Transcriber:
-    """Writes down what is said in a recording."""
+    """Transcribes recordings."""
 
     def __init__(self, inner: TranscriptionModel, model: str, store: Store, scrubber: Scrubber, clock: Clock) -> None:
         self._inner = inner
@@ -141,7 +141,7 @@ class Transcriber:
 
 
 class ImageDescriber:
-    """Says what is to be seen on an image, for a model that cannot look at it."""
+    """Describes an image for a model that cannot see it."""
 
     def __init__(self, client: ModelClient, model: str, store: Store, scrubber: Scrubber, clock: Clock) -> None:
         self._client = client
@@ -199,14 +199,15 @@ _MORE: Final = (literal_text("\n[… "), literal_text(" more characters; file_re
 
 
 class Takes(Protocol):
-    """Whoever brings a file into the workspace."""
+    """Brings a file into the workspace."""
 
     async def take(self, message: InboundMessage, attachment: Attachment) -> KeptFile | RefusedFile: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What the messages say now, by their ids; what was said in their recordings; what their author should know."""
+    """The texts of the messages with their attachments, by their ids; what was said in their recordings; what
+    their author should know."""
 
     texts: Mapping[str, CleanText]
     spoken: tuple[CleanText, ...] = ()
@@ -215,8 +216,8 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What became of one file. `element` makes its element of its text, as much of it as there is room for; all of it
-    lies in `whole_at`."""
+    """The outcome for one file. `element` makes the file's element from as much of its text as there is room
+    for; the whole text is at the path `whole_at`."""
 
     element: Callable[[CleanText | None], CleanText]
     text: CleanText | None = None
@@ -226,7 +227,8 @@ class _Looked:
 
 
 class Receiving:
-    """Takes files in. Without `ears` nobody hears recordings, without `eyes` no blind model is told of images."""
+    """Takes files in. Without `ears` recordings are not transcribed, without `eyes` images are not described to
+    models that cannot see."""
 
     def __init__(
         self,
@@ -468,7 +470,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 class AttachmentIntake:
-    """Takes in what came along, and tells it in the transcript."""
+    """Takes the attachments in and records them in the transcript."""
 
     def __init__(self, receiving: Receiving, models: Models, store: Store) -> None:
         self._receiving = receiving

@@ -1,8 +1,8 @@
 """Distil memories from what has left the model's view, once, in the background.
 
-Nothing is dropped from history by it, and whatever goes wrong is logged only. What is to be gone through stands in
-SQL (`boundaries`), so a process that dies over it leaves it to the next. Facts go into the memory of the key that
-the words were said under, whatever they say: nobody writes into another's memory.
+Nothing is dropped from history by it, and a failure is only logged. The work to do is in SQL (`boundaries`), so
+a process that dies during it leaves it to the next. Facts go into the memory of the key under which the words
+were said, whatever they say: nobody writes into another's memory.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class ChargedEmbedder:
 
 
 class PersonMemory:
-    """Facts and earlier words of everybody, each for himself. Without an embedder words alone are compared."""
+    """Facts and earlier words of everybody, each person's apart. Without an embedder only words are compared."""
 
     def __init__(
         self, store: MemoryStore, scrubber: Scrubber, clock: Clock, *, embedder: Embedder | None = None
