@@ -1,4 +1,4 @@
-"""What a compaction prunes, summarises and leaves verbatim; the request for a summary. Pure."""
+"""Plans what a compaction prunes, summarises and leaves verbatim; writes the request for a summary. Pure."""
 
 from __future__ import annotations
 

@@ -79,7 +79,8 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`word` is for the one who decided, empty where what everybody sees says it all; that is in `amendments`."""
+    """`word` is for the person who decided, empty where the public text says it all; that text is in
+    `amendments`."""
 
     word: str
     amendments: tuple[Reply, ...] = ()

@@ -1,4 +1,4 @@
-"""Which messages of a lane make one turn."""
+"""Selects the messages of a lane that make one turn, and runs it."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ _UNSURE_S: Final = 0.1  # between two looks at a lease that may have ended
 
 
 class LeaseClock(Protocol):
-    """What the heartbeat knows of the lease of this process."""
+    """The lease of this process, as the heartbeat knows it."""
 
     @property
     def lease_end_s(self) -> float:
@@ -135,7 +135,7 @@ class LeaseClock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunPorts:
-    """What a run reaches: its lane, the database, who may still speak, the time."""
+    """The dependencies of a run: its lane, the database, who may still speak, the time."""
 
     lanes: Lanes
     deliveries: Deliveries
@@ -325,7 +325,7 @@ _PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried a
 
 
 class LaneRunner:
-    """Answers claims, one run at a time each; any number of them side by side."""
+    """Answers claims, each in one run at a time; any number of them in parallel."""
 
     def __init__(
         self,

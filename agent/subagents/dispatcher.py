@@ -2,8 +2,8 @@
 
     order checked ─▶ row opened ─▶ a slot awaited ─▶ child run ─▶ ended in SQL, once
 
-One that is ordered inline ends with the turn that waits for it; one in the background lives in this process for as
-long as it takes. What becomes of a child is a value; only an order that cannot be carried out is an error.
+One that is ordered inline ends with the turn that waits for it; one in the background lives in this process for
+as long as it takes. The outcome of a child is a value; only an order that cannot be carried out is an error.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _check_wake(context: ToolContext) -> None:
 
 
 class TaskWatch(Protocol):
-    """Whoever shows people what goes on."""
+    """Shows people how tasks go on."""
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         """Note that a task was ordered or runs. `address`: the place of those who ordered it; `language`: theirs;

@@ -48,8 +48,8 @@ _STEP_BYTES: Final = 6  # of a wording, to tell it from the few others of one me
 
 @dataclass(frozen=True, slots=True)
 class StatusCadence:
-    """Sub-agents that are asked for within `gather_s` are told of together; then a message changes once in `every_s`.
-    Who waits for `waits_after_s` is said to wait."""
+    """Sub-agents that are ordered within `gather_s` are shown together; then a message changes once in
+    `every_s`. One that has waited for `waits_after_s` is shown as waiting."""
 
     gather_s: float = STATUS_GATHER_S
     every_s: float = STATUS_EVERY_S
@@ -231,7 +231,7 @@ def _edit_id(first: Reply, text: str) -> str:
 
 
 class TracingWatch:
-    """`agent.subagents.dispatcher.Watch` that passes on what it hears."""
+    """A `TaskWatch` that records spans."""
 
     def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
         self._inner = inner

@@ -198,7 +198,7 @@ class _Awaited:
 
 
 class WaitTool:
-    """Waits for sub-agents on behalf of whoever started them."""
+    """Waits for sub-agents on behalf of the conversation that started them."""
 
     def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book

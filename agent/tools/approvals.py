@@ -1,4 +1,4 @@
-"""Asking a person before something is done. What is asked is here; how it reaches the person is in `asking`."""
+"""Asks a person before something is done: the question, and its way to the person over the bus."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ApprovalRequest:
 
 
 class Approvals(Protocol):
-    """A way to a person."""
+    """Asks a person for an approval."""
 
     async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         """Wait for an answer, at most as long as an approval lives; meanwhile time limits

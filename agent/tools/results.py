@@ -27,7 +27,7 @@ _RUN_UP: Final = 256  # characters before a cut that decide where graphemes begi
 
 
 class Pieces(NamedTuple):
-    """What is left of a long text: `text[:head_end]` and `text[tail_start:]`."""
+    """The kept parts of a long text: `text[:head_end]` and `text[tail_start:]`."""
 
     head_end: int
     tail_start: int
@@ -145,7 +145,7 @@ READ_MORE: Final = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """A long result: whose it is, and whether strangers wrote it."""
+    """A long result: its owner, and whether strangers wrote it."""
 
     key: SessionKey
     text: CleanText

@@ -1,4 +1,4 @@
-"""What a tool is, and what the turn that calls it hands to it."""
+"""A tool, and the values that the calling turn hands to it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from gateway.contracts.subagents import Barrier, WakeAddress
 
 
 class Suspension:
-    """What one turn is to wait for once the round is over, one barrier at most; and whose results it has read. Both
-    count when it is committed: of a turn that is taken again nothing stays."""
+    """The one barrier, at most, for which a turn waits after the round; and the tasks whose results it has
+    read. Both count when the turn is committed: of a turn that is taken again nothing stays."""
 
     def __init__(self) -> None:
         self._barrier: Barrier | None = None
@@ -68,7 +68,7 @@ NO_ORIGIN: Final = CallOrigin()
 
 
 class AllotmentSpent(TrivetError):
-    """The sub-agents that work together have taken all that they may, so the model was not asked."""
+    """The sub-agents that work together have used all that they may, so the model was not asked."""
 
 
 class Allotment:
@@ -154,7 +154,7 @@ def _unseen(_name: str) -> AbstractContextManager[None]:
 
 @dataclass(slots=True)
 class Reading:
-    """What a turn has read so far: `is_foreign` once there were words of others among it."""
+    """What a turn has read so far: `is_foreign` once it included words of others."""
 
     is_foreign: bool = False
 

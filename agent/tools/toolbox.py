@@ -1,4 +1,4 @@
-"""Everything the model may use, put together as the settings say: the composition of all tool families."""
+"""All tools of the model, put together as the settings say: the composition of all tool families."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def parts_of(home: Path) -> tuple[Path, Path]:
 
 
 class WorkspaceLookup(Protocol):
-    """Where the file tools find the workspace of whoever calls."""
+    """Finds the workspace of the conversation that calls a file tool."""
 
     def of(self, key: SessionKey) -> Workspace: ...
 
@@ -143,7 +143,7 @@ class Workspaces:
 
 
 class Workspace:
-    """One conversation's files in `files/`, and beside them, out of every tool's reach, its journal."""
+    """One conversation's files in `files/`, and next to them, out of every tool's reach, its journal."""
 
     def __init__(self, home: Path, *, quota: DiskUsage = QUOTA) -> None:
         self._quota = quota

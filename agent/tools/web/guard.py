@@ -1,4 +1,4 @@
-"""Which addresses may be reached: public ones. The address that is checked is the one that is used.
+"""Decides which addresses may be reached: public ones. The address that is checked is the one that is used.
 
 An IPv6 address can carry an IPv4 one (mapped, 6to4, NAT64, ISATAP): then the one inside is judged, too.
 """
@@ -200,7 +200,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Unreachable(ToolError):
-    """Not on the public web, or not there."""
+    """The host is not on the public web, or does not answer."""
 
 
 def is_on_public_web(address: str, port: int) -> bool:
@@ -219,8 +219,8 @@ async def resolved(host: str, port: int) -> Sequence[str]:
 class PublicConnector:
     """Connects to the public web and nowhere else.
 
-    `exempt` are (address, port) pairs that are let through all the same, `resolve` stands in for the resolver:
-    both for tests, which have no internet.
+    `exempt` are (address, port) pairs that are let through all the same, `resolve` replaces the resolver: both
+    for tests, which have no internet.
     """
 
     def __init__(self, *, exempt: Iterable[tuple[str, int]] = (), resolve: Resolve = resolved) -> None:

@@ -48,7 +48,7 @@ class Hit:
 
 
 class SearchEngine(Protocol):
-    """A way to find pages."""
+    """Finds pages."""
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
