@@ -79,7 +79,7 @@ from gateway.scrub.vault import seal_of
 from gateway.store import Store
 from gateway.store.foreign import ForeignDatabases
 
-# Whether whoever says a command may have tasks split among sub-agents: /help tells only those.
+# Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.
 
 
 _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})

@@ -49,9 +49,8 @@ class BackgroundTasks:
 # Time limits that stand still while a person is asked.
 #
 # A turn, and within it a tool, may take only so long; a person who is asked may take a quarter of an hour, and that
-# is not their time. Whoever asks does so `while_asking()`: every limit around it, in this task or in one that led to
-# it, stops counting until the answer is there. What runs beside it in the same turn gains by that; it has limits of
-# its own.
+# is not their time. So a question is asked `while_asking()`: every limit around it, in this task or in one that led to
+# it, stops counting until the answer is there. Other work of the same turn gains by that; it has limits of its own.
 
 
 class Deadline:
@@ -142,10 +141,10 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-# How much of one kind runs at a time in one process, and whose turn it is when more want to.
+# How much of one kind runs at a time in one process, and which is next when more is waiting.
 #
-# Of those who wait, the user with the fewest that run is next, so that nobody's crowd holds up another's first; among
-# equals, and for each user, first come is first served.
+# The next slot goes to the waiting user with the fewest running, so that one user's crowd does not delay another's
+# first; among equals, and for each user, first come is first served.
 
 
 T = TypeVar("T")

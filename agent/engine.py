@@ -184,7 +184,7 @@ class Engine(Protocol):
         ...
 
 
-# What happens after a turn: work that never delays its reply and whose failures nobody is told.
+# The steps after a turn: work that never delays its reply and whose failures are only logged.
 
 
 @dataclass(frozen=True, slots=True)

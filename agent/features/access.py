@@ -85,7 +85,7 @@ class People:
     async def role_of(self, user: SessionKey) -> GrantRole:
         """Return the role of one user (an owner key); an unknown role word counts as no role (fail closed)."""
         if user in self._policy.admins:
-            self._looks.pop(user, None)  # what else is asked of him now is to be of this moment, too
+            self._looks.pop(user, None)  # later answers about this person must be of this moment, too
             return GrantRole.ADMIN
         return self._role(user, await self._look(user))
 
@@ -536,7 +536,7 @@ class AdminNotices:
         self, admin: SessionKey, notice: str, text: str, words: Words, offers: Sequence[Offer] = ()
     ) -> None:
         address = await self._store.outbox.last_address(admin)
-        if address is None:  # nobody who never wrote to us has a place for it
+        if address is None:  # an admin who never wrote to us has no known place for it
             return
         reply = Reply(
             id=f"{notice}:{admin}",

@@ -252,8 +252,8 @@ def _verdict_text(found: RedeemedLink, words: Words) -> str:
     return words.say(_WRONG, minutes=LINK_CODE_TTL_S // _MINUTE_S, left=found.tries_left)
 
 
-# /export: everything that is kept of a person, into his own hands; where several share a conversation, what whoever
-# asks said there and was answered.
+# /export: everything that is stored about a person, given to that person; where several share a conversation, only
+# the asker's own messages there and the answers to them.
 
 
 _PLAIN: Final = literal_text("trivet-export.json")

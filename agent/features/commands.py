@@ -84,7 +84,7 @@ def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, .
     return (Offer(words.say(_RETRY), f"/retry {turn_id}"),)
 
 
-# The answer to /help: what a person of some role may say with a slash, in his language. Pure.
+# The answer to /help: the commands that a person of some role may use, in the person's language. Pure.
 
 
 def help_text(role: GrantRole, words: Words, *, listed: Set[str], can_split: bool) -> str:

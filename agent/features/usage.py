@@ -338,7 +338,7 @@ class PaidCall:
             self._background.start(self.settle(cost))
 
 
-# What somebody has used today, for whoever asks.
+# The usage of a person today, for /usage and the notes on limits.
 
 
 async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, now_ms: int) -> Day:

@@ -339,7 +339,7 @@ class Child:
         own = OwnTools(init.tools, home, threads)
         confinement = confine_this_process(home, own.write, init.confinement)
         asking = ParentLink(self._pipes.send, own, [tool.name for tool in init.tools], pass_over=self._pass_over)
-        # The threads stand behind the confinement, which holds only what was started in it, and before the limits,
+        # The threads start after the confinement, which holds only what was started in it, and before the limits,
         # which may allow no more of them.
         threads.stand(TOOLS_PARALLEL_MAX)
         is_ready = threading.Event()

@@ -313,7 +313,7 @@ class SubAgents:
             opened = await retry_until_available(
                 lambda: self._book.open(run.task, wake=run.wake, fence=run.fence), RetryPolicy(for_s=BEGIN_PATIENCE_S)
             )
-        except Exception as error:  # noqa: BLE001 - the boundary of a child: whoever asked for it is told
+        except Exception as error:  # noqa: BLE001 - the boundary of a child: its requester is told
             run.opened.set_exception(error)
             run.opened.exception()  # nobody may wait any more
             await self._unopen(run)

@@ -231,17 +231,17 @@ def _edit_id(first: Reply, text: str) -> str:
 
 
 class TracingWatch:
-    """A `TaskWatch` that records spans."""
+    """A `TaskWatch` that passes everything on and records spans."""
 
     def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
         self._inner = inner
         self._spans = spans
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """Ignore the start: a span is recorded at the end."""
+        """Pass the start on: a span is recorded at the end."""
         self._inner.started(task, address, language, person=person)
 
     def ended(self, task: SubTask) -> None:
-        """Record a span with the cost and the outcome."""
+        """Pass the end on, and record a span with the cost and the outcome."""
         self._spans.record(subagent_span(task))
         self._inner.ended(task)

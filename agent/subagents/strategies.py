@@ -382,7 +382,7 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
         )
         for name, part in zip(names, parts, strict=False)
     ]
-    results = (  # what came of each part, after what was asked: a lead's words stand in the frame, as a worker's do
+    results = (  # what came of each part, after what was asked: a lead's words are framed, as a worker's are
         Exhibit.of(
             name,
             f"{name.capitalize()} ({part.sub_type})",

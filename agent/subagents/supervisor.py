@@ -430,7 +430,7 @@ class Supervisor:
         def aged(ending: ChildEnding, ready_ms: int | None = None) -> ChildEnding:
             return replace(ending, confinement=confinement, duration_ms=round(1000 * age_s()), ready_ms=ready_ms)
 
-        # The child does not read its id: whoever watches this machine finds the processes of a sub-agent by it.
+        # The child does not read its id: operators find the processes of a sub-agent by it.
         command = (*self._command, task_id)
         try:
             held = await self._sandbox.start(command, order.home, writes=order.writes)

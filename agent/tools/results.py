@@ -124,9 +124,9 @@ def frame_chars(mark_chars: int) -> int:
 
 # Where long results wait to be read on: the model gets a handle, `read_more` gives the rest, page by page.
 #
-# Handles are bound to the session key that made the result: to anybody else they do not exist. The shelf is in
-# memory; after a restart a handle is unknown, and the model calls the tool again. What is kept elsewhere (a sub-
-# agent's answer, in SQL) is read in the same way.
+# Handles are bound to the session key that made the result: to anybody else they do not exist. The store is in
+# memory; after a restart a handle is unknown, and the model calls the tool again. A result that is kept elsewhere (a
+# sub-agent's answer, in SQL) is read in the same way.
 
 
 READ_MORE: Final = ToolSpec(

@@ -16,7 +16,7 @@ from gateway.contracts.messages import CleanText, ReplyFile
 from gateway.contracts.sessions import FileContent, GrantRole
 from gateway.contracts.subagents import Barrier, WakeAddress
 
-# How a tool has its turn yield to sub-agents: it says what is waited for; the turn ends without an answer. Pure.
+# How a tool makes its turn yield to sub-agents: it names the barrier, and the turn ends without an answer. Pure.
 
 
 class Suspension:
@@ -48,7 +48,7 @@ class Suspension:
         self._collected.update(dict.fromkeys(task_ids))
 
 
-# Whose call it is: a user's conversation, or a sub-agent of one. Pure.
+# The origin of a call: a user's conversation, or a sub-agent of one. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Allotment:
             raise AllotmentSpent(problem)
 
 
-# What goes out with a turn's answer besides its words: files, captured when the model asked for it.
+# The files that go out with a turn's answer, captured when the model asked for it.
 #
 # They are held in memory until the turn is committed; then SQL has them. So a later edit changes nothing of what is
 # sent, and a turn that ends otherwise sends nothing.

@@ -219,7 +219,7 @@ def _keep(workspace: Workspace, path: str, content: bytes, bytes_max: int) -> No
         raise FileRefused(no_room(str(error))) from error
 
 
-# What was made of a file, kept beside it in the workspace: a turn that is taken again pays for it no second time,
+# The text or smaller image made of a file, kept next to it in the workspace: a repeated turn pays for it only once,
 # and the file tools read on where a prompt had no room. Everything here blocks: call it in a thread.
 
 

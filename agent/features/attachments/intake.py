@@ -93,8 +93,8 @@ class AttachmentContext:
     permit: Permit = field(compare=False, repr=False, kw_only=True)
 
 
-# What other models make of files that the model of a turn cannot take in itself: words of a recording, a
-# description of an image. Each is asked once for a file, metered, and charged to whoever sent it.
+# Other models turn files that the model of a turn cannot take in itself into text: the words of a recording, a
+# description of an image. Each is asked once for a file, metered, and charged to the sender.
 
 
 _log = structlog.get_logger(__name__)
@@ -189,8 +189,8 @@ async def _charge(store: Store, usage: Usage, occasion: AttachmentContext) -> No
 #     a document      its text, as data
 #     anything else   its name, kind and size
 #
-# All of it is fetched and looked at side by side, within bounds. What cannot be had costs the turn nothing: the model
-# is told in a line, and so is the author, where he should know. Everything is kept in the workspace, so that a turn
+# All of it is fetched and examined in parallel, within bounds. A file that is not available does not fail the turn: the
+# model is told in a line, and so is the author, where that matters. Everything is kept in the workspace, so that a turn
 # that is taken again neither fetches nor pays a second time.
 
 

@@ -46,7 +46,7 @@ from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
 from gateway.store import Store
 
-# What a model is given to find lasting facts in, and what is made of its answer. Pure (agent.md section 9).
+# The request to a model to find lasting facts, and the facts in its answer. Pure (agent.md section 9).
 
 
 _SPEAKERS: Final = {Role.USER: literal_text("User: "), Role.ASSISTANT: literal_text("Assistant: ")}

@@ -25,7 +25,7 @@ from agent.tools.files.paths import FOLDER_FLAGS
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
-# What happens to files, as values that can be turned round: each change knows what it expects to find.
+# Changes of files as values that can be reversed: each change knows the state that it expects to find.
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def _reversed(change: Change) -> Change:
             return FolderMade(path, is_made=not is_made)
 
 
-# Plain files in one folder, by name, for who does not trust what stands there: a sub-agent may have put it. Blocks.
+# Plain files in one folder, by name. The files are not trusted, because a sub-agent may have put them there. Blocks.
 #
 # No symbolic link is followed, no pipe is waited for, and no file is longer than its reader has room for.
 
@@ -398,7 +398,7 @@ def _in_plain_words() -> Iterator[None]:
         raise ToolError(f"the journal cannot be kept: {(error.strerror or type(error).__name__).lower()}") from error
 
 
-# --- what is read, checked at the door
+# --- the file's content, checked when it is read
 
 
 def _checked(found: Any) -> tuple[_Rows, tuple[_Way, _Row] | None]:

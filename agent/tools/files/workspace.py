@@ -29,7 +29,7 @@ from agent.tools.files.quota import QUOTA, UNBOUNDED, DiskLimits, DiskTotals, Di
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey, folder_name
 
-# One change of a folder at a time, whoever makes it: threads of one process, and processes. Blocks.
+# One change of a folder at a time, across the threads of one process and across processes. Blocks.
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

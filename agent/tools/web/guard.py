@@ -103,7 +103,7 @@ def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
         yield IPv4Address(number & 0xFFFF_FFFF)
 
 
-# Which addresses are this machine's own, or stand in a network that it stands in, whatever they look like.
+# Which addresses are this machine's own, or in a network that it is in, whatever they look like.
 #
 # A public address may be our own, on which a service listens that the world is kept from, or that of a machine beside
 # ours, which trusts the network. Linux says for each address where it would send it: what it sends to no gateway is
@@ -188,7 +188,7 @@ def _tell_once(reason: str) -> None:
 
 # From a host's name to a connection that was judged: the address that is checked is the address that is used.
 #
-# For whoever has no HTTP client of ours between himself and the internet. No name is resolved twice, so none can
+# For callers that reach the internet without our HTTP client. No name is resolved twice, so none can
 # point elsewhere in between.
 
 
