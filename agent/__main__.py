@@ -1,4 +1,4 @@
-"""The agent role: composition root of the process that thinks."""
+"""The agent role: composition root of the process that answers messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts the parts of an agent together, as the settings say: the same for the process and for its tests."""
+"""Assembles the parts of an agent as the settings say: the same for the process and for its tests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ from gateway.scrub.vault import seal_of
 from gateway.store import Store
 from gateway.store.foreign import ForeignDatabases
 
-# Whether whoever says a command may have tasks split among sub-agents: /help tells only those.
+# Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.
 
 
 _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
@@ -170,7 +170,7 @@ def access_service(
 
 
 class _Parts:
-    """What several parts of one agent process share, and how the larger ones are made of it."""
+    """The things that several parts of one agent process share, and the builders of the larger parts."""
 
     def __init__(
         self,

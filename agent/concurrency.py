@@ -49,9 +49,8 @@ class BackgroundTasks:
 # Time limits that stand still while a person is asked.
 #
 # A turn, and within it a tool, may take only so long; a person who is asked may take a quarter of an hour, and that
-# is not their time. Whoever asks does so `while_asking()`: every limit around it, in this task or in one that led to
-# it, stops counting until the answer is there. What runs beside it in the same turn gains by that; it has limits of
-# its own.
+# is not their time. So a question is asked `while_asking()`: every limit around it, in this task or in one that led to
+# it, stops counting until the answer is there. Other work of the same turn gains by that; it has limits of its own.
 
 
 class Deadline:
@@ -142,19 +141,20 @@ def _now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-# How much of one kind runs at a time in one process, and whose turn it is when more want to.
+# How much of one kind runs at a time in one process, and which is next when more is waiting.
 #
-# Of those who wait, the user with the fewest that run is next, so that nobody's crowd holds up another's first; among
-# equals, and for each user, first come is first served.
+# The next slot goes to the waiting user with the fewest running, so that one user's crowd does not delay another's
+# first; among equals, and for each user, first come is first served.
 
 
 T = TypeVar("T")
 
 
 class Slots:
-    """At most `live_max` at a time, and at most `owner_max` of one owner. For one event loop.
+    """Limits work to `live_max` at a time, and to `owner_max` of one owner. For one event loop.
 
-    A slot that is freed is handed over in the same step, so nobody can come in between."""
+    A slot that is freed goes to the next waiter in the same step, so nobody can come in between.
+    """
 
     def __init__(self, live_max: int, owner_max: int | None = None) -> None:
         self._live_max = live_max
@@ -218,8 +218,8 @@ class Slots:
 
 
 class SharedThreads:
-    """Threads of one purpose, with a share for each owner: what models ask for never fills the ones that attachments
-    and sandboxes need. For one event loop."""
+    """Threads of one purpose, with a share for each owner: work that models ask for never occupies the threads
+    that attachments and sandboxes need. For one event loop."""
 
     def __init__(self, name: str, live_max: int, owner_max: int) -> None:
         self._slots = Slots(live_max, owner_max)

@@ -1,7 +1,8 @@
 """The values of a turn (its batch, steps and end) and the protocol of the engine that takes its steps.
 
-`agent.runtime.steps` is the engine of every litellm model, `agent.engines` has the others. An engine keeps nothing
-from one turn to the next: it is given the whole history each time, so there is nothing in it to reset.
+`agent.runtime.steps` is the engine of every litellm model, `agent.runtime.claude` that of the Claude Agent SDK.
+An engine keeps nothing from one turn to the next: it is given the whole history each time, so there is nothing
+in it to reset.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Joined:
 
 
 class Hold(Protocol):
-    """What a turn may ask of whoever holds its lane."""
+    """The requests of a turn to the run that holds its lane."""
 
     async def permit(self) -> None:
         """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended."""
@@ -212,7 +213,7 @@ class Engine(Protocol):
         ...
 
 
-# What happens after a turn: work that never delays its reply and whose failures nobody is told.
+# The steps after a turn: work that never delays its reply and whose failures are only logged.
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,9 @@ CONTROL_PARALLEL_MAX: Final = 256  # commands that are answered at a time; each 
 
 # --- buttons
 BUTTON_TOKEN_CHARS: Final = 27  # of thirty letters: 132 bits, and with `/press ` half of Telegram's 64 bytes
-BUTTON_TTL_S: Final = 86_400  # what was offered a day ago is out of sight
+BUTTON_TTL_S: Final = 86_400  # an offer of a day ago is out of sight
 BUTTON_LABEL_CHARS_MAX: Final = 64  # what a phone shows of it in one line, and then some; every platform takes it
-LINK_NAME_CHARS_MAX: Final = 64  # of a name that a stranger chose; what counts is the account behind it
+LINK_NAME_CHARS_MAX: Final = 64  # of a name that a stranger chose; only the account counts
 BUTTONS_MAX: Final = 24  # a row and a page more: Discord and Slack take 25 under a message
 SESSIONS_SHOWN: Final = 10  # conversations on one page of /sessions: they fit on a phone
 
@@ -42,7 +42,7 @@ MODEL_REPORTS_EVERY_S: Final = 3.0  # how late an operator sees that a key is wr
 MODEL_NOTICE_EVERY_S: Final = 3_600  # admins are told of a model that does not answer; not with each turn that fails
 TRIAL_TIMEOUT_S: Final = 60.0  # of `trivet init`: somebody sits and waits; a local model may have to be loaded first
 TRIAL_TOKENS_MAX: Final = 1_000  # one sentence; models that think first take hundreds before it
-TRIAL_CHARS_MAX: Final = 80  # of what it said: a line of a terminal
+TRIAL_CHARS_MAX: Final = 80  # of its answer: a line of a terminal
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
 # --- memory
@@ -62,7 +62,7 @@ GATHERED_FACT_CHARS_MAX: Final = 300  # a sentence
 GATHERED_REPLY_CHARS_MAX: Final = 400  # of an answer, so that a "yes" can be understood
 BOUNDARIES_AT_ONCE: Final = 20  # gone through in a row; the rest waits for the next occasion
 BOUNDARY_CLAIM_S: Final = 600.0  # four calls with all their retries
-EXPORT_PLAIN_BYTES_MAX: Final = 1_000_000  # what is larger is packed
+EXPORT_PLAIN_BYTES_MAX: Final = 1_000_000  # a larger one is packed
 FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
 
 # --- cost-aware routing, in letters of an alphabet
@@ -141,7 +141,7 @@ TOOL_OUTPUT_BYTES_MAX: Final = 256 * 1024  # kept of what a command prints, half
 SHELF_RESULTS_MAX: Final = 256  # long results that read_more can still reach in one process
 SHELF_CHARS_MAX: Final = 16_000_000  # some 32 MB of memory at the very worst
 HANDLE_CHARS: Final = 10  # 49 bits: not to be guessed, short enough for a model to copy
-FRAME_CHARS: Final = 8  # of the mark around foreign text: whoever wrote the text cannot know it
+FRAME_CHARS: Final = 8  # of the mark around foreign text: its author cannot know it
 NOTE_CHARS_MAX: Final = 200  # of each failure in a note of self-correction
 TOOL_ARGUMENTS_CHARS_MAX: Final = 64_000
 REPAIRED_CHARS_MAX: Final = 1_000  # of JSON that is broken: repairing is quadratic, 50 ms here and 0.8 s at 4,000
@@ -155,7 +155,7 @@ RECALL_FACTS_MAX: Final = 20
 # --- what people write into files
 IDENTITY_FILE_CHARS_MAX: Final = 20_000
 SKILL_CHARS_MAX: Final = 20_000
-SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each stands in every prompt
+SKILL_DESCRIPTION_CHARS_MAX: Final = 200  # each is in every prompt
 SKILLS_MAX: Final = 100  # of one layer, for the same reason
 
 # --- asking a person
@@ -249,7 +249,7 @@ SANDBOX_DESCRIPTORS_MAX: Final = 256
 SANDBOX_TMP_BYTES: Final = 128 * 1024 * 1024  # of /tmp, which is memory
 SANDBOX_WATCH_EVERY_S: Final = 0.1
 OWNER_MEASURED_EVERY_S: Final = 60.0  # all folders of one owner; what other processes write there is as old as that
-OWNER_REFUSED_AFTER_S: Final = 5.0  # who is refused by an older look is looked at again: he may have deleted something
+OWNER_REFUSED_AFTER_S: Final = 5.0  # an older measurement is repeated before a refusal: something may have been deleted
 ALL_MEASURED_EVERY_S: Final = 600.0  # everybody's folders: some seconds of work on a thread of its own
 ALL_REFUSED_AFTER_S: Final = 60.0  # between two such looks while nobody may write
 ALL_MEASURED_SHARE: Final = 0.05  # of that thread's time at most, however long a look takes
@@ -265,13 +265,13 @@ CODE_CHARS_MAX: Final = 32_000
 
 # --- the process of a sub-agent, as its parent holds it
 SUBAGENT_READY_S: Final = 30.0  # it takes a tenth of a second; a machine under load may take a hundred times as long
-SUBAGENT_CALLS_OPEN_MAX: Final = 16  # of one child: a round has eight tools at once; whoever asks more is not heard
-SUBAGENT_FRAMES_WAITING_MAX: Final = 64  # for a child to read them; then whoever answers it waits
+SUBAGENT_CALLS_OPEN_MAX: Final = 16  # of one child: a round has eight tools at once; further calls wait unread
+SUBAGENT_FRAMES_WAITING_MAX: Final = 64  # for a child to read them; then further answers wait
 SUBAGENT_HEARD_BYTES_MAX: Final = 256 * 1024 * 1024  # of one child: its longest work repeats a full prompt 12 times
 SUBAGENT_HEARD_FRAMES_MAX: Final = 200_000  # a token a frame, that is more than any model says in 12 rounds
 SUBAGENT_UNREAD_MAX: Final = 100  # lines that are no frame: a newer child may send some, a broken one many
 SUBAGENT_ERRORS_BYTES_MAX: Final = 16 * 1024  # of its standard error, for the log
-SUBAGENT_TREE_MAX: Final = 16  # processes, with bubblewrap's own two: a child needs none beside itself
+SUBAGENT_TREE_MAX: Final = 16  # processes, with bubblewrap's own two: a child needs none besides itself
 SUBAGENT_THREADS_MAX: Final = 64  # of all of them; a child has a dozen
 SUBAGENT_WATCH_EVERY_S: Final = 0.25
 SUBAGENT_LAST_WORDS_S: Final = 1.0  # for what a process that has ended left in its pipes
@@ -299,7 +299,7 @@ BROWSER_STEP_S: Final = 5.0  # for a click or a word to have an effect
 BROWSER_SETTLE_S: Final = 0.5  # between a click and the first sign of another page
 BROWSER_TRIES_MAX: Final = 3  # to leave for another page
 BROWSER_START_S: Final = 20.0
-BROWSER_TEXT_CHARS_MAX: Final = 60_000  # of what stands on a page
+BROWSER_TEXT_CHARS_MAX: Final = 60_000  # of the text of a page
 BROWSER_ELEMENTS_MAX: Final = 150  # that can be clicked or filled in
 BROWSER_LABEL_CHARS_MAX: Final = 80
 BROWSER_CONNECTIONS_MAX: Final = 64  # to servers, over all pages
@@ -310,7 +310,7 @@ BROWSER_HEAD_BYTES_MAX: Final = 64 * 1024
 # --- MCP servers
 MCP_START_S: Final = 60.0  # `uvx` and its like download on their first start
 MCP_CALL_S: Final = 60.0  # as any tool
-MCP_TOOLS_MAX: Final = 64  # of one server: each stands in every prompt
+MCP_TOOLS_MAX: Final = 64  # of one server: each is in every prompt
 MCP_TOOL_NAME_CHARS_MAX: Final = 64  # what providers take
 MCP_DESCRIPTION_CHARS_MAX: Final = 1_024
 MCP_SCHEMA_CHARS_MAX: Final = 16_000
@@ -326,7 +326,7 @@ PLAN_TASK_CHARS_MAX: Final = 4_000
 SCHEDULES_MAX: Final = 50  # active ones of one owner; more is a calendar, which this is not
 SCHEDULE_TEXT_CHARS_MAX: Final = 2_000  # of a reminder or a prompt
 SCHEDULE_PHRASE_CHARS_MAX: Final = 400  # in which a time is looked for when it does not come first
-SCHEDULE_AHEAD_DAYS_MAX: Final = 5 * 366  # what is further away is a mistake
+SCHEDULE_AHEAD_DAYS_MAX: Final = 5 * 366  # a date further away is a mistake
 SCHEDULE_GAP_S: Final = 60  # between two firings of one schedule: a queue is no stopwatch
 SCHEDULE_GUEST_GAP_S: Final = 300  # a guest's schedule costs its owner nothing, and the operator a turn each time
 FIRING_HELD_S: Final = 10.0  # a claim and an enqueue take milliseconds; then another process fires it
@@ -360,7 +360,7 @@ SUBAGENT_ROUNDS: Final = 12  # the most that a type of the catalog has
 SUBAGENT_NOTES_MAX: Final = 100  # lines a child says about itself: fewer than a pipe holds that nobody reads
 SUB_TYPES_SEEN_WITHIN_S: Final = 1.0  # after an operator's change, in every process; a look is one small query
 SUB_TYPES_LOOK_EVERY_S: Final = 0.5  # for what the model is offered: the two together are what an operator waits for
-SUBAGENT_GRACE_S: Final = 30.0  # for the tool that waits, behind the time limit of what it waits for
+SUBAGENT_GRACE_S: Final = 30.0  # for the tool that waits, after the time limit of what it waits for
 SUBAGENTS_AWAITED_MAX: Final = 32  # by one call: more than a session may have at work and waiting
 SUBAGENT_WAIT_S: Final = 300.0  # of a call that waits in place: what a sub-agent may take
 SUBAGENT_WAIT_LOOK_S: Final = 0.5  # between two looks of such a call
@@ -371,7 +371,7 @@ WAKE_SETTLE_S: Final = 0.3  # sub-agents that end together wake their session on
 WAKES_AT_ONCE: Final = 100  # looked at in one go
 WAKES_IN_A_ROW_MAX: Final = 8  # without a word of a person: a job of some stages ends before, a loop does not
 LOST_LOOK_S: Final = 2.0  # between two looks for sub-agents whose process died
-LOST_UNSEEN_S: Final = 5.0  # between two of them: whoever looked away for longer cannot say who died
+LOST_UNSEEN_S: Final = 5.0  # between two of them: a process that missed more cannot say which others died
 LOST_JUMP_S: Final = 2.0  # of the clock between two of them: daylight saving moves none, and time servers nudge
 STOP_SUBAGENTS_S: Final = 1.0  # a stop is acknowledged when nothing runs any more, or after this
 STOP_LOOK_S: Final = 0.05

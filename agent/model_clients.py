@@ -31,7 +31,7 @@ from gateway.contracts.ports import Clock, SpanSink
 
 
 class WorkspaceGallery:
-    """`agent.models.requests.Gallery` over the workspaces: nobody sees what lies in another's."""
+    """`agent.models.requests.Gallery` over the workspaces: a conversation sees only its own images."""
 
     def __init__(self, workspaces: WorkspaceLookup) -> None:
         self._workspaces = workspaces
@@ -81,7 +81,7 @@ class ModelRouter:
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """How models are reached; None where none is configured."""
+    """The clients of models, embeddings and transcriptions; None where one is not configured."""
 
     provider: ModelProvider
     embeddings: EmbeddingModel | None

@@ -37,7 +37,7 @@ def entries_tokens(entries: Iterable[Entry]) -> int:
     return sum(map(entry_tokens, entries))
 
 
-# What stands in the place of an old tool output. Pure, and light: it is loaded in sub-agents, too.
+# The replacement for an old tool output. Pure, and light: it is loaded in sub-agents, too.
 
 
 def stand_in(output: str) -> str:

@@ -52,18 +52,19 @@ from gateway.store.access import AccessStore
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What the bus showed of a person, and until when that may be asked again instead of the bus."""
+    """A person's role and limits as the bus showed them, and until when they may be used without asking again."""
 
     view: AccessView
     until_s: float
 
 
 class People:
-    """Looks up roles, as the bus shows them, and places, as SQL has them. Whom nobody decided about, and intake let in
-    all the same, is a guest.
+    """Looks up roles, as the bus shows them, and places, as SQL has them. A person without a decision, whom
+    intake let in, is a guest.
 
-    Whether somebody is blocked is asked of the bus each time. A turn asks that when it begins, before each call and
-    before its commit; the roles and limits it asks for in between are those of the last look, for LOOK_HOLDS_S.
+    Each question whether somebody is blocked goes to the bus. A turn asks it when it begins, before each call
+    and before its commit; the roles and limits it asks for in between are those of the last look, for
+    LOOK_HOLDS_S.
     """
 
     def __init__(self, access: Access, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
@@ -84,7 +85,7 @@ class People:
     async def role_of(self, user: SessionKey) -> GrantRole:
         """Return the role of one user (an owner key); an unknown role word counts as no role (fail closed)."""
         if user in self._policy.admins:
-            self._looks.pop(user, None)  # what else is asked of him now is to be of this moment, too
+            self._looks.pop(user, None)  # later answers about this person must be of this moment, too
             return GrantRole.ADMIN
         return self._role(user, await self._look(user))
 
@@ -175,7 +176,7 @@ def access_commands(keeper: AccessService) -> tuple[CommandRow, ...]:
 
 
 class _Commands:
-    """What admins may say."""
+    """The commands of admins."""
 
     def __init__(self, keeper: AccessService) -> None:
         self._keeper = keeper
@@ -535,7 +536,7 @@ class AdminNotices:
         self, admin: SessionKey, notice: str, text: str, words: Words, offers: Sequence[Offer] = ()
     ) -> None:
         address = await self._store.outbox.last_address(admin)
-        if address is None:  # nobody who never wrote to us has a place for it
+        if address is None:  # an admin who never wrote to us has no known place for it
             return
         reply = Reply(
             id=f"{notice}:{admin}",

@@ -1,10 +1,10 @@
 """Accounts of one person: /link and /unlink join and part them, /export hands out what is kept.
 
-Both ends are proven: a code is given out in a direct message of one account and entered in a direct message of the
-other, by somebody who is let in at both. Whoever enters it is shown whose it is and what would be one, and joins the
-two only then, by a button or in words; both name the other account, so that no late press joins another one. The
-account that asked for the code is told who used it, and how to undo it; that is committed together with the link.
-`gateway.contracts.links` says what the two have in common from then on.
+Both accounts are proven: a code is given out in a direct message of one and entered in a direct message of the
+other, by a person who is admitted at both. The person who enters it sees whose it is and what would be joined,
+and only then joins the two, by a button or in words; both name the other account, so that a late press joins no
+other. The account that asked for the code is told who used it, and how to undo it; that is committed together
+with the link. `gateway.contracts.links` says what the two share from then on.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def linking_commands(
 
 
 class _Commands:
-    """What people may say about accounts of theirs."""
+    """The commands of people about their accounts."""
 
     def __init__(self, links: LinkStore, scrubber: Scrubber, clock: Clock, changed: Changed, tell: Tell) -> None:
         self._links = links
@@ -252,8 +252,8 @@ def _verdict_text(found: RedeemedLink, words: Words) -> str:
     return words.say(_WRONG, minutes=LINK_CODE_TTL_S // _MINUTE_S, left=found.tries_left)
 
 
-# /export: everything that is kept of a person, into his own hands; where several share a conversation, what whoever
-# asks said there and was answered.
+# /export: everything that is stored about a person, given to that person; where several share a conversation, only
+# the asker's own messages there and the answers to them.
 
 
 _PLAIN: Final = literal_text("trivet-export.json")

@@ -270,7 +270,7 @@ def _likeness(asked: CachedQuestion, kept: CachedAnswer) -> float:
 
 
 class CachedEngine:
-    """An `Engine` that answers from the cache what the one inside need not be asked."""
+    """An `Engine` that answers from the cache where it can, and else asks the engine inside."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """The table of commands that are part of the conversation, /help, and the buttons that say commands.
 
-Who has no buttons writes the same command: the text that they hang under names it.
+A person without buttons writes the same command: the text above the buttons names it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RETRY: Final = sentence("Try again")
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """One button: what stands on it, and the command that it says."""
+    """One button: its label, and the command that it says."""
 
     label: str
     command: str
@@ -36,8 +36,8 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """For whom buttons are (an owner key), and where what they say is said. `group` excludes each other, empty for
-    those of one reply."""
+    """The person (an owner key) and the place of buttons. Only one button of a `group` can be pressed; empty:
+    the group is the reply."""
 
     person: SessionKey
     is_private: bool
@@ -84,7 +84,7 @@ def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, .
     return (Offer(words.say(_RETRY), f"/retry {turn_id}"),)
 
 
-# The answer to /help: what a person of some role may say with a slash, in his language. Pure.
+# The answer to /help: the commands that a person of some role may use, in the person's language. Pure.
 
 
 def help_text(role: GrantRole, words: Words, *, listed: Set[str], can_split: bool) -> str:
@@ -108,8 +108,8 @@ def _line(spec: CommandSpec, words: Words) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandRequest:
-    """One command as its row gets it: what stands behind its name, where, by whom, in which turn, under which fence.
-    `ceiling` is what may be used at most for whatever comes of it."""
+    """One command as its row gets it: the text after its name, where, by whom, in which turn, under which
+    fence. `ceiling` is the most that may be used for anything that follows from it."""
 
     argument: str
     message: InboundMessage
@@ -144,9 +144,9 @@ class CommandRequest:
 
 @dataclass(frozen=True, slots=True)
 class CommandReply:
-    """What a command says, what it changes and which files go along; all of it is committed together. `noted` is what
-    the transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons below.
-    `title` is what the conversation is called from now on, if that has changed."""
+    """The answer of a command, its changes and its files; all of it is committed together. `noted` is what the
+    transcript keeps of it, for the model to know; of most commands it keeps nothing. `offers` are buttons
+    below. `title` is the new title of the conversation, if that has changed."""
 
     text: str
     effects: tuple[Effect, ...] = ()
@@ -175,7 +175,7 @@ _SPECS: Final = {spec.name: spec for spec in COMMANDS}
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """What one command does. What /help says of it stands in `gateway.contracts.commands`."""
+    """The function of one command. Its line in /help is in `gateway.contracts.commands`."""
 
     name: str
     run: Callable[[CommandRequest], Awaitable[Outcome]]
@@ -183,7 +183,7 @@ class CommandRow:
 
 
 class CommandTable:
-    """Runs commands. Refuses two rows of one name, and one to be listed of which `COMMANDS` says nothing."""
+    """Runs commands. Refuses two rows of one name, and a listed row that `COMMANDS` does not have."""
 
     def __init__(self, rows: Iterable[CommandRow], *, can_split: Callable[[CommandRequest], bool]) -> None:
         """Collect the rows. `can_split` tells for a command whether its author may have tasks split among

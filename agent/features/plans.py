@@ -69,7 +69,7 @@ _VALIDATOR: Final = Draft202012Validator(_PLAN, registry=Registry())
 
 
 class BadPlan(ValueError):
-    """What a planner wrote is no plan; `problems` are fit for its ear."""
+    """The planner's answer is no valid plan; `problems` are worded for the planner."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -196,7 +196,7 @@ PLAN: Final = ToolSpec(
 
 
 class NoPlan(ToolError):
-    """The planner came to no plan: why, as a clause for whoever asked for one. The model reads it in English."""
+    """The planner produced no plan: why, as a clause for the caller. The model reads it in English."""
 
     def __init__(self, why: Spoken) -> None:
         super().__init__(why(ENGLISH))

@@ -81,7 +81,7 @@ def conversation_commands(
 
 
 class _Commands:
-    """What people may say about the conversation they are in, and about their others."""
+    """The commands of people about their current conversation, and about their others."""
 
     def __init__(
         self,
@@ -385,10 +385,10 @@ def _list(current: str, words: Words) -> str:
     return words.say("Choose with `/agent NAME`:") + "\n\n" + "\n".join(lines)
 
 
-# Says to people who type what could stand behind /resume, /model and /agent: what these commands would list.
+# Suggests to people who type what could follow /resume, /model and /agent: what these commands would list.
 #
-# Every agent process does, beside its control lane: a worker that is busy keeps nobody waiting. What fails is left
-# out; the client shows nothing then, and what was typed can be sent as it is.
+# Every agent process does, alongside its control lane, so that a busy worker delays nobody. A request that fails gets
+# no answer; the client shows nothing then, and the typed text can be sent as it is.
 
 
 _log = structlog.get_logger(__name__)
@@ -397,7 +397,7 @@ _RETRY_S: Final = 0.5
 
 
 class SuggestionServer:
-    """Answers questions, several at a time."""
+    """Answers requests for suggestions, several at a time."""
 
     def __init__(self, bus: Suggestions, store: Store, people: People, settings: Settings, scrubber: Scrubber) -> None:
         self._bus = bus

@@ -74,7 +74,7 @@ def title_reply(title: CleanText, *, turn_id: str, key: SessionKey, address: Rep
     )
 
 
-# What a title is: the request for one and what is made of the answer. Pure (agent.md section 5).
+# Titles as text: the request for one, and the title in the answer. Pure (agent.md section 5).
 
 
 Scrub = Callable[[str], CleanText]
@@ -172,7 +172,7 @@ def _without_endings(text: str) -> str:
     return text if is_cut else text.rstrip(_ENDINGS)
 
 
-# Gives a session its title, beside the reply and never in its way (agent.md section 5).
+# Gives a session its title, alongside the reply and never delaying it (agent.md section 5).
 
 
 _log = structlog.get_logger(__name__)

@@ -203,7 +203,7 @@ _LAST_SETTLEMENTS_S = 2.0  # what a process that ends gives them; the rest expir
 
 
 class DailyTerms(Protocol):
-    """What people may take on one day."""
+    """The caps of one day."""
 
     @property
     def pot(self) -> Caps:
@@ -216,9 +216,9 @@ class DailyTerms(Protocol):
 
 
 class Meter:
-    """`agent.models.metering.Gate`: each owner has an allowance of his own, all share the pot.
+    """`agent.models.metering.Gate`: each owner has an allowance, and all share one total.
 
-    Where nothing is limited, nothing is asked of the database.
+    Where nothing is limited, the database is not asked.
     """
 
     def __init__(self, ledger: SpendingStore, terms: DailyTerms, clock: Clock) -> None:
@@ -329,7 +329,7 @@ class PaidCall:
             self._background.start(self.settle(cost))
 
 
-# What somebody has used today, for whoever asks.
+# The usage of a person today, for /usage and the notes on limits.
 
 
 async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, now_ms: int) -> Day:
@@ -349,7 +349,8 @@ async def today_of(owner: SessionKey | None, book: UsageStore, meter: Meter, *, 
 
 
 class Allowances:
-    """`agent.features.usage.Terms`: looks at what the bus shows, so that a decision counts for the next call."""
+    """`DailyTerms` from the configuration and from what the bus shows, so that a decision counts for the next
+    call."""
 
     def __init__(self, people: People, limits: LimitSettings) -> None:
         self._people = people

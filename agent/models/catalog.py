@@ -1,4 +1,4 @@
-"""What litellm's price map says of each model, and the endpoint and key that each is asked with."""
+"""The facts that litellm's price map has of each model, and the endpoint and key with which each is called."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _litellm_folder() -> Path:
     return Path(spec.submodule_search_locations[0])
 
 
-# Where each model is asked, and with which key. A key goes to the provider it belongs to and to nobody else.
+# The address and the key with which each model is called. A key is sent only to the provider it belongs to.
 #
 # an entry with an address       its own key, or none
 # an entry with a key            that key, at its provider

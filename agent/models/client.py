@@ -1,8 +1,8 @@
-"""Counts how calls of models end and how long they take, and tells the bus which models do not answer for want of a key
+"""Counts how calls of models end and how long they take, and tells the bus which models fail for want of a key
 or of credit.
 
-Calls are seen when they are not tried again any more, and before another model is asked instead: a fall-back that
-answers hides nothing from the operator.
+A call is counted when it is not tried again any more, and before another model is asked instead: a fall-back
+that answers hides nothing from the operator.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ _OTHER: Final = "other"
 
 
 class ModelHealth:
-    """What became of the calls of this process since it last told the bus. `tally` is told with it, whoever counts."""
+    """The outcomes of this process's calls since it last reported to the bus. `tally` is reported along with
+    them."""
 
     def __init__(
         self, provider_of: Callable[[str], str] = str, known: Collection[str] = (), clock: Clock | None = None
@@ -210,7 +211,9 @@ class ModelClient:
         try:
             async for event in self._with_fallbacks(replace(request, permit=call.permit)):
                 call.hear(event)
-                if isinstance(event, ModelAnswer):  # settled before it is handed on: then nobody listens any more
+                if isinstance(
+                    event, ModelAnswer
+                ):  # settled before it is handed on: after that the caller stops iterating
                     self._record(request, began_ms, answer=event)
                     is_recorded = True
                     if ticket is not None:

@@ -135,9 +135,9 @@ def _got(name: str, head: str, inside: str | None) -> str:
 #     split TASK | TASK … (sub-agents in parallel) · spawn TASK | TASK … (in the background, then it waits for them)
 #     orchestrate STRATEGY TASK | TASK … · help (all of this, for people)
 #
-# A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. Whoever
-# speaks of sub-agents in plain words gets some, too. Anything else is answered by repeating it. `slow 5 long 3000`
-# does the latter within five seconds. `demo/scripted@500ms` waits that long before it answers.
+# A sub-agent does the same with its task; `explore:` or another type in front of a task chooses who does it. A
+# message that asks for sub-agents in plain words gets some, too. Anything else is answered by repeating it. `slow 5
+# long 3000` does the latter within five seconds. `demo/scripted@500ms` waits that long before it answers.
 
 
 PREFIX: Final = "demo/"

@@ -55,7 +55,7 @@ _PARTS_MAX: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class DemoTasks:
-    """What is to be done, in parts that do not wait for each other; `in_background`: nobody waits for them."""
+    """The tasks, in parts that do not wait for each other; `in_background`: nobody waits for them."""
 
     parts: tuple[str, ...]
     in_background: bool = False
@@ -166,8 +166,8 @@ STRATEGIES: Final = ("sequential", "parallel", "graph", "debate", "review", "hie
 
 @dataclass(frozen=True, slots=True)
 class DemoPart:
-    """What one does: `task`, in the words that choose what the demo model does; where `is_answer`, it is
-    what it says, letter for letter, after `pause_s`."""
+    """The part of one sub-agent: `task`, in the words that choose what the demo model does; where `is_answer`,
+    it is the answer, letter for letter, after `pause_s`."""
 
     task: str
     is_answer: bool = False

@@ -154,8 +154,8 @@ _TOO_LONG_WORDS: Final = (
 
 
 class LitellmClient:
-    """`ModelProvider`, `EmbeddingModel` and `TranscriptionModel` on litellm. What goes along with a call, `endpoint_of`
-    says for each name of a model."""
+    """`ModelProvider`, `EmbeddingModel` and `TranscriptionModel` on litellm. `endpoint_of` returns the
+    arguments that go with a call, for each name of a model."""
 
     def __init__(
         self,

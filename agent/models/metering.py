@@ -1,8 +1,8 @@
-"""What a model call may cost, and what it did cost.
+"""The cost of a model call, before and after it.
 
-What a call costs that gave no answer: nothing when the provider refused it before a word came; an estimate of
-its prompt and of what was heard when it was cut off, because providers charge for what they have read and
-written. Each attempt that broke in the middle is paid for.
+A call without an answer costs nothing when the provider refused it before a word came; when it was cut off it
+costs an estimate of its prompt and of the words that arrived, because providers charge for what they have read
+and written. Each attempt that broke in the middle is paid for.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Gate(Protocol):
 
 
 class MeteredCall:
-    """Know of a call while it runs: its attempts, what was heard, what that costs."""
+    """Follows a call while it runs: its attempts, what arrived, what that costs."""
 
     def __init__(self, request: ModelRequest, ticket: Ticket | None, prices_usd: Mapping[str, float]) -> None:
         self._request = request

@@ -1,4 +1,4 @@
-"""What the agent asks of models and what comes back. Everything that knows a provider implements it."""
+"""The requests of the agent to models, and their answers. Every client of a provider implements them."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Paid:
 
 
 class Bill:
-    """What one call costs beside the answer that it gave: tries that broke in the middle, and all of it while there is
-    no answer, for it may be cut off at any moment. Nothing where nobody meters the call."""
+    """The cost of one call in addition to its answer: attempts that broke in the middle, and all of it while
+    there is no answer, for it may be cut off at any moment. Nothing if the call is not metered."""
 
     def __init__(self) -> None:
         self._unanswered: Callable[[], Paid] = Paid
@@ -181,10 +181,10 @@ ModelEvent = TextDelta | StreamRestarted | ModelAnswer
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What is known of a model without asking it. Zero means unknown.
+    """The known facts of a model. Zero means unknown.
 
-    `provider` names whose servers read what the model is asked, `api` the provider whose API they speak; `sees` says
-    that it understands images. Most providers cache what prompts have in common by themselves; one that
+    `provider` names the operator of the servers, `api` the provider whose API they speak; `sees` says that the
+    model understands images. Most providers cache what prompts have in common by themselves; one that
     `is_told_to_cache` does it where the request says so.
     """
 
@@ -199,7 +199,7 @@ class ModelFacts:
 
 
 class Gallery(Protocol):
-    """Where the images of prompts lie."""
+    """The images of prompts."""
 
     async def bytes_of(self, key: SessionKey, path: str) -> bytes | None:
         """Return an image in the workspace of `key`; None if it is not there any more."""
@@ -207,7 +207,7 @@ class Gallery(Protocol):
 
 
 class ModelProvider(Protocol):
-    """A way to models: litellm's, the scripted ones, or a test's."""
+    """A client of models: litellm's, the scripted ones, or a test's."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Stream deltas, then exactly one `ModelAnswer`. Raises the `ModelError` tree."""
@@ -280,7 +280,7 @@ class EmbeddingAnswer:
 
 
 class EmbeddingModel(Protocol):
-    """A way to an embedding model."""
+    """A client of an embedding model."""
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
         """Embed the texts of the request. Raises the `ModelError` tree."""
@@ -304,7 +304,7 @@ class Embedder(Protocol):
 @dataclass(frozen=True, slots=True)
 class TranscriptionRequest:
     """One recording, charged to the owner of `key`. `name` has the ending by which providers know the format;
-    `language` is an IETF tag, empty where nobody knows it."""
+    `language` is an IETF tag, empty if unknown."""
 
     model: str
     key: SessionKey
@@ -327,7 +327,7 @@ class TranscriptionAnswer:
 
 
 class TranscriptionModel(Protocol):
-    """A way to a model that hears."""
+    """A client of a transcription model."""
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
         """Transcribe the recording of the request. Raises the `ModelError` tree."""

@@ -1,6 +1,7 @@
-"""How hard a message looks, for choosing a model by its price. Pure, and no model is asked (agent.md section 4).
+"""Estimates how hard a message is, to choose a model by its price. Pure, and no model is asked (agent.md
+section 4).
 
-The first rule that speaks decides; what would destroy something never goes to the cheapest model.
+The first rule that matches decides; a request to destroy something never goes to the cheapest model.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from gateway.contracts.sessions import Entry, Role, Session
 
 
 class Tier(StrEnum):
-    """What a message deserves."""
+    """The class of model for a message."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -131,7 +132,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The model that answers one turn, and what its prompt may fill."""
+    """The model that answers one turn, and how much its prompt may fill."""
 
     model: str
     budget: PromptBudget

@@ -136,12 +136,12 @@ def _lost(call_id: str, entry: Entry) -> Entry:
 
 # How a message sounds, as one hint for the model. Pure (agent.md section 3).
 #
-# Whole words only: "hello" is not "hell", "planet" is not "plan". Words and phrases stand in the table below, for
+# Whole words only: "hello" is not "hell", "planet" is not "plan". Words and phrases are in the table below, for
 # several languages; scripts that do not part their words are searched as they are.
 
 
 class Tone(StrEnum):
-    """What a message sounds like, the first that fits."""
+    """The tone of a message, the first that fits."""
 
     FRUSTRATED_ERROR = "frustrated+error"
     FRUSTRATED = "frustrated"
@@ -239,8 +239,8 @@ _BRAINSTORMING: Final = _compiled(_BRAINSTORMING_WORDS, _BRAINSTORMING_SIGNS)
 # first message] the newest user message, with a preamble of what changes from turn to turn
 #
 # Providers keep what they have read of a prompt and charge a tenth for it, as long as the next prompt begins with the
-# same bytes. So a preamble is stored with its turn, as a note, and stands in every later prompt where it stood in the
-# first: a preamble that only the newest message had would void all that came after it.
+# same bytes. So a preamble is stored with its turn, as a note, and is in every later prompt at the place it had in
+# the first: a preamble that only the newest message had would void all that came after it.
 
 
 _OUTPUT_SHARE_UNKNOWN: Final = 4  # a model whose output limit is unknown: leave a quarter of its window

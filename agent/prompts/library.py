@@ -70,7 +70,7 @@ PROMPTS: Final = load_prompts()
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """One way to be. `about` is its line in the list of /agent."""
+    """One character of the agent. `about` is its line in the list of /agent."""
 
     name: str
     about: LiteralString

@@ -53,8 +53,8 @@ class _Read(Generic[T]):
 
 
 class EditableFiles(Generic[T]):
-    """What `make` makes of the text of each file. A file that cannot be read, or of which `make` says
-    `ValueError`, counts as missing; the log tells once for each of its versions."""
+    """Keeps the value that `make` makes of the text of each file. A file that cannot be read, or for which
+    `make` raises `ValueError`, counts as missing; the log tells it once for each version of the file."""
 
     def __init__(self, make: Callable[[Path, str], T], *, chars_max: int) -> None:
         """Keep the function that makes a value of a file's text. At most `chars_max` characters of a file are read."""

@@ -33,7 +33,7 @@ IDENTITY_FILES: Final = ("AGENT.md", "IDENTITY.md", "SOUL.md", ABOUT_THE_USER, "
 
 
 class IdentityFiles:
-    """Reads the files in their order; what is said of one user stands in that user's prompts only."""
+    """Reads the files in their order; text about one user is in that user's prompts only."""
 
     def __init__(self, workspace: Path, users: Path, scrubber: Scrubber) -> None:
         self._workspace = workspace
@@ -61,8 +61,8 @@ def user_folder(users: Path, owner: SessionKey) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFacts:
-    """What does not change while the process lives. `channels` are names, never who may use them. With a vault tools
-    can be given secrets."""
+    """Facts that do not change while the process lives. `channels` are names, never who may use them. With a
+    vault tools can be given secrets."""
 
     product: str
     python: str

@@ -1,4 +1,4 @@
-"""What the Claude SDK says while it works, taken down: entries, tokens, money, the answer or the failure."""
+"""Records what the Claude SDK reports while it works: entries, tokens, money, the answer or the failure."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Speech:
 
 
 class ClaudeRecorder:
-    """One attempt at a turn, as it is heard. Fills the turn as it goes."""
+    """Records one attempt at a turn as its events arrive, and fills the turn as it goes."""
 
     def __init__(
         self,

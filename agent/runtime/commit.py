@@ -1,6 +1,7 @@
-"""What a turn leaves behind, however it ended: the one commit that everything goes into.
+"""The one commit of a turn, however the turn ended.
 
-A turn that fails says so in one plain sentence with a reference; the log has the rest, the user's message stays.
+A turn that fails says so in one plain sentence with a reference; the log has the rest, the user's message
+stays.
 """
 
 from __future__ import annotations

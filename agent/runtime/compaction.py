@@ -67,7 +67,7 @@ class UnusableSummary(NoSummary):
 
 @dataclass(frozen=True, slots=True)
 class SummaryOrder:
-    """What to summarise, and for whom. `prior` is the summary of what came before `entries`."""
+    """The entries to summarise, and for whom. `prior` is the summary of what came before `entries`."""
 
     session: Session
     entries: tuple[Entry, ...]
@@ -218,7 +218,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What became of a view: how many messages the summary stands for, or, with none, whether making it failed."""
+    """The outcome for a view: how many messages the summary replaces, or, with none, whether making it failed."""
 
     view: tuple[Entry, ...]
     messages: int = 0

@@ -1,4 +1,4 @@
-"""What a compaction prunes, summarises and leaves verbatim; the request for a summary. Pure."""
+"""Plans what a compaction prunes, summarises and leaves verbatim; writes the request for a summary. Pure."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def is_usable(answer: ModelAnswer, *, replaced_tokens: int) -> bool:
 
 
 def _size(line: CleanText) -> int:
-    return estimate_tokens(line) + 1  # the blank line behind it
+    return estimate_tokens(line) + 1  # the blank line after it
 
 
 def _halves(line: CleanText) -> tuple[CleanText, CleanText]:

@@ -66,10 +66,10 @@ from gateway.retry import retry_until_available
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
-# /approve and /deny, as words or by a button: who may, which answer counts, what everybody is told.
+# /approve and /deny, as words or by a button: who may answer, which answer counts, what everybody is told.
 #
-# A button gives nobody a right: who pressed it is known from the platform, and only the person who was asked, or an
-# admin, is heard; where the policy wants an admin, an admin alone. The first answer counts. An answer to a run that
+# A button grants no right: the platform says who pressed it, and only the person who was asked, or an admin, may
+# answer; where the policy wants an admin, an admin alone. The first answer counts. An answer to a run that
 # does not own its lane any more (its worker died, the turn was stopped) is no answer: the turn that came after it
 # asks again, with another code.
 
@@ -79,7 +79,8 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`word` is for the one who decided, empty where what everybody sees says it all; that is in `amendments`."""
+    """`word` is for the person who decided, empty where the public text says it all; that text is in
+    `amendments`."""
 
     word: str
     amendments: tuple[Reply, ...] = ()
@@ -164,9 +165,9 @@ def _offers(question: PutQuestion, lasts: Lasts) -> bool:
 
 # A press of a button that says a command: who may, once, and what becomes of the button.
 #
-#     find it ─▶ is it his? ─▶ redeem (SQL) ─▶ say it on its lane (bus) ─▶ the buttons go ─▶ the one who pressed is told
+#     find it ─▶ is it theirs? ─▶ redeem (SQL) ─▶ say it on its lane (bus) ─▶ the buttons go ─▶ reply
 #
-# Whoever dies in between leaves the press on the control lane, and the next process does the same again: the press
+# A process that dies in between leaves the press on the control lane, and the next one repeats all of it: the press
 # that used the button up still counts, the message has one id, and so have the changes of the replies.
 
 

@@ -98,7 +98,7 @@ _WAIT_S: Final = 5.0
 
 
 class FileServer:
-    """Serves one wish at a time."""
+    """Serves requests for files, one at a time."""
 
     def __init__(self, files: Files, store: Store) -> None:
         self._files = files

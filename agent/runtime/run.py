@@ -1,4 +1,4 @@
-"""Which messages of a lane make one turn."""
+"""Selects the messages of a lane that make one turn, and runs it."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def _is_alone(message: InboundMessage) -> bool:
     return find_command(message.text) is not None or is_firing(message)
 
 
-# The answer of a running turn, told to the channel now and then: lossy, paced, in nobody's way.
+# Drafts: the answer of a running turn, sent to the channel now and then. They may be lost, are paced and block nothing.
 #
-# What is told has passed the scrubber's stream, which holds back whatever may still become a secret.
+# A draft has passed the scrubber's stream, which holds back any text that may still become a secret.
 
 
 _log = structlog.get_logger(__name__)
@@ -98,7 +98,7 @@ async def _tell(bus: Deliveries, blank: Draft, text: Callable[[], CleanText], ev
             _log.debug("draft.untold", reason=str(error))
 
 
-# A turn that leaves no answer says so: then nobody is shown that one is being made.
+# A turn that ends without an answer tells the channel, so that people are not shown that one is being made.
 
 
 async def show_ended(bus: Deliveries, address: ReplyAddress, turn_id: str) -> None:
@@ -125,7 +125,7 @@ _UNSURE_S: Final = 0.1  # between two looks at a lease that may have ended
 
 
 class LeaseClock(Protocol):
-    """What the heartbeat knows of the lease of this process."""
+    """The lease of this process, as the heartbeat knows it."""
 
     @property
     def lease_end_s(self) -> float:
@@ -135,7 +135,7 @@ class LeaseClock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunPorts:
-    """What a run reaches: its lane, the database, who may still speak, the time."""
+    """The dependencies of a run: its lane, the database, who may still speak, the time."""
 
     lanes: Lanes
     deliveries: Deliveries
@@ -219,7 +219,7 @@ class TurnRun:
         """
         while not self._is_cut and not self._is_decided and not await self._is_ours():  # noqa: ASYNC110 - a lease does not tell, it is asked
             await asyncio.sleep(_UNSURE_S)
-        if self._is_cut:  # what goes on beside a turn that ended well may do so
+        if self._is_cut:  # background work of a turn that ended well may go on
             raise asyncio.CancelledError
 
     async def _is_ours(self) -> bool:
@@ -230,7 +230,7 @@ class TurnRun:
             if not await self._lanes.is_in_work(self.claim.key, self.claim.lease.fence):
                 self.lose()
             elif self.turn is not None and await self._people.blocked_authors(self.turn.batch.messages):
-                self.cancel(CancelKind.RESTART)  # without those whom nobody listens to any more
+                self.cancel(CancelKind.RESTART)  # without the messages of authors who were blocked
         except BusUnavailable:
             return False
         return True
@@ -325,7 +325,7 @@ _PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried a
 
 
 class LaneRunner:
-    """Answers claims, one run at a time each; any number of them side by side."""
+    """Answers claims, each in one run at a time; any number of them in parallel."""
 
     def __init__(
         self,

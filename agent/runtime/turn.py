@@ -1,7 +1,7 @@
 """One batch in, one clean reply out.
 
-A turn is one pass from the user's messages to the final reply: a command, or a conversation (`agent.runtime.turn`), and
-the commit that everything goes into (`agent.runtime.commit`).
+A turn is one pass from the user's messages to the final reply: a command, or a conversation, and the commit
+that holds everything (`agent.runtime.commit`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from gateway.store import Store
 
 
 class ConversationRunner:
-    """Has the words of a batch answered by a model. Nothing of a turn stays in it."""
+    """Has a model answer the words of a batch. It keeps nothing from one turn to the next."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class ConversationRunner:
 
 
 class TurnRunner:
-    """Takes turns. Everything it depends on comes in here; nothing of a turn stays in it."""
+    """Takes turns. It keeps nothing from one turn to the next."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ _REFUSED_SHARE: Final = 0.75
 
 
 class TurnWindows:
-    """Opens a room for each turn."""
+    """Opens a window for each turn."""
 
     def __init__(self, compactor: Compactor, models: Models, tools: ToolRegistry, store: Store) -> None:
         self._compactor = compactor
@@ -76,7 +76,7 @@ class TurnWindows:
 
 
 class TurnWindow:
-    """One turn's. `agent.engine.Room`."""
+    """The window of one turn: `agent.engine.PromptWindow`."""
 
     def __init__(
         self,
@@ -260,8 +260,8 @@ class TurnWindow:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """How the running turn is shown: `progress` stands for what it added before index `kept_from`, but for the
-    `requests` in it; before index `pruned_to` its outputs are pruned."""
+    """The shown form of the running turn: `progress` replaces what it added before index `kept_from`, except
+    the `requests` in it; before index `pruned_to` its outputs are pruned."""
 
     progress: CleanText | None = None
     requests: tuple[Entry, ...] = ()

@@ -1,13 +1,13 @@
 """The types of sub-agents, and what a sub-agent may use.
 
-A type is one of thirteen rows: it says who a child is and what it may use at most. A row as it comes with Trivet is
-changed by the configuration, and that by what an operator said since. The rows are `gateway.contracts.profiles`, so
-that the operator's API shows what is in force here.
+A type is one of thirteen rows: it describes a child and the most that it may use. A row as it comes with Trivet
+is changed by the configuration, and then by an operator's latest choice. The rows are
+`gateway.contracts.profiles`, so that the operator's API shows those in force here.
 
-A child never may use more than its parent, its type and the operator's policy all grant. The policy is asked again for
-every call, with the child's context. So what is left to say is a ceiling: the parent's, under that of the type, under
-what no sub-agent has. Ceilings only ever join, so a grandchild is under all of those above it, and a deny anywhere is a
-deny for good.
+A child never may use more than its parent, its type and the operator's policy all grant. The policy is asked
+again for every call, with the child's context. The rest is a ceiling: the parent's, joined with that of the
+type and that of all sub-agents. Ceilings only ever join, so a grandchild is under all of those above it, and a
+deny anywhere is a deny for good.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
 
 @dataclass(frozen=True, slots=True)
 class SubType:
-    """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap up.
-    `prompt` is all that the child is told of itself: what its type says, and what every sub-agent has to know."""
+    """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap
+    up. `prompt` is the whole description of its role for the child: that of its type, and that of every
+    sub-agent."""
 
     name: str
     label: CleanText

@@ -60,10 +60,11 @@ _FAILED: Final = 1
 
 
 class LastWords:
-    """Says on standard error short lines of our own and the class of an exception, never its text.
+    """Writes short lines of our own and the class of an exception to standard error, never the exception's
+    text.
 
-    A child has no scrubber, and a traceback quotes what the exceptions were given. At most SUBAGENT_NOTES_MAX lines: a
-    parent that reads none of them must hold nobody up.
+    A child has no scrubber, and a traceback quotes what the exceptions were given. At most SUBAGENT_NOTES_MAX
+    lines are written, so that a parent that reads none of them does not block the child.
     """
 
     def __init__(self) -> None:
@@ -85,8 +86,8 @@ class LastWords:
 
 
 class Pipes:
-    """Takes standard input and output away from the process: who reads from now on finds nothing, and what anybody
-    prints goes to standard error. Both pipes close with the process."""
+    """Takes standard input and output away from the process: other code that reads finds nothing, and prints go
+    to standard error. Both pipes close with the process."""
 
     def __init__(self) -> None:
         self._source, self._sink = os.dup(0), os.dup(1)
@@ -113,7 +114,8 @@ class Pipes:
 
 
 class ToolThreads:
-    """None, until they stand; nobody waits for them at the end of the process."""
+    """The threads of the tools. There are none until they are started, and the end of the process does not wait
+    for them."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
@@ -133,7 +135,7 @@ class ToolThreads:
 
 
 class Job:
-    """One call that was begun. `outcome` is what it came to so far: that it took too long."""
+    """One call that was begun. `outcome` is its outcome so far: that it took too long."""
 
     def __init__(self, call: CalledTool) -> None:
         self.call = call
@@ -148,8 +150,8 @@ class Job:
 
 
 class OwnTools:
-    """Those of the `offered` tools that are to run here, and can. `home` is the folder with `files/` and `journal/`,
-    None for no workspace. The parent has checked their arguments."""
+    """Those of the `offered` tools that the child runs itself, and can. `home` is the folder with `files/` and
+    `journal/`, None for no workspace. The parent has checked their arguments."""
 
     def __init__(self, offered: Sequence[OfferedTool], home: Path | None, threads: ToolThreads) -> None:
         wanted = {tool.name for tool in offered if tool.runs_here}
@@ -227,9 +229,9 @@ def _failure(call: CalledTool, error: Exception) -> ToolOutcome:
 
 
 class ParentLink:
-    """Asks the parent through `send`, which raises `FrameTooLong`. What answers nothing is passed over.
+    """Asks the parent through `send`, which raises `FrameTooLong`. A frame that answers no question is ignored.
 
-    What comes back, from any thread, goes into one queue, and one thread takes it out. So nothing here is shared.
+    All answers, from any thread, go into one queue, and one thread takes them out. So nothing here is shared.
     """
 
     def __init__(
@@ -337,7 +339,7 @@ class Child:
         own = OwnTools(init.tools, home, threads)
         confinement = confine_this_process(home, own.write, init.confinement)
         asking = ParentLink(self._pipes.send, own, [tool.name for tool in init.tools], pass_over=self._pass_over)
-        # The threads stand behind the confinement, which holds only what was started in it, and before the limits,
+        # The threads start after the confinement, which holds only what was started in it, and before the limits,
         # which may allow no more of them.
         threads.stand(TOOLS_PARALLEL_MAX)
         is_ready = threading.Event()

@@ -61,8 +61,8 @@ class PlanSubAgents:
 
 @dataclass(frozen=True, slots=True)
 class Delegation:
-    """What an agent process has of sub-agents: who dispatches them, the tools that ask for them, what runs beside the
-    worker and what lasts longer than a turn; or the tools that are off because there are none."""
+    """The sub-agents of an agent process: their dispatcher, the tools that ask for them, what runs alongside
+    the worker and what lasts longer than a turn; or the tools that are off because there are none."""
 
     dispatcher: Dispatcher
     tools: tuple[Tool, ...] = ()

@@ -2,8 +2,8 @@
 
     order checked ─▶ row opened ─▶ a slot awaited ─▶ child run ─▶ ended in SQL, once
 
-One that is ordered inline ends with the turn that waits for it; one in the background lives in this process for as
-long as it takes. What becomes of a child is a value; only an order that cannot be carried out is an error.
+One that is ordered inline ends with the turn that waits for it; one in the background lives in this process for
+as long as it takes. The outcome of a child is a value; only an order that cannot be carried out is an error.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _check_wake(context: ToolContext) -> None:
 
 
 class TaskWatch(Protocol):
-    """Whoever shows people what goes on."""
+    """Shows people how tasks go on."""
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
         """Note that a task was ordered or runs. `address`: the place of those who ordered it; `language`: theirs;
@@ -313,7 +313,7 @@ class SubAgents:
             opened = await retry_until_available(
                 lambda: self._book.open(run.task, wake=run.wake, fence=run.fence), RetryPolicy(for_s=BEGIN_PATIENCE_S)
             )
-        except Exception as error:  # noqa: BLE001 - the boundary of a child: whoever asked for it is told
+        except Exception as error:  # noqa: BLE001 - the boundary of a child: its requester is told
             run.opened.set_exception(error)
             run.opened.exception()  # nobody may wait any more
             await self._unopen(run)

@@ -1,6 +1,6 @@
-"""Runs the step graph of a strategy: sub-agents side by side, within one budget and one deadline. `orchestrate`.
+"""Runs the step graph of a strategy: sub-agents in parallel, within one budget and one deadline. `orchestrate`.
 
-What the model is told at the end is the account: the answer first, then who did what.
+The model is told the account at the end: the answer first, then the table of steps.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def _line(row: StepRow) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What all sub-agents of one orchestration may take together. `usd_max` None: no bound in dollars. `ending_s`
-    before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
+    """The most that all sub-agents of one orchestration may use together. `usd_max` None: no bound in dollars.
+    `ending_s` before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
 
     tokens_max: int = ORCHESTRATION_TOKENS
     usd_max: float | None = None

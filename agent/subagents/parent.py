@@ -1,8 +1,8 @@
-"""What a parent does for one child: asks the model, runs tools, keeps what was said and what it cost.
+"""The work of a parent for one child: asks the model, runs tools, records what was said and what it cost.
 
-A child is believed nothing. Who it is, which model it has and what it may use is decided here; what it says of its
-conversation is looked through before a model reads it; its tools are checked as its model's calls would be; tokens
-and money are counted from what the provider said.
+Nothing that a child says is trusted. Its identity, its model and its permissions are decided here; its messages
+are scrubbed before a model reads them; its tools are checked as its model's calls would be; tokens and money
+are counted from what the provider said.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ _NOT_RUN: Final = "the answer ended in the middle of its calls, so none of them 
 
 
 class ChildConversation:
-    """Clean messages for one child. What has been cleaned once is known as long as the child goes on saying it, so a
-    conversation that grows costs no more than what is new in it."""
+    """Clean messages for one child. A cleaned message is remembered as long as the child repeats it, so a
+    growing conversation costs only its new part."""
 
     def __init__(self, tools: ToolRegistry, context: ToolContext, scrubber: Scrubber) -> None:
         """Start with an empty conversation. `scrubber` is that of the child's chat."""
@@ -131,9 +131,9 @@ def _message(said: ChildMessage, text: CleanText, calls: Sequence[ToolCall]) -> 
 
 
 class UnderWay:
-    """The calls of the last answer that have no result yet, and what people are asked about.
+    """The calls of the last answer that have no result yet, and the questions to people.
 
-    Of a call only the name is told on, and only where there is such a tool: else it is a word that a model made up.
+    Of a call only the name is passed on, and only where there is such a tool: else the model made the word up.
     """
 
     def __init__(self, names: Collection[str]) -> None:
@@ -174,7 +174,7 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class ParentServices:
-    """What the parent has and a child has not."""
+    """The services that a parent has and a child has not."""
 
     client: ModelClient
     tools: ToolRegistry

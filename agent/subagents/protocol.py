@@ -92,9 +92,10 @@ class ProcessLimits:
 
 @dataclass(frozen=True, slots=True)
 class InitFrame:
-    """`config`: `task_id`, where its workspace lies ("" for none), `rounds_max`, `limits`, and the `confinement` it is
-    in or has to put itself into ("": the best it can). `agent_config`: who it is (`sub_type`, `system`), what it is
-    asked (`messages`), its `tools`, and what it is told after its last round (`wrap_up`)."""
+    """`config`: `task_id`, the path of its workspace ("" for none), `rounds_max`, `limits`, and the
+    `confinement` it is in or has to put itself into ("": the best it can). `agent_config`: its role
+    (`sub_type`, `system`), its task (`messages`), its `tools`, and what it is told after its last round
+    (`wrap_up`)."""
 
     task_id: str = ""
     workspace: str = ""
@@ -151,7 +152,7 @@ class CancelFrame:
 
 @dataclass(frozen=True, slots=True)
 class ReadyFrame:
-    """The child has begun. `confinement` names what holds it."""
+    """The child has begun. `confinement` names its confinement."""
 
     pid: int = 0
     confinement: str = ""
@@ -160,15 +161,15 @@ class ReadyFrame:
 
 @dataclass(frozen=True, slots=True)
 class ChunkFrame:
-    """A piece of what the child says, for whoever watches."""
+    """A piece of what the child says, for a display."""
 
     delta: str
 
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """Ask the model. `messages` is the whole conversation; `tools` are the names of those it may call; `system` is who
-    the child was told to be. A parent that knows it does not have to believe it."""
+    """Ask the model. `messages` is the whole conversation; `tools` are the names of those it may call; `system`
+    is the role that the child was given. A parent that knows the role need not believe it."""
 
     id: str
     messages: tuple[ChildMessage, ...] = ()
@@ -285,7 +286,8 @@ def _plain(value: Any) -> dict[str, Any]:
 
 
 class FrameReader:
-    """Makes frames of bytes, however they were split. Of a line that is too long it keeps nothing but that it was."""
+    """Makes frames of bytes, however they were split. Of a line that is too long it remembers only that it was
+    too long."""
 
     def __init__(self) -> None:
         self._line = bytearray()

@@ -1,7 +1,8 @@
-"""The sub-agents of this process: what is ordered, each run from its order to its end, what is written down of it.
+"""The sub-agents of this process: their orders, each run from its order to its end, and their transcripts.
 
-A run is in the registry while it works. Four things end it: its own end, its parent's end (`Dispatcher`), its person's
-word (`SubagentStopper`: /stop, /new, /undo, /forget), and rights that its person no longer has (`Rights`).
+A run is in the registry while it works. Four things end it: its own end, its parent's end (`Dispatcher`), its
+person's word (`SubagentStopper`: /stop, /new, /undo, /forget), and rights that its person no longer has
+(`Rights`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class SubOrder:
 
 
 class OrderRefused(ToolError):
-    """No sub-agent is to be had. The message tells a model why, and what it may do instead."""
+    """The sub-agent cannot be started. The message tells a model why, and what it may do instead."""
 
     def __init__(self, refusal: NoSubAgent, **values: str | int) -> None:
         """Keep the refusal. `values` fill the placeholders of its text."""
@@ -74,8 +75,9 @@ class OrderRefused(ToolError):
 
 
 class Dispatcher(Protocol):
-    """Starts sub-agents for whoever calls from `context`. Raises `OrderRefused` for an order that cannot be carried out
-    (unknown type, too deep, nobody's task), `StoreUnavailable`; a sub-agent that fails is a value, not an error."""
+    """Starts sub-agents for the caller in `context`. Raises `OrderRefused` for an order that cannot be carried
+    out (unknown type, too deep, no such task), `StoreUnavailable`; a sub-agent that fails is a value, not an
+    error."""
 
     async def delegate(self, context: ToolContext, order: SubOrder) -> SubTask:
         """Carry it out and return it as it ended. Waits while too many are live. Cancelling kills it."""
@@ -141,8 +143,8 @@ class TranscriptWriter:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who a child is and at whose cost: its type, its model, what its calls are charged as, the context in which its
-    tools run, and how long it may live."""
+    """The role of a child and who pays for it: its type, its model, what its calls are charged as, the context
+    in which its tools run, and how long it may live."""
 
     sub_type: SubType
     model: str
@@ -209,7 +211,7 @@ class SubagentRun:
 
 
 class RunRegistry:
-    """All of them, by the ids of their tasks."""
+    """All runs of this process, by the ids of their tasks."""
 
     def __init__(self, worker_id: str, book: TaskStore, clock: Clock) -> None:
         self.worker_id = worker_id
@@ -300,11 +302,11 @@ class RunRegistry:
 
 
 class Rights:
-    """Whether a sub-agent may go on: as long as its person might still ask for what it does.
+    """Tells whether a sub-agent may go on: as long as its person might still ask for what it does.
 
-    Intake takes no words of people who were blocked, have a lesser role or whose place was closed. What works for them
-    already is ended by the process that runs it, within a second, also while it waits; before each call of its own it
-    is asked, too. As with everything that somebody cancelled, nobody is told.
+    Intake takes no words of people who were blocked, have a lesser role or whose place was closed. A sub-agent
+    that works for them already is ended by its process within a second, also while it waits; and each of its
+    calls asks here first. As with every cancelled task, nobody is told.
     """
 
     def __init__(self, people: People) -> None:
@@ -332,7 +334,7 @@ class Rights:
 
 
 class SubagentStopper:
-    """Asks for the end of sub-agents; what is over after that wakes nobody."""
+    """Asks for the end of sub-agents; their end wakes no session."""
 
     def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book

@@ -54,8 +54,8 @@ _SIGNALLED: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class SandboxedProcess:
-    """A child's process in its sandbox. `kill` ends it and all that it started, and returns True when everything is
-    reaped; it is to be let run to its end."""
+    """A child's process in its sandbox. `kill` ends it and all that it started, and returns True when
+    everything is reaped; it must not be interrupted."""
 
     process: Process
     confinement: Confinement

@@ -48,8 +48,8 @@ _STEP_BYTES: Final = 6  # of a wording, to tell it from the few others of one me
 
 @dataclass(frozen=True, slots=True)
 class StatusCadence:
-    """Sub-agents that are asked for within `gather_s` are told of together; then a message changes once in `every_s`.
-    Who waits for `waits_after_s` is said to wait."""
+    """Sub-agents that are ordered within `gather_s` are shown together; then a message changes once in
+    `every_s`. One that has waited for `waits_after_s` is shown as waiting."""
 
     gather_s: float = STATUS_GATHER_S
     every_s: float = STATUS_EVERY_S
@@ -231,17 +231,17 @@ def _edit_id(first: Reply, text: str) -> str:
 
 
 class TracingWatch:
-    """`agent.subagents.dispatcher.Watch` that passes on what it hears."""
+    """A `TaskWatch` that passes everything on and records spans."""
 
     def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
         self._inner = inner
         self._spans = spans
 
     def started(self, task: SubTask, address: ReplyAddress | None, language: str, *, person: str = "") -> None:
-        """Ignore the start: a span is recorded at the end."""
+        """Pass the start on: a span is recorded at the end."""
         self._inner.started(task, address, language, person=person)
 
     def ended(self, task: SubTask) -> None:
-        """Record a span with the cost and the outcome."""
+        """Pass the end on, and record a span with the cost and the outcome."""
         self._spans.record(subagent_span(task))
         self._inner.ended(task)

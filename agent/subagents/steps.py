@@ -40,7 +40,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """What came of step `id`, as others may be shown it. `title` names it; `problem` is "" where it is done."""
+    """The result of step `id`, as others may be shown it. `title` names it; `problem` is "" where it is done."""
 
     id: str
     title: str
@@ -93,15 +93,15 @@ class StepNode:
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """It goes on: these are under way or may begin, in this order. There is at least one."""
+    """The orchestration goes on: these steps are under way or may begin, in this order. There is at least one."""
 
     orders: tuple[StepOrder, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """It is over. `answer` is the final answer where `problem` is "", else what was achieved in spite of it; `instead`
-    is what may be done then."""
+    """The orchestration is over. `answer` is the final answer where `problem` is "", else what was achieved in
+    spite of it; `instead` is what may be done then."""
 
     answer: tuple[Exhibit, ...]
     problem: str = ""

@@ -99,7 +99,7 @@ class AskedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepRole:
-    """Who does what the strategy itself asks for, and what is to be heeded in it ("": nothing in particular)."""
+    """The type and the instructions ("" for none) of a step that the strategy itself asks for."""
 
     sub_type: str
     task: str = ""
@@ -384,7 +384,7 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
         )
         for name, part in zip(names, parts, strict=False)
     ]
-    results = (  # what came of each part, after what was asked: a lead's words stand in the frame, as a worker's do
+    results = (  # what came of each part, after what was asked: a lead's words are framed, as a worker's are
         Exhibit.of(
             name,
             f"{name.capitalize()} ({part.sub_type})",
@@ -459,7 +459,7 @@ class WorkPart:
 
 
 class BadParts(ValueError):
-    """What a lead wrote is no list of parts. The message is a clause for its ear."""
+    """The lead's answer is no list of parts. The message is a clause for the lead."""
 
 
 def read_verdict(text: str) -> ReviewVerdict | None:

@@ -1,6 +1,7 @@
 """One child process from its start to its end: heard, timed by its parent, killed with its group, reaped.
 
-Nothing here waits for a child's mercy: it is ended when it floods, grows, falls silent or takes too long.
+Nothing here depends on the child's cooperation: it is ended when it floods, grows, falls silent or takes too
+long.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ COMMAND: Final = (sys.executable, "-S", "-m", "agent.subagents.child")
 
 
 class Host(Protocol):
-    """What the parent does for one child. A child is believed nothing: each call is checked as its model's would be."""
+    """The services of the parent for one child. Nothing that a child says is trusted: each call is checked as
+    its model's would be."""
 
     def model(self, call: ModelCall) -> AsyncIterator[ModelDelta | ModelResult]:
         """Stream deltas, then exactly one result; a failure is a result with an error. Raises only what ends the child
@@ -428,7 +430,7 @@ class Supervisor:
         def aged(ending: ChildEnding, ready_ms: int | None = None) -> ChildEnding:
             return replace(ending, confinement=confinement, duration_ms=round(1000 * age_s()), ready_ms=ready_ms)
 
-        # The child does not read its id: whoever watches this machine finds the processes of a sub-agent by it.
+        # The child does not read its id: operators find the processes of a sub-agent by it.
         command = (*self._command, task_id)
         try:
             held = await self._sandbox.start(command, order.home, writes=order.writes)

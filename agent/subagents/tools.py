@@ -198,7 +198,7 @@ class _Awaited:
 
 
 class WaitTool:
-    """Waits for sub-agents on behalf of whoever started them."""
+    """Waits for sub-agents on behalf of the conversation that started them."""
 
     def __init__(self, book: TaskStore, clock: Clock) -> None:
         self._book = book
@@ -330,7 +330,7 @@ class CatalogFollower:
             await asyncio.sleep(SUB_TYPES_LOOK_EVERY_S)
             try:
                 types = await self._catalog.current()
-            except StoreUnavailable:  # whoever orders a sub-agent is told; what is offered can wait
+            except StoreUnavailable:  # an order gets this error itself; the offered list can wait
                 continue
             if types != self._types:
                 self._types = types

@@ -1,1 +1,1 @@
-"""What the model may do besides talking. One file per tool family."""
+"""The tools of the model. One file per tool family."""

@@ -1,4 +1,4 @@
-"""Asking a person before something is done. What is asked is here; how it reaches the person is in `asking`."""
+"""Asks a person before something is done: the question, and its way to the person over the bus."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class ApprovalRequest:
 
 
 class Approvals(Protocol):
-    """A way to a person."""
+    """Asks a person for an approval."""
 
     async def ask(self, question: ApprovalRequest) -> ApprovalOutcome:
         """Wait for an answer, at most as long as an approval lives; meanwhile time limits
@@ -147,14 +147,14 @@ def amendments(
     )
 
 
-# Asks a person over the bus, in the place where the turn was asked for, and waits for what he or she decides. What
-# an admin has to approve for somebody else goes to the admins, in private, and that place is told so.
+# Asks a person over the bus, in the place where the turn was asked for, and waits for the decision. A
+# question that an admin has to answer for somebody else goes to the admins, in private, and that place is told so.
 #
 #     record on the bus ──▶ reply with buttons: outbox, then bus ──▶ look until it is settled, or time is up
 #
-# The record comes first, so that whoever presses at once finds it; the reply is committed before it is published,
-# like every other. Who settles it, a person by way of the control lane (`agent.runtime.control`) or this module when
-# the time is up or the turn ends, also has the message amended: then its buttons are gone.
+# The record comes first, so that an immediate press finds it; the reply is committed before it is published, like
+# every other. The question is settled by a person by way of the control lane (`agent.runtime.control`), or by this
+# module when the time is up or the turn ends; either of them also amends the message, which removes its buttons.
 
 
 _log = structlog.get_logger(__name__)

@@ -70,12 +70,12 @@ _CLOSE: Final = b"\r\nConnection: close\r\n\r\n"
 
 
 class _Bad(Exception):
-    """Not a request that a browser makes of a proxy."""
+    """The request is none that a browser makes of a proxy."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a connection is for. `head` goes to the server, None for a tunnel."""
+    """The target of a connection. `head` goes to the server, None for a tunnel."""
 
     host: str
     port: int
@@ -225,7 +225,7 @@ _PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 
 @dataclass(frozen=True, slots=True)
 class NoBrowser:
-    """Why there is none here, as a short clause."""
+    """The reason why there is no browser here, as a short clause."""
 
     reason: str
 

@@ -92,7 +92,7 @@ class McpLink:
             finally:
                 if not opening.done():
                     opening.set_exception(ToolError(f"the MCP server {self.server.name} cannot be reached"))
-                    opening.exception()  # whoever waits hears it; nobody may be waiting
+                    opening.exception()  # the waiting calls get it; there may be none
                 self._client = None
                 self._wanted.clear()
                 self._idle.set()
@@ -295,7 +295,7 @@ class McpTools:
         return Tool(
             ToolSpec(name, description, schema),
             f"mcp {link.server.name}",
-            Risk.EXECUTE,  # what it does is the server's word, and nobody's check
+            Risk.EXECUTE,  # its effect is the server's word, and is not checked
             run,
             timeout_s=link.server.timeout_s + MCP_START_S + _SLACK_S,
             foreign=True,

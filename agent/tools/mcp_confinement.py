@@ -1,7 +1,8 @@
-"""What holds the program of an MCP server: bubblewrap, else Landlock, else nothing, and then it is not started.
+"""The confinement of an MCP server's program: bubblewrap, else Landlock; without either it is not started.
 
-Inside it sees the system, itself and what its command or the settings name, all to be read; it writes in a folder of
-its own and where the settings say so. Of our environment it has nothing. Landlock cannot keep it from the network.
+Inside it sees the system, itself and the files that its command or the settings name, all read-only; it writes
+in a folder of its own and where the settings say so. It gets nothing of our environment. Landlock cannot keep
+it from the network.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _LAUNCH: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ServerAccess:
-    """What the settings open to one server, and whether it is held at all."""
+    """The access that the settings give to one server, and whether it is confined at all."""
 
     is_confined: bool = True
     has_network: bool = True
@@ -73,7 +74,7 @@ class Launch:
 
 
 class ServerConfinement(Protocol):
-    """One way to hold servers."""
+    """One way to confine servers."""
 
     @property
     def name(self) -> str: ...
@@ -129,7 +130,8 @@ class BubblewrapConfinement:
 
 
 class LandlockConfinement:
-    """The kernel refuses files, and signals to others; what exists can be asked, and the network is open."""
+    """The kernel refuses files, and signals to others; the existence of files can be probed, and the network is
+    open."""
 
     name = "landlock"
     holds_network = False

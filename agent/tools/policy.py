@@ -1,4 +1,4 @@
-"""Who may have which tool run: permission sets as values that intersect, and the policy that hands them out. Pure.
+"""The policy on tools: permission sets as values that intersect, and the policy that grants them. Pure.
 
 A set is a stack of rules, and every rule must agree: the strictest one decides. So a sub-agent's set is its
 parent's, intersected with that of its type, and can never be wider than either.
@@ -26,7 +26,7 @@ class Risk(StrEnum):
 
 
 class Permission(StrEnum):
-    """What happens to a call, from the mildest to the strictest."""
+    """The decision on a call, from the mildest to the strictest."""
 
     ALLOW = "allow"
     """It runs."""

@@ -22,7 +22,7 @@ QUESTION_PREFIX: Final = "ask:"
 
 
 class Lasts(StrEnum):
-    """For how long an approval counts: the word behind the code."""
+    """The duration of an approval: the word after the code."""
 
     ONCE = ""
     TURN = "turn"

@@ -168,7 +168,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What the calls of one round share."""
+    """The values that the calls of one round share."""
 
     context: ToolContext
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TOOLS_PARALLEL_MAX))

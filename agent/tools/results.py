@@ -27,7 +27,7 @@ _RUN_UP: Final = 256  # characters before a cut that decide where graphemes begi
 
 
 class Pieces(NamedTuple):
-    """What is left of a long text: `text[:head_end]` and `text[tail_start:]`."""
+    """The kept parts of a long text: `text[:head_end]` and `text[tail_start:]`."""
 
     head_end: int
     tail_start: int
@@ -124,9 +124,9 @@ def frame_chars(mark_chars: int) -> int:
 
 # Where long results wait to be read on: the model gets a handle, `read_more` gives the rest, page by page.
 #
-# Handles are bound to the session key that made the result: to anybody else they do not exist. The shelf is in
-# memory; after a restart a handle is unknown, and the model calls the tool again. What is kept elsewhere (a sub-
-# agent's answer, in SQL) is read in the same way.
+# Handles are bound to the session key that made the result: to anybody else they do not exist. The store is in
+# memory; after a restart a handle is unknown, and the model calls the tool again. A result that is kept elsewhere (a
+# sub-agent's answer, in SQL) is read in the same way.
 
 
 READ_MORE: Final = ToolSpec(
@@ -145,7 +145,7 @@ READ_MORE: Final = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """A long result: whose it is, and whether strangers wrote it."""
+    """A long result: its owner, and whether strangers wrote it."""
 
     key: SessionKey
     text: CleanText

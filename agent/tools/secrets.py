@@ -118,10 +118,10 @@ class InjectedSecrets:
 
 
 class SecretInjector:
-    """The way from the vault to a tool. `origins` are where a secret may be sent to.
+    """The way from the vault to a tool. `origins` are the addresses to which a secret may be sent.
 
-    What was lent in a lane is known here, in memory, for LENT_KNOWN_S: a tool that has it may leave it in a file that
-    the next one reads.
+    The secrets that were injected in a lane are remembered here, in memory, for LENT_KNOWN_S: a tool that got
+    one may leave it in a file that the next one reads.
     """
 
     def __init__(self, vault: Vault, seal: Seal, loans: LoanStore, clock: Clock, *, origins: frozenset[str]) -> None:

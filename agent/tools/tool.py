@@ -1,4 +1,4 @@
-"""What a tool is, and what the turn that calls it hands to it."""
+"""A tool, and the values that the calling turn hands to it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gateway.contracts.messages import CleanText, ReplyFile
 from gateway.contracts.sessions import FileContent, GrantRole
 from gateway.contracts.subagents import Barrier, WakeAddress
 
-# How a tool has its turn yield to sub-agents: it says what is waited for; the turn ends without an answer. Pure.
+# How a tool makes its turn yield to sub-agents: it names the barrier, and the turn ends without an answer. Pure.
 
 
 class Suspension:
-    """What one turn is to wait for once the round is over, one barrier at most; and whose results it has read. Both
-    count when it is committed: of a turn that is taken again nothing stays."""
+    """The one barrier, at most, for which a turn waits after the round; and the tasks whose results it has
+    read. Both count when the turn is committed: of a turn that is taken again nothing stays."""
 
     def __init__(self) -> None:
         self._barrier: Barrier | None = None
@@ -48,7 +48,7 @@ class Suspension:
         self._collected.update(dict.fromkeys(task_ids))
 
 
-# Whose call it is: a user's conversation, or a sub-agent of one. Pure.
+# The origin of a call: a user's conversation, or a sub-agent of one. Pure.
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ NO_ORIGIN: Final = CallOrigin()
 
 
 class AllotmentSpent(TrivetError):
-    """The sub-agents that work together have taken all that they may, so the model was not asked."""
+    """The sub-agents that work together have used all that they may, so the model was not asked."""
 
 
 class Allotment:
@@ -108,7 +108,7 @@ class Allotment:
             raise AllotmentSpent(problem)
 
 
-# What goes out with a turn's answer besides its words: files, captured when the model asked for it.
+# The files that go out with a turn's answer, captured when the model asked for it.
 #
 # They are held in memory until the turn is committed; then SQL has them. So a later edit changes nothing of what is
 # sent, and a turn that ends otherwise sends nothing.
@@ -154,7 +154,7 @@ def _unseen(_name: str) -> AbstractContextManager[None]:
 
 @dataclass(slots=True)
 class Reading:
-    """What a turn has read so far: `is_foreign` once there were words of others among it."""
+    """What a turn has read so far: `is_foreign` once it included words of others."""
 
     is_foreign: bool = False
 

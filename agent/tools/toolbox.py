@@ -1,4 +1,4 @@
-"""Everything the model may use, put together as the settings say: the composition of all tool families."""
+"""All tools of the model, put together as the settings say: the composition of all tool families."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _line(cells: Sequence[str | None]) -> str:
     return f"| {' | '.join(shown)} |"
 
 
-# The file tools as a registry has them: each on the workspace of whoever asks, in a thread.
+# The file tools as a registry has them: each on the workspace of the calling conversation, in a thread.
 
 
 def offered_files(tools: Iterable[FileTool], homes: WorkspaceLookup, threads: SharedThreads) -> tuple[Tool, ...]:

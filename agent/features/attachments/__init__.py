@@ -1,1 +1,1 @@
-"""What people send along, on its way into a turn."""
+"""The way of attachments into a turn."""

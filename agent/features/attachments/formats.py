@@ -26,7 +26,7 @@ _QUALITY: Final = 85
 
 
 class Locked(Exception):
-    """Nobody reads it without its password."""
+    """The document cannot be read without its password."""
 
 
 def load_docx() -> Reader:

@@ -1,7 +1,8 @@
-"""The files of messages in their workspace, their texts, and words for those that are missing.
+"""The files of messages in their workspace, their texts, and notes on those that are missing.
 
-A file has one place, made of its message and its reference: a turn that is run again finds it there and asks
-nobody. What cannot be had is an answer, not an error: the turn goes on without it, and says so.
+A file has one path, derived from its message and its reference: a turn that is run again finds it there and
+fetches nothing. A file that cannot be fetched is an answer, not an error: the turn goes on without it, and says
+so.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ _DIGEST_BYTES: Final = 4  # tells apart the files of one conversation, and keeps
 
 @dataclass(frozen=True, slots=True)
 class KeptFile:
-    """A file of a message in the workspace. `media_type` is what its bytes are, whatever anybody calls it."""
+    """A file of a message in the workspace. `media_type` is detected from its bytes, whatever it is called."""
 
     path: CleanText
     name: CleanText
@@ -113,14 +114,14 @@ class KeptFile:
 
 @dataclass(frozen=True, slots=True)
 class RefusedFile:
-    """A file that cannot be had, and why, as a clause."""
+    """A file that is not available, and why, as a clause."""
 
     name: CleanText
     reason: CleanText
 
 
 class Inbox:
-    """Where files of messages are kept."""
+    """Keeps the files of messages."""
 
     def __init__(
         self, bus: Files, workspaces: WorkspaceLookup, settings: AttachmentSettings, scrubber: Scrubber, clock: Clock
@@ -218,7 +219,7 @@ def _keep(workspace: Workspace, path: str, content: bytes, bytes_max: int) -> No
         raise FileRefused(no_room(str(error))) from error
 
 
-# What was made of a file, kept beside it in the workspace: a turn that is taken again pays for it no second time,
+# The text or smaller image made of a file, kept next to it in the workspace: a repeated turn pays for it only once,
 # and the file tools read on where a prompt had no room. Everything here blocks: call it in a thread.
 
 

@@ -82,8 +82,8 @@ from gateway.store import Store
 
 @dataclass(frozen=True, slots=True)
 class AttachmentContext:
-    """A turn of `session`. All texts that came along may take `tokens_max` of its prompt; `sees` says whether its model
-    understands images; `language` is what its author's platform says, as an IETF tag."""
+    """A turn of `session`. All texts of its attachments may take `tokens_max` of its prompt; `sees` tells
+    whether its model understands images; `language` is what its author's platform says, as an IETF tag."""
 
     session: Session
     turn_id: str
@@ -93,8 +93,8 @@ class AttachmentContext:
     permit: Permit = field(compare=False, repr=False, kw_only=True)
 
 
-# What other models make of files that the model of a turn cannot take in itself: words of a recording, a
-# description of an image. Each is asked once for a file, metered, and charged to whoever sent it.
+# Other models turn files that the model of a turn cannot take in itself into text: the words of a recording, a
+# description of an image. Each is asked once for a file, metered, and charged to the sender.
 
 
 _log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ _ASKED: Final = literal_text("Describe this image.")
 
 
 class Transcriber:
-    """Writes down what is said in a recording."""
+    """Transcribes recordings."""
 
     def __init__(self, inner: TranscriptionModel, model: str, store: Store, scrubber: Scrubber, clock: Clock) -> None:
         self._inner = inner
@@ -141,7 +141,7 @@ class Transcriber:
 
 
 class ImageDescriber:
-    """Says what is to be seen on an image, for a model that cannot look at it."""
+    """Describes an image for a model that cannot see it."""
 
     def __init__(self, client: ModelClient, model: str, store: Store, scrubber: Scrubber, clock: Clock) -> None:
         self._client = client
@@ -189,8 +189,8 @@ async def _charge(store: Store, usage: Usage, occasion: AttachmentContext) -> No
 #     a document      its text, as data
 #     anything else   its name, kind and size
 #
-# All of it is fetched and looked at side by side, within bounds. What cannot be had costs the turn nothing: the model
-# is told in a line, and so is the author, where he should know. Everything is kept in the workspace, so that a turn
+# All of it is fetched and examined in parallel, within bounds. A file that is not available does not fail the turn: the
+# model is told in a line, and so is the author, where that matters. Everything is kept in the workspace, so that a turn
 # that is taken again neither fetches nor pays a second time.
 
 
@@ -199,14 +199,15 @@ _MORE: Final = (literal_text("\n[… "), literal_text(" more characters; file_re
 
 
 class Takes(Protocol):
-    """Whoever brings a file into the workspace."""
+    """Brings a file into the workspace."""
 
     async def take(self, message: InboundMessage, attachment: Attachment) -> KeptFile | RefusedFile: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What the messages say now, by their ids; what was said in their recordings; what their author should know."""
+    """The texts of the messages with their attachments, by their ids; what was said in their recordings; what
+    their author should know."""
 
     texts: Mapping[str, CleanText]
     spoken: tuple[CleanText, ...] = ()
@@ -215,8 +216,8 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What became of one file. `element` makes its element of its text, as much of it as there is room for; all of it
-    lies in `whole_at`."""
+    """The outcome for one file. `element` makes the file's element from as much of its text as there is room
+    for; the whole text is at the path `whole_at`."""
 
     element: Callable[[CleanText | None], CleanText]
     text: CleanText | None = None
@@ -226,7 +227,8 @@ class _Looked:
 
 
 class Receiving:
-    """Takes files in. Without `ears` nobody hears recordings, without `eyes` no blind model is told of images."""
+    """Takes files in. Without `ears` recordings are not transcribed, without `eyes` images are not described to
+    models that cannot see."""
 
     def __init__(
         self,
@@ -468,7 +470,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 class AttachmentIntake:
-    """Takes in what came along, and tells it in the transcript."""
+    """Takes the attachments in and records them in the transcript."""
 
     def __init__(self, receiving: Receiving, models: Models, store: Store) -> None:
         self._receiving = receiving

@@ -1,4 +1,4 @@
-"""What some bytes are (a picture, a recording, text) by the first of them. Pure."""
+"""Detects the type of some bytes (a picture, a recording, text) from the first of them. Pure."""
 
 from __future__ import annotations
 

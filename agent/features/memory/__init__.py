@@ -1,1 +1,1 @@
-"""What is known of a person beyond the conversation: kept, found again, put before the model."""
+"""Memory of a person beyond the conversation: kept, found again, put before the model."""

@@ -1,8 +1,8 @@
 """Distil memories from what has left the model's view, once, in the background.
 
-Nothing is dropped from history by it, and whatever goes wrong is logged only. What is to be gone through stands in
-SQL (`boundaries`), so a process that dies over it leaves it to the next. Facts go into the memory of the key that
-the words were said under, whatever they say: nobody writes into another's memory.
+Nothing is dropped from history by it, and a failure is only logged. The work to do is in SQL (`boundaries`), so
+a process that dies during it leaves it to the next. Facts go into the memory of the key under which the words
+were said, whatever they say: nobody writes into another's memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from gateway.contracts.ports import Clock, Scrubber
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
 from gateway.store import Store
 
-# What a model is given to find lasting facts in, and what is made of its answer. Pure (agent.md section 9).
+# The request to a model to find lasting facts, and the facts in its answer. Pure (agent.md section 9).
 
 
 _SPEAKERS: Final = {Role.USER: literal_text("User: "), Role.ASSISTANT: literal_text("Assistant: ")}

@@ -154,7 +154,7 @@ class ChargedEmbedder:
 
 
 class PersonMemory:
-    """Facts and earlier words of everybody, each for himself. Without an embedder words alone are compared."""
+    """Facts and earlier words of everybody, each person's apart. Without an embedder only words are compared."""
 
     def __init__(
         self, store: MemoryStore, scrubber: Scrubber, clock: Clock, *, embedder: Embedder | None = None
@@ -222,7 +222,7 @@ class PersonMemory:
         return Embedding(embedder.model, first)
 
 
-# What is remembered of a person, in his own hands: /memory, /forget.
+# The person's own control of this memory: /memory, /forget.
 #
 # In a group both show and touch only what may be read there; in a direct message, all of it.
 
@@ -274,7 +274,7 @@ def memory_commands(
         if not what:
             return CommandReply(words.say("Write /forget and a number from /memory, some words, or `all`."))
         if everything := _ALL.fullmatch(what):
-            if everything[1]:  # what works for him may be about to remember something
+            if everything[1]:  # a sub-agent of this person may be about to remember something
                 await ending.end_all(await people.keys(key.owner))
             return await _forget_all(memory, store, key, words, is_sure=bool(everything[1]), forgotten=forgotten)
         if _NUMBERS.fullmatch(what):

@@ -1,1 +1,1 @@
-"""Reminders and scheduled tasks: the times people write, the rules of recurrence, the service, what fires them."""
+"""Reminders and scheduled tasks: the times people write, the rules of recurrence, the service, the scheduler."""

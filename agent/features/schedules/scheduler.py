@@ -1,10 +1,10 @@
-"""Fires what is due: each firing is a message of its owner, on the same queue as everything he or she says.
+"""Fires what is due: each firing is a message of its owner, on the same queue as the owner's other messages.
 
     claim (SQL) ──▶ enqueue (bus, by the firing's id) ──▶ move on (SQL, guarded by the due time)
 
-Every agent process runs this. A crash behind the first arrow costs a claim's time; one behind the second repeats an
-id that the bus knows for a day and SQL, once it is answered, for ever. What was missed while no process ran is fired
-once. A schedule whose owner may not speak any more is not fired: it is passed over, and goes on if it recurs.
+Every agent process runs this. A crash after the first arrow costs a claim's time; one after the second repeats
+an id that the bus knows for a day and SQL, once it is answered, for ever. Firings missed while no process ran
+happen once. A schedule whose owner may not speak any more is passed over, and goes on if it recurs.
 """
 
 from __future__ import annotations

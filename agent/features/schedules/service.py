@@ -37,9 +37,9 @@ from gateway.store.schedules import ScheduleStore
 
 @dataclass(frozen=True, slots=True)
 class Requester:
-    """Who orders, and where: the firing comes back there, as his or her message, and is judged by the rules of that
-    place (`place` as in a message). `cause` is the turn or the message that the order belongs to; the same order of the
-    same cause is one schedule."""
+    """The author of an order, and its place: the firing arrives there as the author's message, and is judged by
+    the rules of that place (`place` as in a message). `cause` is the turn or the message that the order belongs
+    to; the same order of the same cause is one schedule."""
 
     key: SessionKey
     address: ReplyAddress
@@ -52,9 +52,10 @@ class Requester:
 
 
 class ScheduleService:
-    """Every method is about one owner, and shows and changes nothing of anybody else's.
+    """Schedules of one owner: no method shows or changes anything of another.
 
-    In a group only what was ordered in that very place is shown and cancelled: the others would read it.
+    In a group only what was ordered in that very place is shown and cancelled, because others would read the
+    rest.
     """
 
     def __init__(

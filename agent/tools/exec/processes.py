@@ -153,8 +153,8 @@ _ORDERLY_S: Final = 1.0  # bubblewrap takes a millisecond
 
 
 class ProcessTree:
-    """A process that leads its group, and all that came of it. `mark` stands in their environment and in nobody
-    else's: by it those are found that have left the group and whose parents have ended."""
+    """A process that leads its group, and all its descendants. `mark` is in their environment and in no other:
+    it finds those that have left the group and whose parents have ended."""
 
     def __init__(self, process: Process, mark: str) -> None:
         self.process = process
@@ -222,7 +222,7 @@ class ProcessTree:
 
 
 class NamespaceTree(ProcessTree):
-    """A bubblewrap, and what is in its namespace."""
+    """A bubblewrap process and everything in its namespace."""
 
     async def kill(self) -> bool:
         """Kill it all; true when it was reaped.

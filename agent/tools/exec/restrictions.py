@@ -115,10 +115,10 @@ def _done(result: int) -> int:
     return result
 
 
-# seccomp: a process gives up what it does not need of the kernel, for good. Two filters, of one table of numbers.
+# seccomp: a process gives up the system calls it does not need, for good. Two filters, of one table of numbers.
 #
-# A sub-agent gives up starting processes, opening sockets and touching what is others'. A command keeps processes and
-# the sockets of an empty network, and gives up the rest of it.
+# A sub-agent gives up starting processes, opening sockets and touching others' processes and files. A command keeps
+# processes and the sockets of an empty network, and gives up the rest of it.
 #
 # A filter of the kernel's (seccomp(2)): what is refused fails with EPERM, and a thread, which clone makes, too, is
 # still one. Numbers are from <asm/unistd.h> of the two architectures that Trivet is run on; elsewhere nothing is
@@ -315,7 +315,7 @@ def _for_a_child(machine: _Machine, own_pid: int) -> Iterator[_Step]:
     yield from _when(machine.clone, started)
     for number in machine.on_itself:
         yield from _when(number, _unless_one_of(_FIRST_ARGUMENT_AT, (0, own_pid)))
-    for number, flags_at in machine.opening:  # who cuts a file has to say that he writes, or Landlock might not hear it
+    for number, flags_at in machine.opening:  # to cut a file it must be opened for writing, which Landlock checks
         asked: list[_Step] = [
             (_LOAD, 0, 0, flags_at),
             *((_IF_ANY_BIT, 0, 4, _CUTTING), (_AND, 0, 0, _WAYS), (_IF_EQUAL, 1, 0, 0), (_IF_EQUAL, 0, 1, _WAYS)),

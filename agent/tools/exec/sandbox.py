@@ -1,9 +1,9 @@
 """The sandbox: bubblewrap with no network, a read-only system, one writable workspace, and an end.
 
-Inside there is nothing of the operator's: no home, no data directory, no environment, no other process. Root is
-nobody there, a seccomp filter refuses what commands do not need of the kernel, and its namespaces end with the first
-process. Where bubblewrap is missing or the
-kernel lends no user namespaces, there is no sandbox and nothing is run.
+Nothing of the operator's is inside: no home, no data directory, no environment, no other process. Root has no
+rights there, a seccomp filter refuses system calls that commands do not need, and the namespaces end with the
+first process. Where bubblewrap is missing or the kernel grants no user namespaces, there is no sandbox and
+nothing is run.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Output:
 
 
 class FolderAllowance:
-    """The room of one run, measured now and then. `share` is that of the folder among what its owner has."""
+    """The room of one run, measured now and then. `share` is that of the folder in its owner's total."""
 
     def __init__(self, folder: Path, allowed: DiskUsage, taken: DiskUsage, share: Share | None) -> None:
         self._folder = folder
@@ -168,7 +168,7 @@ class ProgramOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NoSandbox:
-    """Why nothing can be run here, as a short clause."""
+    """The reason why nothing can be run here, as a short clause."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""shell and code_exec: what the sandbox offers to the model."""
+"""shell and code_exec: the tools that run in the sandbox."""
 
 from __future__ import annotations
 

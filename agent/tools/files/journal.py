@@ -1,8 +1,9 @@
-"""The journal of a workspace: what file_undo takes back and file_redo makes again. Everything here blocks.
+"""The journal of a workspace, from which file_undo takes steps back and file_redo makes them again. Everything
+here blocks.
 
-`steps.json` names contents by their digest, `blobs/` holds them. Both stand beside the workspace, where no tool and no
-command can reach them; but the process of a sub-agent has them, so what they say is looked through as a stranger's
-word. The oldest steps go when there are too many or their contents too large.
+`steps.json` names contents by their digest, `blobs/` holds them. Both are next to the workspace, where no tool
+and no command can reach them; but the process of a sub-agent has them, so they are checked like any foreign
+input. The oldest steps go when there are too many or their contents too large.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from agent.tools.files.paths import FOLDER_FLAGS
 from agent.tools.files.workspace import Workspace
 from gateway.contracts.errors import ToolError
 
-# What happens to files, as values that can be turned round: each change knows what it expects to find.
+# Changes of files as values that can be reversed: each change knows the state that it expects to find.
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class FolderMade:
-    """An empty folder came to be; turned round, it was deleted. One that is there already is as good as made, and
-    one that is not empty stays: it has become somebody's."""
+    """An empty folder was created; reversed, it was deleted. A folder that exists already counts as made, and
+    one that is not empty stays, because others use it by now."""
 
     path: str
     is_made: bool
@@ -149,7 +150,7 @@ def _reversed(change: Change) -> Change:
             return FolderMade(path, is_made=not is_made)
 
 
-# Plain files in one folder, by name, for who does not trust what stands there: a sub-agent may have put it. Blocks.
+# Plain files in one folder, by name. The files are not trusted, because a sub-agent may have put them there. Blocks.
 #
 # No symbolic link is followed, no pipe is waited for, and no file is longer than its reader has room for.
 
@@ -160,8 +161,9 @@ _UNFINISHED: Final = ".unfinished"
 
 
 class BlobFolder:
-    """The files of `folder`, which is made if it is missing. What surrounds it is trusted, what stands in its place or
-    in it is not. A name is one part of a path. What cannot be read is not there; the rest raises `OSError`."""
+    """The files of `folder`, which is created if it is missing. The folders above it are trusted, an entry in
+    its place or in it is not. A name is one part of a path. An unreadable file counts as missing; other
+    failures raise `OSError`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -259,8 +261,8 @@ class _Rows:
 class Journal:
     """Makes changes in a workspace and remembers them.
 
-    What it is about to do it writes down first. So whoever comes after a process that was killed in the middle finds
-    it, and settles it: the change and its line are both there, or neither is.
+    Each change is written down before it is made. So the next process after one that was killed in the middle
+    finds it, and settles it: the change and its line are both there, or neither is.
     """
 
     def __init__(self, workspace: Workspace) -> None:
@@ -396,7 +398,7 @@ def _in_plain_words() -> Iterator[None]:
         raise ToolError(f"the journal cannot be kept: {(error.strerror or type(error).__name__).lower()}") from error
 
 
-# --- what is read, checked at the door
+# --- the file's content, checked when it is read
 
 
 def _checked(found: Any) -> tuple[_Rows, tuple[_Way, _Row] | None]:

@@ -29,7 +29,7 @@ _NO_FOLDER: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 
 
 class NotThere(ToolError):
-    """Nothing stands under this path."""
+    """There is nothing at this path."""
 
 
 @dataclass(frozen=True, slots=True)

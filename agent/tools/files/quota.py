@@ -1,4 +1,4 @@
-"""How much a workspace may hold, and all workspaces of one owner, and all of them. What counts is what the disk gives;
+"""Limits what a workspace may hold, all workspaces of one owner, and all of them. Space on the disk counts;
 links are not followed. Blocks."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COUNTED_MAX: Final = 10 * WORKSPACE_FILES_MAX
 
 
 class DiskUsage(NamedTuple):
-    """What a workspace takes, or may take."""
+    """The space that a workspace takes, or may take."""
 
     size_bytes: int
     files: int
@@ -79,7 +79,8 @@ def at_least(quota: DiskUsage, taken: DiskUsage) -> DiskUsage:
 
 @dataclass(frozen=True, slots=True)
 class DiskLimits:
-    """Of one owner in all places, of all owners, and what has to stay free on the disk. 0: no limit."""
+    """The limits of one owner in all places and of all owners, and the space that has to stay free on the disk.
+    0: no limit."""
 
     owner_bytes: int = 0
     all_bytes: int = 0

@@ -68,7 +68,7 @@ def media_type(name: str, content: bytes) -> str:
         return OCTETS
 
 
-# send_file: a file of the workspace goes to whoever asked, behind the words of the turn's answer.
+# send_file: a file of the workspace goes to the person who asked, after the text of the turn's answer.
 
 
 _SPEC: Final = ToolSpec(

@@ -29,7 +29,7 @@ from agent.tools.files.quota import QUOTA, UNBOUNDED, DiskLimits, DiskTotals, Di
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey, folder_name
 
-# One change of a folder at a time, whoever makes it: threads of one process, and processes. Blocks.
+# One change of a folder at a time, across the threads of one process and across processes. Blocks.
 
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -118,7 +118,7 @@ def parts_of(home: Path) -> tuple[Path, Path]:
 
 
 class WorkspaceLookup(Protocol):
-    """Where the file tools find the workspace of whoever calls."""
+    """Finds the workspace of the conversation that calls a file tool."""
 
     def of(self, key: SessionKey) -> Workspace: ...
 
@@ -143,7 +143,7 @@ class Workspaces:
 
 
 class Workspace:
-    """One conversation's files in `files/`, and beside them, out of every tool's reach, its journal."""
+    """One conversation's files in `files/`, and next to them, out of every tool's reach, its journal."""
 
     def __init__(self, home: Path, *, quota: DiskUsage = QUOTA) -> None:
         self._quota = quota

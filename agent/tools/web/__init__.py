@@ -1,1 +1,1 @@
-"""The web: pages and searches, behind a guard that lets no request into a private network."""
+"""The web: pages and searches, guarded so that no request reaches a private network."""

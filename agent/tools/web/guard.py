@@ -1,4 +1,4 @@
-"""Which addresses may be reached: public ones. The address that is checked is the one that is used.
+"""Decides which addresses may be reached: public ones. The address that is checked is the one that is used.
 
 An IPv6 address can carry an IPv4 one (mapped, 6to4, NAT64, ISATAP): then the one inside is judged, too.
 """
@@ -103,7 +103,7 @@ def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
         yield IPv4Address(number & 0xFFFF_FFFF)
 
 
-# Which addresses are this machine's own, or stand in a network that it stands in, whatever they look like.
+# Which addresses are this machine's own, or in a network that it is in, whatever they look like.
 #
 # A public address may be our own, on which a service listens that the world is kept from, or that of a machine beside
 # ours, which trusts the network. Linux says for each address where it would send it: what it sends to no gateway is
@@ -188,7 +188,7 @@ def _tell_once(reason: str) -> None:
 
 # From a host's name to a connection that was judged: the address that is checked is the address that is used.
 #
-# For whoever has no HTTP client of ours between himself and the internet. No name is resolved twice, so none can
+# For callers that reach the internet without our HTTP client. No name is resolved twice, so none can
 # point elsewhere in between.
 
 
@@ -200,7 +200,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 class Unreachable(ToolError):
-    """Not on the public web, or not there."""
+    """The host is not on the public web, or does not answer."""
 
 
 def is_on_public_web(address: str, port: int) -> bool:
@@ -219,8 +219,8 @@ async def resolved(host: str, port: int) -> Sequence[str]:
 class PublicConnector:
     """Connects to the public web and nowhere else.
 
-    `exempt` are (address, port) pairs that are let through all the same, `resolve` stands in for the resolver:
-    both for tests, which have no internet.
+    `exempt` are (address, port) pairs that are let through all the same, `resolve` replaces the resolver: both
+    for tests, which have no internet.
     """
 
     def __init__(self, *, exempt: Iterable[tuple[str, int]] = (), resolve: Resolve = resolved) -> None:

@@ -24,7 +24,7 @@ from agent.tools.web.session import PageReader, WebSession, origin, read_body
 from gateway.contracts.errors import ToolError
 from gateway.scrub.raw_text import head, without_broken_end
 
-# Search engines behind one Protocol: SearXNG, Brave, Tavily. None configured: there is no web_search.
+# Search engines with one Protocol: SearXNG, Brave, Tavily. None configured: there is no web_search.
 #
 # The address of an engine is the operator's word: it may be in the private network, and is not guarded. No redirect
 # is followed, so nobody can lead the request elsewhere.
@@ -48,7 +48,7 @@ class Hit:
 
 
 class SearchEngine(Protocol):
-    """A way to find pages."""
+    """Finds pages."""
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
