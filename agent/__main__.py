@@ -21,8 +21,9 @@ from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
 from gateway.config import Settings, database_url, load
 from gateway.config.features import keys_in_files
-from gateway.contracts.ports import Clock, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.process import guard_streams, run_to_exit
+from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.store import open_store
 from gateway.telemetry.logs import configure_logs

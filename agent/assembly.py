@@ -71,8 +71,9 @@ from gateway.config.limits import DiskSettings
 from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import WORKSPACES
-from gateway.contracts.ports import Clock, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.scrub import Scrubber
 from gateway.scrub.vault import seal_of
 from gateway.store import Store
 from gateway.store.foreign import ForeignDatabases

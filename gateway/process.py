@@ -15,8 +15,8 @@ from typing import Final, NoReturn, TextIO
 
 from gateway.contracts.errors import ConfigError, TrivetError
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Scrubber
 from gateway.dumpable import close_to_others
+from gateway.scrub import Scrubber
 from gateway.scrub import Scrubber as SecretScrubber
 
 # The last words of a process: whatever ends it, and whoever prints past the logs, no secret is in what is said.

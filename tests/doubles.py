@@ -33,19 +33,9 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import (
-    Admission,
-    Amendment,
-    Outlook,
-    PendingReply,
-    ScrubStream,
-    TokenWish,
-    Verdict,
-    WantedFile,
-)
-from gateway.contracts.ports import Scrubber as ScrubberPort
+from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, TokenWish, Verdict, WantedFile
 from gateway.limits import BOT_TURNS_MAX
-from gateway.scrub import Scrubber
+from gateway.scrub import Scrubber, StreamScrubber
 
 
 @dataclass
@@ -67,7 +57,7 @@ class ManualClock:
         return "K" * length
 
 
-class PlainScrubber:
+class PlainScrubber(Scrubber):
     """Removes the word SECRET and nothing else."""
 
     def for_chat(self, chat: str) -> PlainScrubber:
@@ -79,7 +69,7 @@ class PlainScrubber:
     def findings(self, text: str) -> Sequence[Finding]:
         return [Finding("test", start, start + 6) for start in range(len(text)) if text.startswith("SECRET", start)]
 
-    def stream(self) -> ScrubStream:
+    def stream(self) -> StreamScrubber:
         return Scrubber(known_values=["SECRET"]).stream()
 
 
@@ -390,7 +380,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
             await self.changed.wait()
 
 
-def door_rooms(bus: MemoryBus, scrubber: ScrubberPort | None = None, clock: ManualClock | None = None) -> IntakeDeps:
+def door_rooms(bus: MemoryBus, scrubber: Scrubber | None = None, clock: ManualClock | None = None) -> IntakeDeps:
     """What a door stands on that has only this bus behind it."""
     return IntakeDeps(
         intake=bus,

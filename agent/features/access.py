@@ -39,11 +39,12 @@ from gateway.contracts.budgets import LimitRule
 from gateway.contracts.errors import BadSessionKey, BusError, Declined, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, Scrubber
+from gateway.contracts.ports import Clock, ModelFault, ModelTrouble
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.i18n import Words, sentence, words_for
 from gateway.limits import PAIRING_TTL_S, PROJECTION_LOOK_S
 from gateway.retry import retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.access import AccessStore
 

@@ -24,10 +24,11 @@ from gateway.contracts.access import LinkOffer, LinkVerdict, RedeemedLink
 from gateway.contracts.errors import BadSessionKey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Reply, ReplyKind, clipped, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.i18n import Words, sentence, words_for
 from gateway.limits import LINK_CODE_TTL_S, PAIRING_CODE_CHARS
 from gateway.retry import retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store.accounts import LinkStore
 from gateway.store.export import PeopleStore
 

@@ -31,9 +31,10 @@ from agent.tools.results import framed
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, clipped, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Todo, TodoState
 from gateway.i18n import ENGLISH, Spoken, Words, words_for
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 _PROBLEMS_SHOWN: Final = 8

@@ -33,7 +33,7 @@ from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, clipped, joined
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import (
     UNTITLED,
     Entry,
@@ -48,6 +48,7 @@ from gateway.contracts.sessions import (
 )
 from gateway.i18n import Words, sentence
 from gateway.limits import SUGGESTION_CHARS_MAX, SUGGESTIONS_MAX
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 Left = Callable[[SessionKey], Awaitable[object]]

@@ -47,8 +47,9 @@ from gateway.contracts.messages import (
     joined,
     literal_text,
 )
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import UNTITLED, Role, Session, UsagePurpose
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 

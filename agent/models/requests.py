@@ -12,8 +12,8 @@ from gateway.contracts.context_blocks import Image
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Embedding, Vector, cosine
 from gateway.contracts.messages import CleanText, joined, literal_text
-from gateway.contracts.ports import Scrubber
 from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
+from gateway.scrub import Scrubber
 
 Permit = Callable[[], Awaitable[None]]
 """Asked before each call to a provider and before each tool call. Returns when the call may be made; raises

@@ -33,7 +33,7 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, clipped
-from gateway.contracts.ports import Scrubber
+from gateway.scrub import Scrubber
 
 # Text files that people edit while we run. Each is read again when it has changed, and only then.
 

@@ -22,8 +22,8 @@ from agent.tools.todo import todo_line
 from agent.tools.tool import ToolContext
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Scrubber
 from gateway.contracts.sessions import Todo, TodoState
+from gateway.scrub import Scrubber
 
 # Who the agent is and whom it talks to, as the operator wrote it into files of the workspace.
 

@@ -41,8 +41,9 @@ from agent.tools.tool import ToolContext
 from gateway.contracts.context_blocks import Image
 from gateway.contracts.errors import ConfigError, ContextTooLong, ModelError, ModelRejected, ModelTooSlow
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Role
+from gateway.scrub import Scrubber
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

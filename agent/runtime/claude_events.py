@@ -22,9 +22,10 @@ from gateway.contracts.errors import (
     QuotaSpent,
 )
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, Role, ToolCall, Usage, UsagePurpose
 from gateway.i18n import words_for
+from gateway.scrub import Scrubber
 
 TOOL_PREFIX: Final = "mcp__trivet__"
 """How the CLI names our tools; everywhere else they have their own names."""

@@ -19,11 +19,12 @@ from agent.features.usage import spent_sentence
 from agent.texts import CUT_NOTE, STOPPED_NOTE, YIELDED_WORD, failure_sentence, removed_note, unchecked_notes
 from gateway.contracts.errors import BudgetSpent
 from gateway.contracts.messages import Button, CleanText, Reply, ReplyKind, clipped, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.sessions import Effect, Entry, EntryKind, Role, TurnCommit, TurnState
 from gateway.contracts.subagents import Barrier
 from gateway.i18n import words_for
 from gateway.limits import REPLY_CHARS_MAX
+from gateway.scrub import Scrubber
 from gateway.telemetry.metrics import ANSWER_SECONDS, QUEUE_SECONDS, TURNS, Tally
 from gateway.telemetry.spans import turn_spans
 

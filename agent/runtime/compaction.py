@@ -52,8 +52,9 @@ from agent.runtime.compaction_plan import (
 from agent.tokens import estimate_tokens
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 

@@ -58,11 +58,12 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Clock, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import GrantRole, Session
 from gateway.contracts.subagents import SubTask
 from gateway.i18n import Words, language_of, sentence, words_for
 from gateway.retry import retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 

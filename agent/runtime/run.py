@@ -25,10 +25,11 @@ from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ids import ReplyAddress, turn_id_of
 from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage, Reply, literal_text
-from gateway.contracts.ports import CancelKind, Claim, Clock, Scrubber
+from gateway.contracts.ports import CancelKind, Claim, Clock
 from gateway.contracts.sessions import Committed, Session, TurnCommit, TurnStart, is_firing
 from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
 from gateway.retry import RetryPolicy, retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 

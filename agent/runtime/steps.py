@@ -37,9 +37,10 @@ from agent.tools.tool import ToolContext, ToolResult
 from gateway.contracts.context_blocks import Image
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.messages import CleanText, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall, Usage, UsagePurpose
 from gateway.i18n import words_for
+from gateway.scrub import Scrubber
 
 _log = structlog.get_logger(__name__)
 _GO_ON: Final = literal_text(

@@ -29,10 +29,11 @@ from agent.subagents.texts import attempt_text
 from agent.tools.policy import Permissions
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnCommit
 from gateway.contracts.subagents import is_wake
 from gateway.i18n import words_for
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 # A turn that is a conversation: what came along, the prompt, which model, then the steps.

@@ -18,10 +18,11 @@ from gateway.bus.lanes import Lanes
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, InboundMessage, Reply, ReplyKind
-from gateway.contracts.ports import Cancel, Claim, Clock, DeadMessage, Scrubber
+from gateway.contracts.ports import Cancel, Claim, Clock, DeadMessage
 from gateway.i18n import Words, language_of, words_for
 from gateway.limits import CLAIM_LANES_MAX, LEASE_TTL_S, SHUTDOWN_GRACE_S, TURN_ATTEMPTS_MAX, TURN_MESSAGES_MAX
 from gateway.retry import retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 # A message that was given up still gets an answer, and its conversation a note.

@@ -39,10 +39,11 @@ from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.errors import BudgetSpent, NoSubAgent, Reason, StoreError, TrivetError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, joined, literal_code, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.retry import RetryPolicy, retry_until_available
+from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import head
 from gateway.store import Store
 from gateway.store.subagents import TaskStore

@@ -35,10 +35,11 @@ from agent.tools.results import frame_chars, framed
 from agent.tools.tool import Allotment, Tool, ToolContext
 from gateway.contracts.errors import Reason, Shortfall, ToolError, TrivetError
 from gateway.contracts.messages import clipped, each_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.i18n import ENGLISH
 from gateway.i18n.reasons import SHORTFALLS, in_words, instead_of, what_now
+from gateway.scrub import Scrubber
 
 _log = structlog.get_logger(__name__)
 

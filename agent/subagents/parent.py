@@ -52,9 +52,10 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, Reason, ToolError
 from gateway.contracts.messages import CleanText, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall, Usage
 from gateway.contracts.subagents import Doing, Occupation
+from gateway.scrub import Scrubber
 
 _log = structlog.get_logger(__name__)
 

@@ -34,10 +34,11 @@ from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import STATUS_PREFIX, CleanText, Reply, ReplyKind, literal_text
-from gateway.contracts.ports import Clock, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.subagents import SubTask, TaskMode
 from gateway.i18n import words_for
 from gateway.retry import RetryPolicy, retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.telemetry.spans import subagent_span
 

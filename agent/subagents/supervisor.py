@@ -61,10 +61,11 @@ from agent.tools.exec.sandbox import FolderAllowance, Output
 from agent.tools.files.quota import HOME_QUOTA, Share
 from agent.tools.tool import AllotmentSpent
 from gateway.contracts.errors import BudgetSpent, Code, Reason
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import TaskState
 from gateway.i18n.reasons import own_code_of
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
+from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import without_broken_start
 
 _log = structlog.get_logger(__name__)

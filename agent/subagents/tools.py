@@ -42,8 +42,9 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.results import KeptElsewhere, KeptResult
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import StoreUnavailable, ToolError
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
+from gateway.scrub import Scrubber
 from gateway.store.subagents import TaskStore
 
 _log = structlog.get_logger(__name__)

@@ -34,9 +34,10 @@ from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, joined
-from gateway.contracts.ports import Clock, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.subagents import SubTask, TaskState, Wake, is_wake
 from gateway.limits import SUBTASKS_KEPT
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 

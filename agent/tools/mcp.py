@@ -35,8 +35,9 @@ from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import clipped, each_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import MCP_PREFIX
+from gateway.scrub import Scrubber
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -42,9 +42,10 @@ from gateway.contracts.access import PlaceApproval, room_of
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, literal_text
-from gateway.contracts.ports import Clock, NoSpans, Scrubber, SpanSink, TraceSpan
+from gateway.contracts.ports import Clock, NoSpans, SpanSink, TraceSpan
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import words_for
+from gateway.scrub import Scrubber
 from gateway.scrub.placeholder import WHOLE_TEXT
 from gateway.telemetry.spans import OTHER, under
 

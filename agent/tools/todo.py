@@ -9,8 +9,8 @@ from agent.limits import TODO_ITEMS_MAX
 from agent.models.requests import ToolSpec
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.ports import Scrubber
 from gateway.contracts.sessions import Todo, TodoState
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 MARKS: Final = {TodoState.PENDING: "○", TodoState.IN_PROGRESS: "◑", TodoState.DONE: "●"}

@@ -33,10 +33,11 @@ from agent.tools.web.session import WebSession
 from agent.tools.web.tools import Brave, SearchEngine, Searxng, Tavily, web_tools
 from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
 from gateway.contracts.errors import ConfigError, QueryRefused, ToolError
-from gateway.contracts.ports import Clock, Scrubber, SpanSink
+from gateway.contracts.ports import Clock, SpanSink
 from gateway.contracts.profiles import MCP_PREFIX
 from gateway.contracts.sessions import GrantRole
 from gateway.limits import FOREIGN_STATEMENT_CHARS_MAX
+from gateway.scrub import Scrubber
 
 if TYPE_CHECKING:
     from gateway.store.foreign import ForeignDatabases, Rows

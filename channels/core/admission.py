@@ -22,10 +22,11 @@ from gateway.bus.places import Places
 from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Pairing, Rate, admit, levels_of
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply, ReplyKind, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import Words, words_for
 from gateway.limits import PAIRING_CODE_CHARS, PAIRING_PENDING_MAX, PAIRING_TTL_S, RATED_AUTHORS_MAX
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

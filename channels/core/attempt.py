@@ -38,9 +38,10 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
-from gateway.contracts.ports import Clock, PendingReply, Scrubber
+from gateway.contracts.ports import Clock, PendingReply
 from gateway.i18n import words_for
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

@@ -48,7 +48,8 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import DeliveryState, Reply, ReplyKind
-from gateway.contracts.ports import Clock, PendingReply, Scrubber
+from gateway.contracts.ports import Clock, PendingReply
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

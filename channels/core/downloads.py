@@ -18,9 +18,10 @@ from channels.core.adapter import SupportsDownloads
 from channels.core.tasks import Backoff
 from gateway.bus.files import Files
 from gateway.contracts.errors import BusUnavailable, DeliveryError, FileRefused, RateLimited, SendFailed
-from gateway.contracts.ports import FetchedFile, Scrubber, WantedAttachment
+from gateway.contracts.ports import FetchedFile, WantedAttachment
 from gateway.i18n import sentence
 from gateway.limits import ATTACHMENT_BEAT_S, ATTACHMENT_FETCH_S, ATTACHMENTS_AT_ONCE, SCRUBBED_FILE_BYTES_MAX
+from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import is_text
 from gateway.scrub.scrubber import without_secrets
 

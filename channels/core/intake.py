@@ -39,7 +39,7 @@ from gateway.contracts.messages import (
     clipped,
     literal_text,
 )
-from gateway.contracts.ports import Amendment, Clock, Scrubber, Verdict
+from gateway.contracts.ports import Amendment, Clock, Verdict
 from gateway.limits import (
     DISK_LOOK_EVERY_S,
     LANE_MESSAGES_MAX,
@@ -47,6 +47,7 @@ from gateway.limits import (
     SUGGESTION_TYPED_CHARS_MAX,
     SUGGESTIONS_WAIT_S,
 )
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,8 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.contracts.errors import AddressDead, AddressMoved, DeliveryError, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.ports import Outlook, Scrubber, TokenWish
+from gateway.contracts.ports import Outlook, TokenWish
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

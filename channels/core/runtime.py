@@ -34,8 +34,9 @@ from gateway.bus.places import Places
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.ids import turn_id_of
 from gateway.contracts.messages import Activity, Reply
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.limits import CHANNEL_REPORT_TTL_S
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

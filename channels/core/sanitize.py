@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from channels.core.message import FileReference, Incoming
 from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, CleanText, Finding, InboundMessage, Quote, RemovedSecrets, clipped
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
-from gateway.scrub import removed_secrets
+from gateway.scrub import Scrubber, removed_secrets
 from gateway.scrub.raw_text import head
 from gateway.scrub.scrubber import open_ending, scrub_after
 

@@ -32,7 +32,8 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.messages import DeliveryState
-from gateway.contracts.ports import Clock, PendingReply, Scrubber
+from gateway.contracts.ports import Clock, PendingReply
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,8 @@ from gateway.contracts.errors import (
     SendFailed,
 )
 from gateway.contracts.messages import Activity, Draft, Preview, Reply
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
+from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText, DeliveryRecord, Finding, InboundMessage, Reply
+from gateway.contracts.messages import DeliveryRecord, InboundMessage, Reply
 
 # The only source of now() and of random ids.
 
@@ -259,32 +259,6 @@ class ModelTrouble:
     provider: str
     fault: ModelFault
     at_ms: int
-
-
-# The way from raw text to clean text.
-
-
-class Scrubber(Protocol):
-    """The one maker of `CleanText`. Never raises: a failure inside replaces the whole text."""
-
-    def for_chat(self, chat: str) -> Scrubber:
-        """The same, with the placeholders of one chat (a session key's text): texts of a lane are scrubbed with it.
-        Equal secrets are recognisable inside the chat and cannot be linked with another's."""
-        ...
-
-    def scrub(self, text: str) -> CleanText: ...
-
-    def findings(self, text: str) -> Sequence[Finding]: ...
-
-    def stream(self) -> ScrubStream: ...
-
-
-class ScrubStream(Protocol):
-    """For any way of cutting a text into chunks, the joined output equals `scrub(text)`."""
-
-    def feed(self, chunk: str) -> CleanText: ...
-
-    def flush(self) -> CleanText: ...
 
 
 # What a trace of one turn consists of, and who takes its parts.

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from gateway.contracts import ports
 from gateway.contracts.messages import CleanText, Finding, RemovedSecrets, portion
 from gateway.scrub.known import KnownValues
 from gateway.scrub.machine import Machine
@@ -39,7 +38,9 @@ class Scrubbed(NamedTuple):
 
 
 class Scrubber:
-    """`gateway.contracts.ports.Scrubber` on the rules of `rules.toml` and the values it is told to keep.
+    """The one maker of `CleanText`, on the rules of `rules.toml` and the values it is told to keep.
+
+    It never raises: a failure inside replaces the whole text.
 
     `known_values` are this process's own secrets (tokens, passwords, API keys), each of at least six
     characters. `placeholder_key` makes placeholders comparable between processes that share it; by default
@@ -188,7 +189,7 @@ def open_ending(text: str) -> str:
     return end if end and announces(end) else ""
 
 
-def scrub_after(scrubber: ports.Scrubber, ending: str, text: str) -> tuple[CleanText, tuple[Finding, ...]]:
+def scrub_after(scrubber: Scrubber, ending: str, text: str) -> tuple[CleanText, tuple[Finding, ...]]:
     """Scrub `text` as its author said it after `ending`; the findings are those in it, not their positions.
 
     A value counts as announced only where the message begins with it. Otherwise this is `scrubber.scrub(text)`.
@@ -254,7 +255,7 @@ def _after_border(raw: str, clean: CleanText, found: Sequence[Finding], border: 
 _PIECE_CHARS: Final = 65_536  # scrubbed at a time: some ten milliseconds, then others have their turn
 
 
-async def without_secrets(content: bytes, scrubber: ports.Scrubber) -> bytes | None:
+async def without_secrets(content: bytes, scrubber: Scrubber) -> bytes | None:
     """A text (`readable.is_text`) with a placeholder for each secret, in its own encoding; None if it could not be
     looked through in time. Of at most SCRUBBED_FILE_BYTES_MAX, which callers see to."""
     text, encoding = decoded(content)

@@ -17,7 +17,7 @@ from structlog.typing import EventDict, Processor
 
 from gateway import process
 from gateway.contracts.messages import each_text
-from gateway.contracts.ports import Scrubber
+from gateway.scrub import Scrubber
 
 QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.async_client", "uvicorn.access")
 """Loggers that tell every request at INFO, its address with the token in it included."""

@@ -29,11 +29,10 @@ from agent.tools.tool import Allotment, AllotmentSpent, Tool
 from gateway.clock import SystemClock
 from gateway.contracts.budgets import Measure
 from gateway.contracts.errors import BudgetSpent, ContextTooLong, ModelError, ModelRejected
-from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import ScrubStream
+from gateway.contracts.messages import CleanText, Finding
 from gateway.contracts.sessions import Entry, EntryKind, Role, UsagePurpose
 from gateway.contracts.subagents import Doing, Occupation, SubTask
-from gateway.scrub import Scrubber
+from gateway.scrub import Scrubber, StreamScrubber
 from gateway.store import Store
 from tests.contract.subtask_samples import asked, conversation, started
 from tests.parts.nursery import in_turn
@@ -65,10 +64,11 @@ def answer(text: str, *calls: RequestedCall) -> list[ModelEvent]:
     return [TextDelta(text), ModelAnswer(text, calls, "stop", TokenCount(100, 10), 0.25, "demo/scripted")]
 
 
-class CountingScrubber:
+class CountingScrubber(Scrubber):
     """A `Scrubber` that says how many texts it was given."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.inner, self.texts = Scrubber(), list[str]()
 
     def for_chat(self, _chat: str) -> CountingScrubber:
@@ -78,10 +78,10 @@ class CountingScrubber:
         self.texts.append(text)
         return self.inner.scrub(text)
 
-    def findings(self, text: str) -> Sequence[object]:
+    def findings(self, text: str) -> Sequence[Finding]:
         return self.inner.findings(text)
 
-    def stream(self) -> ScrubStream:
+    def stream(self) -> StreamScrubber:
         return self.inner.stream()
 
 
@@ -187,7 +187,7 @@ async def test_what_a_child_says_of_its_conversation_is_clean_before_a_model_rea
 async def test_a_conversation_that_grows_is_looked_through_once(sqlite_store: Store) -> None:
     counting = CountingScrubber()
     said = [ASKED]
-    async with hosting(sqlite_store, *[answer("go on")] * 5, scrubber=counting) as hosted:  # type: ignore[arg-type]
+    async with hosting(sqlite_store, *[answer("go on")] * 5, scrubber=counting) as hosted:
         for number in range(5):
             await hosted.result(*said)
             said += [

@@ -47,9 +47,10 @@ from gateway.contracts.messages import (
     Reply,
     ReplyKind,
 )
-from gateway.contracts.ports import Admission, Amendment, NoSpans, Scrubber, Verdict
+from gateway.contracts.ports import Admission, Amendment, NoSpans, Verdict
 from gateway.contracts.sessions import EntryKind
 from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.scrub import Scrubber
 from gateway.scrub import Scrubber as SecretScrubber
 from gateway.store import Store
 from tests.parts.meanings import MODEL

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from gateway.contracts.ports import Scrubber
+from gateway.scrub import Scrubber
 
 _DELTA: Final = re.compile(r"\s*\S{1,5}|\s+")
 

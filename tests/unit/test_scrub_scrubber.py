@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.contracts.messages import Finding, RemovedSecrets
-from gateway.contracts.ports import Scrubber as ScrubberPort
 from gateway.scrub import Scrubber, StreamScrubber, findings, removed_secrets, report, scrub
 from gateway.scrub.placeholder import PLACEHOLDER, WHOLE_TEXT
 from tests.scrubbing import draw
@@ -22,7 +21,7 @@ OTHER = draw("ghp_<base62:36>", seed=2)
 OWN = 'p@ss "w/ö\\rd" 7'
 
 
-def scrubber(*values: str) -> ScrubberPort:
+def scrubber(*values: str) -> Scrubber:
     return Scrubber(values, placeholder_key=b"test")
 
 

@@ -23,8 +23,9 @@ from gateway.config.features import AttachmentSettings
 from gateway.contracts.errors import FileRefused, ToolError
 from gateway.contracts.ids import first_id_of
 from gateway.contracts.messages import Attachment, AttachmentKind, CleanText, InboundMessage, joined, literal_text
-from gateway.contracts.ports import Clock, FetchedFile, Scrubber, WantedAttachment
+from gateway.contracts.ports import Clock, FetchedFile, WantedAttachment
 from gateway.i18n import ENGLISH, Sentence, Words, sentence
+from gateway.scrub import Scrubber
 
 # What people and the model are told of a file that could not be had. Pure.
 

@@ -72,11 +72,12 @@ from gateway.contracts.messages import (
     joined,
     literal_text,
 )
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Role, Session, Usage, UsagePurpose
 from gateway.contracts.subagents import is_wake
 from gateway.i18n import ENGLISH, words_for
 from gateway.retry import retry_until_available
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 

@@ -42,8 +42,9 @@ from gateway.contracts.errors import MemoryFull, ModelError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Boundary, Origin
 from gateway.contracts.messages import CleanText, clipped, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
+from gateway.scrub import Scrubber
 from gateway.store import Store
 
 # The request to a model to find lasting facts, and the facts in its answer. Pure (agent.md section 9).

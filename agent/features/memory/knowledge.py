@@ -40,9 +40,10 @@ from gateway.contracts.errors import MemoryFull, ModelError, StoreError, ToolErr
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Embedding, Fact, Origin, Recollection
 from gateway.contracts.messages import CleanText, clipped
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, Usage, UsagePurpose
 from gateway.i18n import Words, sentence
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.export import PeopleStore
 from gateway.store.memory import MemoryStore

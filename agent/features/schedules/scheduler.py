@@ -24,9 +24,10 @@ from agent.limits import FIRING_HELD_S, FIRING_POLL_S, FIRING_PUT_OFF_S, FIRINGS
 from gateway.bus.inbound import Inbound
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber, Verdict
+from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import Schedule, ScheduleKind
 from gateway.i18n import ENGLISH
+from gateway.scrub import Scrubber
 from gateway.store.schedules import ScheduleStore
 
 _log = structlog.get_logger(__name__)

@@ -29,9 +29,10 @@ from gateway.contracts.commands import find_command
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, joined, literal_text
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import GrantRole, Schedule, ScheduleKind, is_firing
 from gateway.i18n import ENGLISH
+from gateway.scrub import Scrubber
 from gateway.store.schedules import ScheduleStore
 
 

@@ -25,8 +25,8 @@ from agent.tools.policy import Risk
 from agent.tools.tool import Enclosed, Tool, ToolContext
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Scrubber
 from gateway.limits import SCRUBBED_FILE_BYTES_MAX
+from gateway.scrub import Scrubber
 from gateway.scrub.raw_text import is_text
 from gateway.scrub.scrubber import without_secrets
 

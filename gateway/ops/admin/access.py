@@ -19,12 +19,13 @@ from gateway.contracts.access import Audience, Pairing, PlaceApproval, PlaceRule
 from gateway.contracts.budgets import NANO_PER_USD, Limited, LimitRule, limited_named, nano_of
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.contracts.subagents import Audited
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
 from gateway.ops.admin.http import ADMIN, owner_of, read, refusals
 from gateway.ops.admin.views import moment
+from gateway.scrub import Scrubber
 from gateway.store.subagents import SubTypeStore
 
 

@@ -17,10 +17,11 @@ from starlette import status
 
 from gateway.config.subagents import SubTypeDescription, SubTypeLabel, SubTypePrompt, SubTypeRounds, SubTypeTools
 from gateway.contracts.messages import CleanText
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import CONVERSING, PROFILE_ROWS, ProfileRow, SubTypeRow, SubTypeRows
 from gateway.contracts.subagents import UNCHANGED, Audited, SubTypeChange
 from gateway.ops.admin.http import ADMIN, refusals
+from gateway.scrub import Scrubber
 from gateway.store.subagents import SubTypeStore
 
 _FIELDS: Final = tuple(field.name for field in fields(SubTypeChange))

@@ -22,7 +22,7 @@ from gateway.bus.lanes import Lanes
 from gateway.bus.operator import Operator
 from gateway.contracts.budgets import Period, day_begins_ms, day_of
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, QueueFigures, Scrubber
+from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, QueueFigures
 from gateway.contracts.profiles import SUB_TYPE_ROWS, SubTypeRows
 from gateway.http_guard import Guard
 from gateway.limits import ADMIN_BODY_BYTES_MAX
@@ -33,6 +33,7 @@ from gateway.ops.admin.people import link_routes, people, usage_routes
 from gateway.ops.admin.sessions import compacting, conversations, dead_letters, deliveries, families
 from gateway.ops.admin.tasks import BoardFeed, tasks
 from gateway.ops.admin.views import Readiness
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.telemetry.metrics import CONTENT_TYPE, Sums, exposition, tally_families, usage_families
 

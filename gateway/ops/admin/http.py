@@ -25,7 +25,7 @@ from starlette.status import HTTP_401_UNAUTHORIZED
 from gateway.contracts.errors import BadSessionKey, BusError, ConfigError, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import each_text
-from gateway.contracts.ports import Scrubber
+from gateway.scrub import Scrubber
 
 
 class Refusal(BaseModel):

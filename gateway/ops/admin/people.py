@@ -20,10 +20,11 @@ from gateway.bus.lanes import Lanes
 from gateway.bus.operator import Operator
 from gateway.contracts.budgets import DailyUsage, Period, day_begins_ms, day_of
 from gateway.contracts.ids import WORKSPACES, SessionKey, folder_name
-from gateway.contracts.ports import Clock, Scrubber
+from gateway.contracts.ports import Clock
 from gateway.limits import ERASE_PATIENCE_S
 from gateway.ops.admin.http import ADMIN, owner_of, refusals
 from gateway.ops.admin.views import Erased
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.accounts import LinkStore
 from gateway.store.subagents import TaskStore

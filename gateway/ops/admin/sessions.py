@@ -19,7 +19,7 @@ from gateway.bus.operator import Operator
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, InboundMessage, Receipt
-from gateway.contracts.ports import Clock, PendingReply, Scrubber, Verdict
+from gateway.contracts.ports import Clock, PendingReply, Verdict
 from gateway.contracts.sessions import Session
 from gateway.limits import QUEUE_NOTED_EVERY_S
 from gateway.ops.admin.http import PAGE_DEFAULT, Limit, key_of, refusals
@@ -45,6 +45,7 @@ from gateway.ops.admin.views import (
     queue_view,
     session_view,
 )
+from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.store.subagents import TaskStore
 
