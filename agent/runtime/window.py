@@ -75,7 +75,7 @@ class TurnWindows:
 
 
 class TurnWindow:
-    """One turn's. `agent.engine.Room`."""
+    """One turn's. `agent.engine.PromptWindow`."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 One process at a time delivers for an account, by a lease on the bus: so the order of a lane holds over retries and
 over a change of the process. The outbound stream keeps a reply until its receipt is written; whatever stops here is
-taken up again by the next holder. How one reply is sent is told in `channels.core.delivery`.
+taken up again by the next holder. How one reply is sent is told in `channels.core.attempt`.
 """
 
 from __future__ import annotations
