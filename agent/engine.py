@@ -1,7 +1,8 @@
 """The values of a turn (its batch, steps and end) and the protocol of the engine that takes its steps.
 
-`agent.runtime.steps` is the engine of every litellm model, `agent.runtime.claude` that of the Claude Agent SDK. An engine
-keeps nothing from one turn to the next: it is given the whole history each time, so there is nothing in it to reset.
+`agent.runtime.steps` is the engine of every litellm model, `agent.runtime.claude` that of the Claude Agent SDK. An
+engine keeps nothing from one turn to the next: it is given the whole history each time, so there is nothing in it to
+reset.
 """
 
 from __future__ import annotations
