@@ -83,7 +83,7 @@ def _unwrapped(error: Exception) -> Exception:
 
 
 def is_passing(error: Exception) -> bool:
-    """True when the same command may succeed in a moment, on the same or a new connection."""
+    """Tell whether the same command may succeed in a moment, on the same or a new connection."""
     error = _unwrapped(error)
     if isinstance(error, AuthenticationError | AuthorizationError):
         return False
@@ -310,7 +310,7 @@ class Pool:
             raise await self._understood(error) from error
 
     async def transaction(self, commands: Sequence[Command]) -> None:
-        """Several commands of which others see all or nothing."""
+        """Run several commands as a transaction: other clients see all of them or none."""
         try:
             transaction = (await self._resolver.client()).pipeline(transaction=True)
             for command in commands:
@@ -320,7 +320,7 @@ class Pool:
             raise await self._understood(error) from error
 
     async def subscription(self) -> PubSub:
-        """A connection for pub/sub; its errors are those of redis."""
+        """Open a connection for pub/sub; its errors are those of redis."""
         return (await self._resolver.client()).pubsub()
 
     async def look_again(self) -> None:

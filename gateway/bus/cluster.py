@@ -25,7 +25,7 @@ _LOOK_AGAIN_S: Final = 0.1  # many connections meet the same failover at once: o
 
 
 def slot_of(shard: int) -> int:
-    """The hash slot that every key of the shard is in."""
+    """Return the hash slot that every key of the shard is in."""
     return key_slot(ShardKeys(shard).meta.encode())
 
 
@@ -51,7 +51,7 @@ class Cluster:
         self._looked_at_s = float("-inf")
 
     async def owner(self, shard: int) -> ServerNode:
-        """Raises `ClusterDownError` while nobody owns it, `ConnectionError` when no node answers."""
+        """Return the owner. Raises `ClusterDownError` while nobody owns it, `ConnectionError` when no node answers."""
         if shard not in self._owners:
             await self.look()
         if shard not in self._owners:
@@ -66,7 +66,7 @@ class Cluster:
         return tuple(nodes)
 
     async def somebody(self) -> ServerNode:
-        """Any server that owns a shard."""
+        """Return any server that owns a shard."""
         if not self._owners:
             await self.look()
         return random.choice(list(self._owners.values()))

@@ -63,7 +63,7 @@ def find_server(binary: str = "") -> Path:
 
 
 def embedded_url(data_dir: Path) -> str:
-    """Where the embedded server of `data_dir` listens, for a role that was started by itself."""
+    """Return the address of the embedded server of `data_dir`, for a role that was started by itself."""
     return EmbeddedValkey(data_dir).url
 
 
@@ -99,13 +99,13 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """Where the server listens, for `open_bus`. Raises `ConfigError` where its password cannot be read."""
+        """Return the address of the server, for `open_bus`. Raises `ConfigError` where its password cannot be read."""
         password = redis_password_if_made(self._data_dir)
         return f"unix://{f':{quote(password)}@' if password else ''}{quote(str(self._socket))}"
 
     @property
     def pid(self) -> int | None:
-        """The process id of the server, None before it was started."""
+        """Return the process id of the server, None before it was started."""
         return self._server.pid if self._server is not None else None
 
     async def start(self) -> str:
@@ -142,7 +142,7 @@ class EmbeddedValkey:
             self._lock = None
 
     async def wait(self) -> int:
-        """The exit code of the server, once it has ended."""
+        """Wait for the end of the server and return its exit code."""
         server = self._server
         if server is None:
             raise BusUnavailable("the embedded server was never started")

@@ -71,7 +71,7 @@ async def settle_installation(client: Redis, where: str, wanted: str | None) -> 
 
 
 def refuse_foreign(present: str, where: str, wanted: str | None) -> None:
-    """Raises `ConfigError` when the bus at `where` belongs to `present` and not to `wanted`."""
+    """Raise `ConfigError` when the bus at `where` belongs to `present` and not to `wanted`."""
     if wanted not in (None, present):
         raise ConfigError(
             f"Redis at {where} belongs to the installation {present}, the database to {wanted}: give this Trivet a "
@@ -98,7 +98,7 @@ class ServerFacts:
 
     @property
     def may_evict(self) -> bool:
-        """True when a full server would throw messages away instead of refusing them."""
+        """Tell whether a full server would discard messages instead of refusing them."""
         return self.memory_max_bytes > 0 and self.eviction != _KEEPS_ALL
 
 

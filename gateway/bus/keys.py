@@ -25,7 +25,7 @@ DEDUPE_BUCKETS: Final = -(-DEDUPE_WINDOW_H // DEDUPE_BUCKET_H) + 1
 
 
 def shard_number(key: SessionKey, shards: int) -> int:
-    """The shard of a lane. It follows the owner, so that all lanes of one user lie together."""
+    """Return the shard of a lane. It follows the owner, so that all lanes of one user are in one shard."""
     return zlib.crc32(str(key.owner).encode()) % shards
 
 

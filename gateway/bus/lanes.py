@@ -60,7 +60,7 @@ class Holdings:
         self._early.pop(worker, None)
 
     def take(self, worker: str, lane: str, fence: int, messages: int) -> None:
-        """A claim was answered."""
+        """Record the answer to a claim."""
         self._held[worker, lane] = _Holding(fence, messages)
         self._known_fence[worker] = max(fence, self.known_fence(worker))
 
@@ -71,15 +71,15 @@ class Holdings:
             del self._held[worker, lane]
 
     def lanes(self, worker: str) -> tuple[str, ...]:
-        """What the worker holds now."""
+        """Return the lanes that the worker holds now."""
         return tuple(lane for holder, lane in self._held if holder == worker)
 
     def known_fence(self, worker: str) -> int:
-        """The highest fence the worker has heard of; 0 before its first claim."""
+        """Return the highest fence the worker has heard of; 0 before its first claim."""
         return self._known_fence.get(worker, 0)
 
     def messages(self, worker: str, lane: str, fence: int) -> int | None:
-        """How many messages the lease covers, None when it is over."""
+        """Return how many messages the lease covers, None when it is over."""
         holding = self._held.get((worker, lane))
         return holding.messages if holding is not None and holding.fence == fence else None
 
@@ -165,7 +165,7 @@ class Leases:
         return int(await self._shard.line.run_script(self.reap_call()))
 
     def reap_call(self) -> ScriptCall:
-        """The script that reaps."""
+        """Build the call of the script that reaps."""
         return self._shard.call("reap", (self._shard.keys.workers,))
 
     async def drain(self, worker: str) -> None:
@@ -234,7 +234,7 @@ class _ShardLanes:
         return await self.end("retry_later", claim, (), arguments)
 
     async def _dead(self, row: Sequence[bytes]) -> DeadMessage | None:
-        """A message whose author is to be told, None for what has no author that we can read."""
+        """Read a dead message whose author must be told, None if no author can be read."""
         entry, envelope = row
         message = _decoded(envelope)
         if message is None:

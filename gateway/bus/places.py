@@ -122,7 +122,7 @@ class Places:
         return True
 
     async def count_ambiguous(self, channel: str) -> None:
-        """A chunk was sent again although an earlier attempt may have arrived."""
+        """Count a chunk that was sent again although an earlier attempt may have arrived."""
         shard = self._shard_of(channel)
         await shard.line.call("HINCRBY", shard.keys.ambiguous, channel, 1)
 

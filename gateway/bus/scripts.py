@@ -124,13 +124,13 @@ class ScriptCall:
 
     @property
     def command(self) -> Command:
-        """The call as one command."""
+        """Return the call as one command."""
         return ("EVALSHA", self.script.sha, len(self.keys), *self.keys, *self.arguments)
 
 
 @cache
 def script(name: str) -> Script:
-    """The script in `lua/<name>.lua`, read once."""
+    """Return the script in `lua/<name>.lua`, read once."""
     lanes = _lua(_LANES_PRELUDE) if name in LANE_SCRIPTS else ""
     passes = "" if name in TAKES_IN | _LOOKS else _lua(_OVER_THE_BOUND)
     text = f"{_limits()}{_lua(_PRELUDE)}{lanes}{passes}{_lua(name)}"
@@ -139,13 +139,13 @@ def script(name: str) -> Script:
 
 @cache
 def all_scripts() -> tuple[Script, ...]:
-    """Every script, for loading them when a connection is made."""
+    """Return every script, for loading them when a connection is made."""
     names = sorted(entry.name.removesuffix(".lua") for entry in (files(__package__) / "lua").iterdir())
     return tuple(script(name) for name in names if not name.startswith(_PRELUDE))
 
 
 def digest(identity: str) -> bytes:
-    """Eight bytes that stand for a message id or reply id in the dedupe sets."""
+    """Hash a message id or reply id to the eight bytes that represent it in the dedupe sets."""
     return hashlib.blake2b(identity.encode(), digest_size=8).digest()
 
 

@@ -89,7 +89,7 @@ class Address:
 
     @classmethod
     def of(cls, url: str) -> Address:
-        """Raises `ConfigError` for a URL that cannot be used."""
+        """Parse a URL. Raises `ConfigError` for a URL that cannot be used."""
         parts = _split(url)
         arrangement = _SCHEMES.get(parts.scheme)
         if arrangement is None:
@@ -133,7 +133,7 @@ class Server:
 
     @classmethod
     def at(cls, url: str) -> Server:
-        """Raises `ConfigError` for a URL that cannot be used."""
+        """Parse a URL. Raises `ConfigError` for a URL that cannot be used."""
         return cls(Address.of(url))
 
     @property
@@ -155,7 +155,7 @@ class Server:
         return self._client(node, max_connections=1, socket_timeout=DISCOVERY_TIMEOUT_S)
 
     def heartbeat_client(self, node: ServerNode | None = None) -> redis.Redis:
-        """A client for the thread of a heartbeat."""
+        """Open a client for the thread of a heartbeat."""
         settings: dict[str, Any] = {
             "client_name": "trivet-heartbeat",
             "retry": BlockingRetry(NoBackoff(), 0),
@@ -241,7 +241,7 @@ async def close_client(client: Redis) -> None:
 
 
 def _split(url: str) -> SplitResult:
-    """The parts of a URL. Raises `ConfigError`."""
+    """Split a URL into its parts. Raises `ConfigError`."""
     try:
         parts = urlsplit(url)
         if "," not in parts.netloc:

@@ -145,7 +145,7 @@ class Shards:
 
     @property
     def is_one(self) -> bool:
-        """True on a single server, where a reader may block on a key."""
+        """Tell whether there is a single server, where a reader may block on a key."""
         return len(self._shards) == 1
 
     def of(self, key: SessionKey) -> Shard:

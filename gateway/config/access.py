@@ -178,7 +178,7 @@ class AccessSettings(Section):
     )
 
     def each(self) -> dict[str, ChannelAccess]:
-        """Every platform by its name."""
+        """Return every platform by its name."""
         return {"telegram": self.telegram, "discord": self.discord, "slack": self.slack}
 
     @property

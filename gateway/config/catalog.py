@@ -29,7 +29,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The name in the environment."""
+        """Return the name in the environment."""
         return ENV_PREFIX + self.key.replace(".", ENV_DOT).upper()
 
     @property
@@ -38,7 +38,7 @@ class Setting:
 
     @property
     def is_secret(self) -> bool:
-        """True when the value may never be shown."""
+        """Tell whether the value may never be shown."""
         return SecretStr in _plain_members(self.field.annotation)
 
     @property
@@ -60,7 +60,7 @@ class Setting:
         return Setting(f"{self.key}.{path}", field) if field else None
 
     def entry_keys(self, name: str) -> tuple[str, ...]:
-        """Every key that the entry `name` can have, in full."""
+        """Return every key that the entry `name` can have, in full."""
         return tuple(f"{self.key}.{name}.{key}" for key in get_args(self.field.annotation)[1].model_fields)
 
     @property
@@ -89,7 +89,7 @@ class Setting:
 
     @property
     def default_text(self) -> str:
-        """The default as TOML, empty when there is none."""
+        """Format the default as TOML, empty when there is none."""
         default = self.field.default
         return "" if default is None else to_toml(default)
 
@@ -98,7 +98,7 @@ class Setting:
 
 
 def to_toml(value: object) -> str:
-    """A setting's value as TOML writes it. Secrets must be masked before."""
+    """Format a setting's value as TOML. Secrets must be masked before."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -120,13 +120,13 @@ def value_of(settings: Settings, key: str) -> object:
 
 @cache
 def catalog() -> Mapping[str, Setting]:
-    """Every setting by its key, in the order of `settings.py`."""
+    """Return every setting by its key, in the order of `settings.py`."""
     return {setting.key: setting for setting in _leaves(Settings, "")}
 
 
 @cache
 def variables() -> Mapping[str, Setting]:
-    """Every setting by its name in the environment."""
+    """Return every setting by its name in the environment."""
     return {setting.variable: setting for setting in catalog().values()}
 
 

@@ -81,7 +81,7 @@ class ChannelAccount(Section):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Keys that must be filled before the channel can connect."""
+        """Return the keys that must be filled before the channel can connect."""
         return tuple(name for name in self._needed() if not getattr(self, name))
 
     @property
@@ -277,7 +277,7 @@ class ChannelSettings(Section):
 
     @property
     def enabled_names(self) -> tuple[str, ...]:
-        """The channels that shall be connected."""
+        """Return the channels to be connected."""
         return tuple(name for name, channel in self.each().items() if channel.is_enabled)
 
     def called(self) -> Iterator[str]:

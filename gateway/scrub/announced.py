@@ -93,24 +93,24 @@ _LINE_ENDS: Final = ("", "\n", "\r", "`", "<", "\\", "。", "，")
 
 
 def bare_end(text: str, at: int, end: int) -> int:
-    """The end of the value without quotes that begins at `at`, with whatever is glued to it; `at` if there is none."""
+    """Return the end of the unquoted value at `at`, with everything attached to it; `at` if there is none."""
     value = _BARE_VALUE.match(text, at, unit_end(text, at, min(end, at + VALUE_CHARS_MAX)))
     return value.end() if value else at
 
 
 def overlong_end(text: str, stop: int, end: int) -> int:
-    """The end of a value that did not fit in `VALUE_CHARS_MAX`."""
+    """Return the end of a value that did not fit in `VALUE_CHARS_MAX`."""
     rest = _BARE_REST.match(text, stop, unit_end(text, stop, end))
     return rest.end() if rest else stop
 
 
 def ends_its_line(text: str, stop: int) -> bool:
-    """Does nothing but markup follow on the line?"""
+    """Tell whether nothing but markup follows on the line."""
     return text[stop : stop + 1] in _LINE_ENDS
 
 
 def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_assigned: bool) -> int:
-    """The end of the value without what only follows it: a full stop, a bracket, the next pair."""
+    """Return the end of the value without a full stop, a bracket or the next pair that follows it."""
     following = _NEXT_PAIR if is_personal else _NEXT_THING
     if (is_assigned or not is_personal) and (cut := following.search(text, at + 1, stop)):
         stop = cut.start()
@@ -189,7 +189,7 @@ class AnnouncedValue:
         self._rest_read = ""
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._begun_at -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
@@ -285,7 +285,7 @@ class AnnouncedValue:
         return self._open(text, at, unit)
 
     def _pass_loose_sign(self, text: str, at: int, unit: int) -> int | None:
-        """Past a sign that stands between a word and its value but assigns nothing."""
+        """Skip a sign that is between a word and its value but assigns nothing."""
         if falls_back := FALLS_BACK.match(text, at, unit):
             self._bond = Bond.ASSIGNED
             self._must_be_quoted = True
@@ -313,7 +313,7 @@ class AnnouncedValue:
         return at + 1
 
     def _open(self, text: str, at: int, unit: int) -> int:
-        """Past the quote or bracket a value stands in, if there is one."""
+        """Skip the quote or bracket around a value, if there is one."""
         opening = OPENING.match(text, at, unit)
         if opening is None:
             return at
@@ -431,7 +431,7 @@ class AnnouncedValue:
         return self._bare(text, at, whole, end)
 
     def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
-        """A value without quotes."""
+        """Judge the text at `at`; or return where to read on, if it was only the name of a pair."""
         is_assigned = self._bond == Bond.ASSIGNED
         is_personal = self._family is KeywordFamily.PERSONAL
         stop = without_followers(text, at, whole, is_personal=is_personal, is_assigned=is_assigned)
@@ -451,7 +451,7 @@ class AnnouncedValue:
         return is_secret(value, KeywordFamily.KEY if is_somebodys else self._family, self._bond, is_quoted=is_quoted)
 
     def _quoted(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int | None:
-        """A value in quotes, spaces and all. None: the quote does not close, read the value as it stands."""
+        """Read a value in quotes, spaces included. None: the quote does not close, read the value as unquoted."""
         limit = min(end, at + QUOTED_CHARS_MAX)
         closing = closing_of(self._quote).search(text, at, limit)
         newline = text.find("\n", at, closing.start() if closing else limit)

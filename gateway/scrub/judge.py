@@ -92,7 +92,7 @@ _MADE_CHARS_MIN: Final = {
 
 
 def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool) -> bool:
-    """The verdict on one value without spaces."""
+    """Judge one value without spaces."""
     if "\\" in value or "*(" in value:
         value = _TYPESETTING.sub("", value)
     if _is_stand_in(value, is_quoted=is_quoted) or (_MAIL.fullmatch(value) and not is_quoted):
@@ -107,12 +107,12 @@ def is_secret(value: str, family: KeywordFamily, bond: Bond, *, is_quoted: bool)
 
 
 def is_unspoken(word: str) -> bool:
-    """Letters of one case that nobody could say: an application password, and no word."""
+    """Tell whether a word of one case cannot be spoken: then it is an application password, and no word."""
     return len(word) >= _UNSPOKEN_CHARS_MIN and word.isascii() and UNSPOKEN.search(word) is not None
 
 
 def is_pass_phrase(value: str) -> bool:
-    """The verdict on a quoted value of several words: a phrase nobody would say."""
+    """Judge a quoted value of several words: tell whether it is a phrase nobody would say."""
     words = value.split()
     return (
         3 <= len(words) <= 12
@@ -136,7 +136,7 @@ def _is_stand_in(value: str, *, is_quoted: bool) -> bool:
 
 
 def _is_expression(value: str) -> bool:
-    """Code that fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
+    """Tell whether code fetches the secret from elsewhere: a call, a lookup, a variable, a path."""
     if _EXPRESSION.match(value) or value.endswith("(") or not any(map(str.isalnum, _PRINTED.sub("", value))):
         return True
     if "/" in value and is_wordy(value):
@@ -172,7 +172,7 @@ def _is_personal(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 
 def _has_mark(value: str) -> bool:
-    """A digit, or a sign that words are not written with."""
+    """Tell whether the value has a digit, or a sign that words are not written with."""
     return any(char.isdigit() for char in value) or re.search(r"[!@#$%^&*+=~?]", value[:-1]) is not None
 
 
@@ -186,12 +186,12 @@ def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
 
 
 def _is_regular(word: str) -> bool:
-    """Written as words are: in one case, capitalised, or in humps."""
+    """Tell whether a word is written in one case, capitalised, or in camel case."""
     return word.islower() or word.isupper() or word.istitle() or _is_name(word)
 
 
 def _has_substance(value: str) -> bool:
-    """More than a number with a sign, a version or an ordinal (`2nd`, `#12`, `3.5`)."""
+    """Tell whether the value is more than a number with a sign, a version or an ordinal (`2nd`, `#12`, `3.5`)."""
     return sum(1 for char in value if char.isalpha()) >= 2 and any(
         char.isdigit() or not char.isalnum() for char in value
     )
@@ -213,7 +213,7 @@ def _is_counted(value: str) -> bool:
 
 
 def _is_made(value: str) -> bool:
-    """Does it look made by a machine: letters and digits through each other, or both cases without order?"""
+    """Tell whether it looks generated: letters and digits mixed, or both cases without order."""
     if len(set(value)) < min(6, len(value)) or _CODE_SIGNS.search(value):
         return False
     if says_placeholder(value) or _is_counted(value):

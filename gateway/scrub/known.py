@@ -67,12 +67,12 @@ class Form:
         return first, *(_BREAK.pattern + other for other in others)
 
     def end_in(self, text: str, at: int, end: int) -> int | None:
-        """Where the form ends that begins at `at`; None if it does not stand there."""
+        """Return where the form that begins at `at` ends; None if the form is not at `at`."""
         found = _compiled(_BREAK.pattern.join(symbol.pattern for symbol in self.symbols)).match(text, at, end)
         return found.end() if found else None
 
     def is_begun(self, text: str, at: int, end: int) -> bool:
-        """Does `text[at:end]` read like this form so far, and is more of it to come?"""
+        """Tell whether `text[at:end]` is the beginning of this form, with more of it to come."""
         for symbol in self.symbols:
             found = symbol.match(text, at, end) or _behind_break(symbol, text, at, end)
             if found is None:
@@ -91,7 +91,7 @@ def _behind_break(symbol: re.Pattern[str], text: str, at: int, end: int) -> re.M
 
 
 def forms(value: str) -> Iterator[Form]:
-    """Every form of one secret, each once."""
+    """Yield every form of one secret, each once."""
     octets = value.encode(errors="surrogatepass")
     for plain in dict.fromkeys((value, normalised(value))):
         yield Form(plain, tuple(map(_symbol, _PIECE.findall(plain))))
@@ -101,7 +101,7 @@ def forms(value: str) -> Iterator[Form]:
 
 
 def in_base64(octets: bytes) -> Iterator[str]:
-    """The base64 of these octets at each of the three positions they can have inside more of them."""
+    """Yield the base64 of these octets at each of the three positions they can have inside more octets."""
     for lead in range(3):
         whole = base64.b64encode(bytes(lead) + octets).decode()
         # The first characters mix in what stands before the value, the last ones what follows it.
@@ -177,7 +177,7 @@ class KnownValues:
                 self._by_cut.setdefault(cut, []).append(form)
 
     def spans(self, text: str, start: int, end: int) -> Iterator[SecretSpan]:
-        """Every occurrence in `text[start:end]`, from left to right, none overlapping another."""
+        """Yield every occurrence in `text[start:end]`, from left to right, none overlapping another."""
         if self._finder is None:
             return
         at = start
@@ -228,7 +228,7 @@ def _cuts(form: Form) -> set[str]:
 
 
 def _lines(value: str) -> Iterator[str]:
-    """A value of several lines (a key file) is searched line by line."""
+    """Split a value of several lines (a key file), because it is searched line by line."""
     for line in value.splitlines():
         if len(line.strip()) >= VALUE_CHARS_MIN and not line.startswith("-----"):
             yield line.strip()
@@ -247,7 +247,7 @@ GRAM_CHARS: Final = 8
 
 
 def without_injected(text: str, injected: Mapping[str, str]) -> str:
-    """The text with each secret's placeholder in its place. `injected`: secrets by their placeholders."""
+    """Replace each secret in the text by its placeholder. `injected`: secrets by their placeholders."""
     grams: dict[int, dict[str, str]] = {}
     for placeholder, secret in injected.items():
         for form in _spellings(secret):

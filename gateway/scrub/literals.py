@@ -29,11 +29,11 @@ class Finder(Protocol):
 
     @property
     def literals(self) -> tuple[str, ...]:
-        """What is searched for; a hit names its literal by the place in here."""
+        """Return the literals that are searched for; a hit names its literal by the index in this tuple."""
         ...
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Hit]:
-        """Every place of every literal in `text[start:end]`, also those that overlap, by start and then by end."""
+        """Find every place of every literal in `text[start:end]`, also overlapping ones, by start and then by end."""
         ...
 
 
@@ -87,22 +87,22 @@ ENGINE: type[TrieFinder] | type[AutomatonFinder] = AutomatonFinder if "ahocorasi
 
 
 def finder(literals: Iterable[str]) -> Finder:
-    """The search for these, on the engine that is at work."""
+    """Build the search for these literals, on the engine in use."""
     return ENGINE(literals)
 
 
 def engine_name() -> str:
-    """Its name for people."""
+    """Return the name of the engine for people."""
     return "ahocorasick_rs" if ENGINE is AutomatonFinder else "re (the extra `accelerator` is not installed)"
 
 
 def trie_pattern(literals: Iterable[str]) -> str:
-    """A pattern that matches any of the literals, the longest first, and branches once per character."""
+    """Build a pattern that matches any of the literals, the longest first, and branches once per character."""
     return trie_of([tuple(map(re.escape, literal)) for literal in literals])
 
 
 def trie_of(sequences: Iterable[Sequence[str]]) -> str:
-    """`trie_pattern` for sequences of small patterns in place of characters."""
+    """Build a `trie_pattern` for sequences of small patterns in place of characters."""
     root: dict[str, Any] = {}
     for sequence in sequences:
         node = root

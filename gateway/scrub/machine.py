@@ -96,12 +96,12 @@ class Machine:
 
     @property
     def attempts(self) -> int:
-        """How often anything was tried, each time on a bounded piece of text: the measure of the work."""
+        """Count the attempts, each on a bounded piece of text: the measure of the work."""
         return self._steps + self._lookahead.attempts + self._wrapped.attempts
 
     @property
     def held_chars(self) -> int:
-        """How much of the text is in memory: what waits, and what rules may look back at."""
+        """Count the characters in memory: the waiting text, and the text that rules may look back at."""
         return len(self._view.text) + self._view.raw_held_chars
 
     def taken_findings(self) -> list[Finding]:

@@ -61,7 +61,7 @@ class TableColumn:
         self._cuts: list[SecretSpan] = []
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._word = self._word._replace(start=self._word.start - by, end=self._word.end - by)
         self._cuts = [cut._replace(start=cut.start - by, end=cut.end - by) for cut in self._cuts]
         if self._value is not None:
@@ -231,7 +231,7 @@ class Phrase:
         self._value: State | None = None
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         if self._value is not None:
             self._value.moved(by)
 
@@ -277,7 +277,7 @@ class LoginPair:
         self._words = 0
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._begun_at -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:
@@ -353,7 +353,7 @@ class CommandLine:
         self._value: AnnouncedValue | None = None
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._begun_at -= by
         if self._value is not None:
             self._value.moved(by)

@@ -30,7 +30,7 @@ WHOLE_TEXT: Final = f"[redacted:{WHOLE_TEXT_KIND}#0000]"
 
 
 def kind_of(rule: str) -> str:
-    """The kind a rule belongs to, as reports and placeholders show it."""
+    """Return the kind that a rule belongs to, as reports and placeholders show it."""
     return rule.partition("/")[0]
 
 
@@ -47,11 +47,11 @@ class Placeholders:
         return Placeholders(_key_of_chat(self._key, chat))
 
     def noting(self, made: dict[str, str]) -> Placeholders:
-        """The same, and each secret is put into `made` under its placeholder."""
+        """Return the same placeholders, which also put each secret into `made` under its placeholder."""
         return _Noting(self._key, made)
 
     def stand_in(self, rule: str, secret: str) -> str:
-        """The placeholder of one secret."""
+        """Return the placeholder of one secret."""
         mark = hmac.digest(self._key, secret.encode(errors="surrogatepass"), "sha256")
         return f"[redacted:{kind_of(rule)}#{mark.hex()[:_ID_CHARS]}]"
 

@@ -28,7 +28,7 @@ _KEY_EDGE: Final = re.compile(r"-----(BEGIN|END)[A-Z0-9 ]{0,64}-----")
 
 
 def head(text: str, chars_max: int) -> str:
-    """The beginning of a raw text, of at most so many characters; all of a text that is no longer."""
+    """Return the beginning of a raw text, at most so many characters; all of a text that is no longer."""
     return text if len(text) <= chars_max else without_broken_end(text[:chars_max])
 
 
@@ -85,7 +85,7 @@ _PLAIN_SHARE: Final = 0.4  # of UTF-16 that is mostly Latin, half of all bytes a
 
 
 def is_text(content: bytes) -> bool:
-    """True for what people read: no character of control but tabs, line ends and the escapes of terminals."""
+    """Tell whether people can read it: no control character but tabs, line ends and the escapes of terminals."""
     return not _BINARY.search(content) or _in_wide_letters(content) is not None
 
 

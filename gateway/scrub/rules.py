@@ -59,7 +59,7 @@ _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 
 def is_placeholder(text: str) -> bool:
-    """Text that documentation writes in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
+    """Tell whether it is text that documentation writes in place of a secret: EXAMPLE, xxxx, one repeated pattern."""
     return says_placeholder(text) or is_counted(text)
 
 
@@ -115,12 +115,12 @@ _NO_SIGNS: Final = dict.fromkeys(map(ord, "-_./+=~:"))
 
 
 def distinct(secret: str) -> bool:
-    """Enough different characters and not a placeholder; may be letters only."""
+    """Tell whether it has enough different characters and is not a placeholder; may be letters only."""
     return len(set(secret)) >= min(8, len(secret) // 2) and not is_placeholder(secret)
 
 
 def has_digit(secret: str) -> bool:
-    """At least one digit: words of one case have none."""
+    """Tell whether it has at least one digit: words of one case have none."""
     return any(char.isdigit() for char in secret)
 
 
@@ -133,7 +133,7 @@ def _decoded(text: str) -> bytes | None:
 
 
 def jwt(secret: str) -> bool:
-    """The header is JSON that names an algorithm, or the payload is JSON as well."""
+    """Tell whether the header is JSON that names an algorithm, or the payload is JSON as well."""
     header, _, rest = secret.partition(".")
     if rest.startswith("eyJ"):
         return True
@@ -145,7 +145,7 @@ def jwt(secret: str) -> bool:
 
 
 def discord(secret: str) -> bool:
-    """The first segment is the bot's id, 17 to 20 digits, in base64."""
+    """Tell whether the first segment is the bot's id, 17 to 20 digits, in base64."""
     decoded = _decoded(secret.partition(".")[0])
     return decoded is not None and decoded.isdigit() and 17 <= len(decoded) <= 20
 

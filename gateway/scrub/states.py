@@ -40,7 +40,7 @@ class State(Protocol):
         ...
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         ...
 
 
@@ -95,7 +95,7 @@ class KeyBlock:
         self._read_until: int | None = None
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._begin -= by
         if self._read_until is not None:
             self._read_until -= by
@@ -224,7 +224,7 @@ class ValueBeforeKeyword:
         self._start, self._end, self._after = candidate
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._start -= by
         self._end -= by
         self._after -= by
@@ -357,7 +357,7 @@ class CookieLine:
         self._value = (0, 0)
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         start, end = self._value
         self._value = start - by, end - by
 
@@ -418,7 +418,7 @@ class NearVendor:
         self._is_fresh = True
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._begun_at -= by
 
     def step(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult:

@@ -282,7 +282,7 @@ class WrappedTokens:
         self.spans: list[SecretSpan] = []
 
     def moved(self, by: int) -> None:
-        """The text lost `by` characters at its front."""
+        """Shift all positions: the text lost `by` characters at its front."""
         self._read_until -= by
         self.spans = [SecretSpan(span.start - by, span.end - by, span.rule) for span in self.spans]
 
