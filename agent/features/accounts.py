@@ -4,7 +4,7 @@ Both ends are proven: a code is given out in a direct message of one account and
 other, by somebody who is let in at both. Whoever enters it is shown whose it is and what would be one, and joins the
 two only then, by a button or in words; both name the other account, so that no late press joins another one. The
 account that asked for the code is told who used it, and how to undo it; that is committed together with the link.
-`gateway.contracts.links` says what the two have in common from then on.
+`gateway.contracts.access` says what the two have in common from then on.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class TurnWindows:
 
 
 class TurnWindow:
-    """One turn's. `agent.engine.Room`."""
+    """Hold the prompt window of one turn. `agent.engine.PromptWindow`."""
 
     def __init__(
         self,

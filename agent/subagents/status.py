@@ -231,7 +231,7 @@ def _edit_id(first: Reply, text: str) -> str:
 
 
 class TracingWatch:
-    """`agent.subagents.dispatcher.Watch` that passes on what it hears."""
+    """`agent.subagents.dispatcher.TaskWatch` that passes on what it hears."""
 
     def __init__(self, inner: StatusLines, spans: SpanSink) -> None:
         self._inner = inner

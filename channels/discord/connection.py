@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class DiscordSource:
-    """`channels.core.backfill.Source` for one bot."""
+    """`channels.core.backfill.MessageSource` for one bot."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ _CHANGES: Final = frozenset({"message_changed", "message_deleted"})
 
 
 class SlackSource:
-    """`channels.core.backfill.Source` for one workspace. What it hears are payloads as Slack sends them."""
+    """`channels.core.backfill.MessageSource` for one workspace. What it hears are payloads as Slack sends them."""
 
     def __init__(
         self,

@@ -250,7 +250,7 @@ class DeliveryRecord:
     """The ledger's row for one reply: how far delivery came.
 
     `reason` is a sentence of the platform's or of ours, `placeholder` the platform's id of a message that stands
-    in for the next chunk, or what `channels.attempts` writes while it is on its way. `marked` are the chunks that
+    in for the next chunk, or what `channels.core.attempt` writes while it is on its way. `marked` are the chunks that
     went out under a line that says "perhaps a repetition". `published_at_ms` is when the bus got the reply,
     `begun_at_ms` when the first platform call was made. `shown` are the messages that showed the draft of the reply,
     by chunk, as the platform numbers them: each is still to become its chunk, or to be taken away.

@@ -13,6 +13,7 @@ import pytest
 from channels.discord import limits
 from channels.emulators.discord import DiscordEmulator
 from channels.emulators.discord.gateway import GatewayEvent
+from channels.emulators.discord.interactions import DiscordInteractions
 from channels.emulators.discord.world import DiscordRefusal, invalid_form
 from channels.emulators.stage import Json
 from gateway.bus.bus import RedisBus
@@ -151,7 +152,7 @@ async def test_a_command_is_taken_whatever_its_interaction_leaves_out(
     """It belongs where it was chosen."""
     shape = stage.interactions._shape
     monkeypatch.setattr(
-        stage.interactions, "_shape", lambda asked: {k: v for k, v in shape(asked).items() if k not in ABSENT}
+        DiscordInteractions, "_shape", lambda _, asked: {k: v for k, v in shape(asked).items() if k not in ABSENT}
     )
     async with town.line(bus):
         await until(lambda: stage.menu(town.ann.id, town.group.id))
