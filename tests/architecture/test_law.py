@@ -25,7 +25,7 @@ VIOLATIONS: Final = {
     "no-sql-in-channels": ("channels/core/intake.py", "import gateway.store.store"),
     "emulators": ("channels/emulators/stage.py", "import gateway.limits"),
     "contracts": ("gateway/contracts/messages.py", "import os"),
-    "pure": ("channels/menus.py", "import asyncio"),
+    "pure": ("channels/core/notices.py", "import asyncio"),
     "pure-agent": ("agent/runtime/compaction_plan.py", "import asyncio"),
     "light-child": ("agent/tools/files/paths.py", "import asyncio"),
     "redis": ("agent/runtime/worker.py", "import redis"),
