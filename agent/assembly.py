@@ -85,7 +85,7 @@ _SPLIT: Final = frozenset({"sub_agent", "sub_agent_spawn", "orchestrate"})
 
 
 def may_split(tools: ToolRegistry, asked: CommandRequest) -> bool:
-    """True where a turn of this person, in this place, is offered a tool that asks for sub-agents."""
+    """Tell whether a turn of this person, in this place, is offered a tool that starts sub-agents."""
     return any(spec.name in _SPLIT for spec in tools.specs_for(asked.tool_context()))
 
 

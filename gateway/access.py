@@ -125,7 +125,7 @@ class AccessService:
         return has_changed
 
     async def blocked_through(self, person: SessionKey) -> SessionKey | None:
-        """The linked account whose block holds for this one as well; None if there is none."""
+        """Return the linked account whose block holds for this one as well; None if there is none."""
         held = await self.book.projection()
         return blocked_through(person.owner, held.grants, held.persons, self._policy)
 
@@ -170,8 +170,9 @@ class AccessService:
         await self.bus.project(await self._projection())
 
     async def keep_projected(self) -> None:
-        """The same, if the bus shows anything else: it lost its memory, whoever changed something died before he could
-        show it, or the database was put back to an earlier day."""
+        """Project the decisions again if the bus shows anything else: it lost its memory, a process died between a
+        change and its projection, or the database was put back to an earlier day.
+        """
         shown = await self.bus.projected()
         if shown is None or shown != await self.book.revision():
             projection = await self._projection()

@@ -20,18 +20,18 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Seconds that never run backwards."""
+        """Return seconds that never run backwards."""
         return time.monotonic()
 
     def new_id(self) -> str:
-        """A ULID: 48 bits of time, 80 bits of chance, sortable as text."""
+        """Return a ULID: 48 bits of time, 80 random bits, sortable as text."""
         return _crockford(self.now_ms(), _TIME_CHARS) + _crockford(secrets.randbits(5 * _CHANCE_CHARS), _CHANCE_CHARS)
 
     def code(self, length: int) -> str:
-        """Letters and digits that cannot be confused when read aloud."""
+        """Return letters and digits that cannot be confused when read aloud."""
         return "".join(secrets.choice(_READABLE) for _ in range(length))
 
 
 def _crockford(number: int, length: int) -> str:
-    """The lowest bits of a number as text, five a character."""
+    """Return the lowest bits of a number as text, five bits a character."""
     return "".join(_CROCKFORD[(number >> shift) & 31] for shift in range(5 * (length - 1), -1, -5))

@@ -17,13 +17,14 @@ _SET_DUMPABLE: Final = 4
 
 
 def close_to_others() -> bool:
-    """From now on nobody but root looks into this process. False where the system does not lend that: only Linux
-    does."""
+    """Let nobody but root look into this process from now on. Return False where the system does not offer that: only
+    Linux does.
+    """
     return _asked(_SET_DUMPABLE) == 0
 
 
 def is_closed_to_others() -> bool:
-    """True when nobody but root looks into this process."""
+    """Tell whether nobody but root can look into this process."""
     return _asked(_GET_DUMPABLE) == 0
 
 

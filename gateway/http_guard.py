@@ -104,7 +104,7 @@ class Guard:
             return
 
     def _bytes_max(self, request: Request) -> int:
-        """Raises `HTTPException` for a body that says it is too long."""
+        """Return how many bytes the body may have. Raises `HTTPException` for a body that says it is too long."""
         declared = request.headers.get("content-length", "")
         if declared.isdecimal() and int(declared) > self._body_bytes_max:
             raise _too_long(self._body_bytes_max)
@@ -124,7 +124,7 @@ class _Body:
         self.is_dropped = False
 
     async def receive(self) -> Message:
-        """The whole body at once; then what else the server tells. Raises `HTTPException`."""
+        """Return the whole body at once, then the server's further messages. Raises `HTTPException`."""
         if self._is_begun:
             return await self._receive()
         self._is_begun = True
@@ -164,7 +164,7 @@ class _Bodies:
 
     @contextlib.contextmanager
     def opened(self, receive: Receive, bytes_max: int) -> Iterator[_Body]:
-        """The body of a request; it counts until the request is answered."""
+        """Yield the body of a request; it counts until the request is answered."""
         body = _Body(self, receive, bytes_max)
         try:
             yield body
@@ -181,12 +181,12 @@ class _Bodies:
             self._drop(max(self._unfinished, key=lambda each: each.size))
 
     def end(self, body: _Body) -> None:
-        """Nothing more comes of it, or is wanted; the application has what came."""
+        """End a body: nothing more comes of it or is wanted, and the application has the rest."""
         self._unfinished.discard(body)
         body.chunks = []
 
     def _drop(self, body: _Body) -> None:
-        """Its caller is told when the next piece comes, or nothing does in time."""
+        """Drop a body: its caller is told when the next piece comes, or nothing comes in time."""
         self._held -= body.size
         body.size, body.is_dropped = 0, True
         self.end(body)
@@ -269,7 +269,7 @@ class GuardedProtocol(H11Protocol):
 
     @property
     def _is_answered(self) -> bool:
-        """Whether it is us whom the caller waits for."""
+        """Tell whether the caller is waiting for our answer."""
         cycle = cast("RequestResponseCycle | None", self.cycle)  # there is none before the first request
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
@@ -309,7 +309,7 @@ async def http_served(
 
 
 def _is_ours(host: str, names: Collection[str]) -> bool:
-    """Whether a `Host` header names us. Probes of old load balancers have none; browsers always do."""
+    """Tell whether a `Host` header names us. Probes of old load balancers send none; browsers always do."""
     if not host:
         return True
     try:

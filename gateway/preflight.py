@@ -20,14 +20,14 @@ _SENTINEL_PORT: Final = 26379
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on now."""
+    """Return a port that nobody listens on now."""
     with socket.create_server((host, 0)) as server:
         port: int = server.getsockname()[1]
         return port
 
 
 def check_port_free(host: str, port: int, key: str) -> None:
-    """Raises `ConfigError` when `host:port`, the value of setting `key`, cannot be listened on."""
+    """Raise `ConfigError` when `host:port`, the value of setting `key`, cannot be listened on."""
     with listen(host, port, key):
         return
 
@@ -50,12 +50,12 @@ def listen(host: str, port: int, key: str, *, is_shared: bool = False) -> socket
 
 
 def at(host: str, port: int) -> str:
-    """A host and a port as they stand in an address."""
+    """Write a host and a port as an address has them."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def redis_addresses(url: str) -> list[tuple[str, int] | str]:
-    """Where the servers of a Redis URL listen: (host, port), or a path for a unix socket."""
+    """Return where the servers of a Redis URL listen: (host, port), or a path for a unix socket."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return [unquote(parts.path)]
@@ -65,7 +65,7 @@ def redis_addresses(url: str) -> list[tuple[str, int] | str]:
 
 
 async def check_redis_answers(url: str) -> None:
-    """Raises `BusUnavailable` when no server of the URL takes a connection."""
+    """Raise `BusUnavailable` when no server of the URL takes a connection."""
     reasons: list[str] = []
     for address in redis_addresses(url):
         try:
@@ -89,7 +89,7 @@ class HttpAnswer:
 
 
 async def http_get(host: str, port: int, path: str, *, timeout_s: float = CONNECT_TIMEOUT_S) -> HttpAnswer | None:
-    """One GET without a client library. None when nobody answers."""
+    """Make one GET request without a client library. None when nobody answers."""
     with contextlib.suppress(OSError, TimeoutError, ValueError):
         return await asyncio.wait_for(_get(host, port, path), timeout_s)
     return None
@@ -119,7 +119,7 @@ async def _touch(address: tuple[str, int] | str) -> None:
 
 
 def _why(error: OSError) -> str:
-    """The system's own words for an error; asyncio's carry the address once more."""
+    """Return the system's own words for an error; asyncio's repeat the address."""
     return os.strerror(error.errno).lower() if error.errno else str(error) or "no answer in time"
 
 

@@ -41,18 +41,19 @@ _MOUTH: Final = _Mouth()
 
 
 def use_scrubber(scrubber: Scrubber) -> None:
-    """From now on last words are scrubbed with this one, which knows our own secrets."""
+    """Scrub last words with this scrubber from now on: it knows our own secrets."""
     _MOUTH.scrubber = scrubber
 
 
 def scrubbed(text: str) -> CleanText:
-    """`text` as this process may say it to a terminal."""
+    """Scrub `text` as this process may write it to a terminal."""
     return _MOUTH.scrubber.scrub(text)
 
 
 def guard_output() -> None:
-    """From now on no uncaught exception is printed raw, in whichever thread, no warning that is logged before the logs
-    are configured, and no core is dumped."""
+    """Guard the output from now on: no uncaught exception is printed raw, in whichever thread, no warning that is
+    logged before the logs are configured, and no core is dumped.
+    """
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
     sys.unraisablehook = _unraisable
@@ -62,8 +63,9 @@ def guard_output() -> None:
 
 
 def guard_streams() -> None:
-    """For a role, which talks to nobody: what anything prints is scrubbed, line by line. Log handlers that were
-    made before keep the stream they have."""
+    """Scrub what anything prints in a role, line by line; a role talks to nobody. Log handlers that were made before
+    keep their stream.
+    """
     sys.stdout, sys.stderr = (ScrubbedStream(stream) for stream in (sys.stdout, sys.stderr))
 
 
@@ -97,11 +99,11 @@ class ScrubbedStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """What has been passed on goes out; half a line waits for its other half."""
+        """Write out what has been passed on; half a line waits for its other half."""
         self._inner.flush()
 
     def end(self) -> None:
-        """Nothing follows: pass on what waits."""
+        """Pass on what waits: nothing follows."""
         with self._lock:
             rest, self._waiting = self._waiting, ""
             self._say(rest)
@@ -133,7 +135,7 @@ def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
 
 
 def _unraisable(found: sys.UnraisableHookArgs) -> None:
-    """Python would show the object, too, whose text may hold anything."""
+    """Report an exception that nobody could raise, without its object, whose text may hold anything."""
     where = f"{type(found.object).__module__}.{type(found.object).__qualname__}"
     what = found.err_msg or "Exception ignored in"
     _say([f"{what}: {where}\n", *_lines(found.exc_type, found.exc_value, found.exc_traceback)])
@@ -144,7 +146,7 @@ def _lines(kind: type[BaseException], error: BaseException | None, trace: Traceb
 
 
 def _say(lines: list[str]) -> None:
-    """One text, so that a secret of several lines is seen whole."""
+    """Write the lines as one text, so that a secret of several lines is seen whole."""
     if sys.__stderr__ is not None:
         sys.__stderr__.write(scrubbed("".join(lines)))
         sys.__stderr__.flush()
@@ -156,7 +158,7 @@ EXIT_CONFIG: Final = 2  # an operator has to change something first: starting ag
 
 
 def exit_code(error: TrivetError) -> int:
-    """The code a process ends with after this error."""
+    """Return the code a process ends with after this error."""
     return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
 
 
@@ -176,7 +178,7 @@ def run_to_exit(program: Callable[[], None]) -> NoReturn:
 
 
 def _run(program: Callable[[], None]) -> None:
-    """Tasks of a group may have failed for one reason, which is what it is then."""
+    """Run the program; several tasks of a group that failed for one reason fail as that one."""
     try:
         program()
     except ExceptionGroup as group:

@@ -279,7 +279,7 @@ class ControlService:
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
 
     async def serve(self) -> None:
-        """Until cancelled; what was not answered by then goes to another process."""
+        """Serve control requests until cancelled; a request without an answer by then goes to another process."""
         async with asyncio.TaskGroup() as group:
             while True:
                 try:

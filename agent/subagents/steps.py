@@ -149,7 +149,7 @@ class Strategy:
 
 
 def _ready(nodes: Sequence[StepNode], ended: Endings) -> tuple[StepOrder, ...]:
-    """The orders that are under way or may begin, in the order of the nodes."""
+    """Return the orders that are under way or may begin, in the order of the nodes."""
     by_id = {node.order.id: node for node in nodes}
 
     @cache

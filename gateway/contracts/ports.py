@@ -17,17 +17,17 @@ class Clock(Protocol):
     """The only source of now() and of random ids."""
 
     def now_ms(self) -> int:
-        """Unix time in milliseconds."""
+        """Return Unix time in milliseconds."""
         ...
 
     def monotonic_s(self) -> float: ...
 
     def new_id(self) -> str:
-        """A sortable unique id, 26 characters."""
+        """Return a sortable unique id, 26 characters."""
         ...
 
     def code(self, length: int) -> str:
-        """A random code without look-alike characters, fit to be read aloud."""
+        """Return a random code without look-alike characters, fit to be read aloud."""
         ...
 
 
@@ -296,4 +296,4 @@ class NoSpans:
     """Where nobody collects traces."""
 
     def record(self, _span: TraceSpan) -> None:
-        """Nothing."""
+        """Do nothing."""

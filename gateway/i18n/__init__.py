@@ -50,15 +50,16 @@ _KANA_OR_HANGUL: Final = re.compile(r"[\u3040-\u30ff\u1100-\u11ff\uac00-\ud7af]"
 
 
 def language_named(tag: str) -> Language | None:
-    """The language of an IETF tag, whatever its script or region (`zh-Hans-CN`, `de_AT`). English for one that we have
-    no words in, None for an empty tag."""
+    """Return the language of an IETF tag, whatever its script or region (`zh-Hans-CN`, `de_AT`). English for a language
+    without a catalogue, None for an empty tag.
+    """
     if not tag:
         return None
     return _BY_SUBTAG.get(re.split("[-_]", tag, maxsplit=1)[0].lower(), Language.EN)
 
 
 def language_written(text: str) -> Language | None:
-    """The language that a text is written in, where its script alone makes that certain; else None."""
+    """Return the language that a text is written in, where its script alone makes that certain; else None."""
     prose = _NO_PROSE.sub(" ", text[:_LOOKED_AT])
     letters = sum(map(str.isalpha, prose))
     if 2 * len(_RUSSIAN.findall(prose)) > letters:
@@ -116,12 +117,13 @@ class Words:
     @overload
     def say(self, own: LiteralString | Sentence, /, **values: str | int) -> str: ...
     def say(self, own: str, /, **values: str | int) -> str:
-        """The sentence with its values in the places that are named after them."""
+        """Return the sentence with its values in the places that are named after them."""
         return CleanText(_filled(catalogue_of(self.language).gettext(own), values))
 
     def known(self, text: str) -> str:
-        """What came in English, over the bus or out of an error: in these words if it is a whole sentence of ours,
-        without values, else as it is."""
+        """Translate a text that came in English, over the bus or from an error, if it is a whole sentence of ours
+        without values; else return it as it is.
+        """
         return catalogue_of(self.language).gettext(text) if text else text
 
     @overload
@@ -133,25 +135,26 @@ class Words:
         self, one: LiteralString | Sentence, many: LiteralString | Sentence, count: int, /, **values: str | int
     ) -> str: ...
     def count(self, one: str, many: str, count: int, /, **values: str | int) -> str:
-        """The form of the sentence that goes with a number, which stands where `{count}` is."""
+        """Return the form of the sentence that goes with a number, which is written where `{count}` is."""
         form = catalogue_of(self.language).ngettext(one, many, count)
         return CleanText(_filled(form, {**values, "count": self.number(count)}))
 
     def number(self, value: int | float, places: int = 0) -> CleanText:
-        """A number as it is written in this language, with so many decimals."""
+        """Write a number in this language, with that many decimals."""
         whole, _, rest = f"{value:,.{places}f}".partition(".")
         grouped = whole.replace(",", _GROUPS.get(self.language, ","))
         return CleanText(grouped + (_POINTS.get(self.language, ".") + rest if rest else ""))
 
     def lasting(self, duration_ms: float) -> CleanText:
-        """How long something took, the same everywhere: in whole seconds, from a minute on in minutes and seconds."""
+        """Write how long something took, in every language alike: in whole seconds, from a minute on in minutes and
+        seconds."""
         seconds = max(round(duration_ms / 1000), 0)
         if seconds < 60:
             return self.say("{seconds} s", seconds=seconds)
         return self.say("{minutes} min {seconds} s", minutes=seconds // 60, seconds=seconds % 60)
 
     def listed(self, *items: str) -> str:
-        """`a`, `a and b`, `a, b and c`."""
+        """List items as `a`, `a and b`, `a, b and c`."""
         if len(items) < 2:
             return "".join(items)
         return self.say("{several} and {last}", several=self._comma.join(items[:-1]), last=items[-1])
@@ -178,13 +181,14 @@ Spoken = Callable[[Words], str]
 
 
 def words_for(tag: str, text: str = "", *, known: str = "") -> Words:
-    """The words for whoever wrote `text`. `tag` is what the platform says, `known` what was last known there."""
+    """Return the words for the author of `text`. `tag` is what the platform says, `known` what was last known there."""
     return Words(language_named(tag) or language_written(text) or language_named(known) or Language.EN)
 
 
 def language_of(message: InboundMessage) -> Language | None:
-    """What one message shows of its author's language; None for nothing. What a schedule or the end of a sub-agent
-    sent is nobody's words."""
+    """Return what one message shows of its author's language; None for nothing. A message of a schedule or of an ended
+    sub-agent has no author.
+    """
     text = "" if is_firing(message) or is_wake(message) else message.text
     return language_named(message.language) or language_written(text)
 
@@ -193,12 +197,12 @@ def language_of(message: InboundMessage) -> Language | None:
 
 
 def about_in(spec: CommandSpec, language: Language) -> CleanText:
-    """What the command does, in at most 100 characters (a test pins it): what every platform's menu takes."""
+    """Describe the command in at most 100 characters (a test pins it): what every platform's menu takes."""
     return Words(language).say(spec.about)
 
 
 def argument_in(spec: CommandSpec, language: Language) -> CleanText:
-    """What may follow the command, as one or two words; empty for nothing."""
+    """Name what may follow the command, in one or two words; empty for nothing."""
     return Words(language).say(spec.argument) if spec.argument else CleanText("")
 
 

@@ -178,8 +178,10 @@ _PATTERNS: Final = {reason: _pattern(reason) for reason in sorted(Reason, key=la
 
 
 def own_code_of(said: str) -> Code | None:
-    """What a child said of its end, if it is a code that children have; None for anything else. It is shown as it is,
-    so its figure must not carry anything: a number of a few digits, or the name of an exception that Python has."""
+    """Return what a child said of its end, if it is a code that children have; None for anything else. The code is
+    shown as it is, so its figure must carry nothing: a number of a few digits, or the name of an exception that
+    Python has.
+    """
     for reason in OF_CHILDREN:
         if found := _PATTERNS[reason].fullmatch(said):
             figures = found.groupdict()
@@ -189,35 +191,35 @@ def own_code_of(said: str) -> Code | None:
 
 
 def in_words(code: str, words: Words = ENGLISH) -> str:
-    """The clause for the code of a reason; for one that is none of ours what it says itself."""
+    """Return the clause for the code of a reason; for an unknown code the code itself."""
     wording, values = _row(code)
     return code.replace("_", " ") if wording is None else _say(wording.happened, words, values)
 
 
 def in_brief(code: str, words: Words) -> str:
-    """The same for a line in a chat; "" for one that is none of ours."""
+    """Return the short form of a reason for a line in a chat; "" for an unknown code."""
     wording, values = _row(code)
     return "" if wording is None else _say(wording.brief or wording.happened, words, values)
 
 
 def without_reason(state: TaskState, words: Words) -> str:
-    """What a line in a chat says of an end for which nobody has a reason."""
+    """Describe, for a line in a chat, an end without a reason."""
     return words.say(_OF_STATES[state]) if state in _OF_STATES else state.value
 
 
 def refused(refusal: NoSubAgent, words: Words, values: Mapping[str, str | int]) -> str:
-    """The clause for a refusal; `values` are what it names."""
+    """Return the clause for a refusal; `values` are what it names."""
     return _say(WORDINGS[refusal].happened, words, values)
 
 
 def instead_of(known: str) -> str:
-    """What a model may do after a refusal or a reason's code, as an order; "" for one that is none of ours."""
+    """Return what a model may do after a refusal or a reason's code, as an order; "" for an unknown one."""
     wording = WORDINGS[known] if isinstance(known, NoSubAgent) else _row(known)[0]
     return "" if wording is None else wording.instead
 
 
 def what_now(instead: str) -> str:
-    """Such an order behind the sentence that tells what happened; "" for none."""
+    """Return such an order as it follows the sentence that tells what happened; "" for none."""
     return f" What now: {instead}." if instead else ""
 
 

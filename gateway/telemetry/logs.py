@@ -41,7 +41,7 @@ class ScrubbingFormatter(logging.Formatter):
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """The finished line of `record`, free of secrets."""
+        """Format `record` as a finished line, free of secrets."""
         try:
             line = self._inner.format(record)
         except Exception as error:  # noqa: BLE001 - logging must not fail, nor fall back to a raw record

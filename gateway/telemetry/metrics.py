@@ -35,11 +35,11 @@ class GaugeRow:
     label: str = ""
 
     def of(self, value: float) -> Metric:
-        """The gauge with its one value."""
+        """Return the gauge with its one value."""
         return GaugeMetricFamily(self.name, self.meaning, value=value)
 
     def by_label(self, values: Mapping[str, float]) -> Metric:
-        """The gauge with one value for each value of its label."""
+        """Return the gauge with one value for each value of its label."""
         family = GaugeMetricFamily(self.name, self.meaning, labels=[self.label])
         for name, value in sorted(values.items()):
             family.add_metric([name], value)
@@ -55,7 +55,7 @@ class CounterRow:
     label: str
 
     def by_label(self, values: Mapping[str, float]) -> Metric:
-        """The counter with one value for each value of its label."""
+        """Return the counter with one value for each value of its label."""
         family = CounterMetricFamily(self.name, self.meaning, labels=[self.label])
         for name, value in sorted(values.items()):
             family.add_metric([name], value)
@@ -111,7 +111,7 @@ def exposition(
     version: str,
     more: Iterable[Metric] = (),
 ) -> bytes:
-    """Prometheus text. `figures` is None when the bus does not answer; `channels` are those configured."""
+    """Write Prometheus text. `figures` is None when the bus does not answer; `channels` are those configured."""
     registry = CollectorRegistry()
     registry.register(_Snapshot((*_of_trivet(database_up, version), *_of_bus(figures, channels), *more)))
     return generate_latest(registry)
@@ -196,11 +196,11 @@ class Tally:
         self._counts: Counter[str] = Counter()
 
     def add(self, what: Counted, *labels: str) -> None:
-        """One more, with these values of its labels."""
+        """Count one more, with these values of its labels."""
         self._counts[_field(what, *labels)] += 1
 
     def time(self, what: Timed, ms: float, *labels: str) -> None:
-        """One more, which took that long; never less than nothing, whatever the clocks of two machines say."""
+        """Count one more that took that long; never less than 0, whatever the clocks of two machines say."""
         taken_ms = max(ms, 0.0)
         self._counts[_field(what, *labels, _BUCKETS[bisect_left(_BOUNDS_S, taken_ms / 1000)])] += 1
         self._counts[_field(what, *labels, _SUM_MS)] += round(taken_ms)
@@ -218,7 +218,8 @@ class Tally:
 def tally_families(
     counts: Mapping[str, int], troubles: Iterable[ModelTrouble], *, clean: Callable[[str], str]
 ) -> Iterator[Metric]:
-    """Those counts as Prometheus has them, and which models do not answer. What a newer release counts is left out."""
+    """Yield those counts as Prometheus has them, and the models that do not answer. Counts of a newer release are left
+    out."""
     found: dict[str, dict[tuple[str, ...], int]] = {}
     for field, number in counts.items():
         name, *labels = field.split(_SEPARATOR)
@@ -292,8 +293,9 @@ HIT_RATIO: Final = "trivet_model_cache_hit_ratio"
 
 
 def usage_families(sums: Sums, *, clean: Callable[[str], str]) -> Iterator[Metric]:
-    """The counters, and how well prompt caches work. `clean` makes a model's name fit to be shown; all but the
-    busiest are one label together."""
+    """Yield the counters, and how well prompt caches work. `clean` makes a model's name fit to be shown; all but the
+    busiest share one label.
+    """
     shown = _bounded(sums, clean)
     for row in USAGE_TABLE:
         family = CounterMetricFamily(row.name, row.meaning, labels=_LABELS)

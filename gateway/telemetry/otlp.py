@@ -48,7 +48,7 @@ class OtlpSpans:
     """`gateway.contracts.ports.SpanSink` with a collector behind it."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], *, role: str) -> None:
-        """`endpoint` is the collector's address without a path, `role` which of our processes this is."""
+        """Connect to a collector at `endpoint`, an address without a path; `role` says which of our processes this is."""
         exporter = OTLPSpanExporter(endpoint + _PATH, headers=dict(headers), timeout=EXPORT_TIMEOUT_S)
         batches = BatchSpanProcessor(
             exporter,
@@ -65,7 +65,7 @@ class OtlpSpans:
         self._tracer = self._provider.get_tracer(_SCOPE)
 
     def record(self, span: TraceSpan) -> None:
-        """Puts it into the queue."""
+        """Put the span into the queue."""
         told = plain(span)
         self._ids.next_trace, self._ids.next_span = trace_number(told.turn_id), span_number(told.turn_id, told.id)
         recorded = self._tracer.start_span(

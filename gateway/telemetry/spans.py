@@ -40,17 +40,17 @@ _SPAN_ID_BYTES: Final = 8
 
 
 def trace_number(turn_id: str) -> int:
-    """The trace that belongs to a turn, the same in every process."""
+    """Return the trace that belongs to a turn, the same in every process."""
     return _number(turn_id, _TRACE_ID_BYTES)
 
 
 def span_number(turn_id: str, id_: str) -> int:
-    """A span of it, likewise."""
+    """Return the number of one span of a turn, the same in every process."""
     return _number(f"{turn_id} {id_}", _SPAN_ID_BYTES)
 
 
 def plain(span: TraceSpan) -> TraceSpan:
-    """The span as it may leave: every text in it a plain name, and its end not before its beginning."""
+    """Return the span as it may leave: every text in it a plain name, and its end not before its beginning."""
     attributes = {
         name: value if isinstance(value, int) else _plain(value)
         for name, value in span.attributes.items()
@@ -67,14 +67,14 @@ def plain(span: TraceSpan) -> TraceSpan:
 
 
 def under(task_id: str) -> str:
-    """The id of the span that a call belongs to: that of the sub-agent which makes it, or ("") the turn's."""
+    """Return the id of the span that a call belongs to: that of the sub-agent which makes it, or ("") the turn's."""
     return f"agent:{task_id}" if task_id else TURN
 
 
 def turn_spans(
     commit: TurnCommit, messages: tuple[InboundMessage, ...], *, began_ms: int, fence: int
 ) -> Iterator[TraceSpan]:
-    """Of a turn that is committed, which began at `began_ms`: its messages, their waiting, and itself."""
+    """Yield the spans of a committed turn that began at `began_ms`: its messages, their waiting, and itself."""
     turn_id, received_ms = commit.turn_id, min(message.received_at_ms for message in messages)
     shared: Mapping[str, str | int] = {
         "trivet.turn_id": turn_id,
@@ -96,7 +96,7 @@ def turn_spans(
 
 
 def subagent_span(task: SubTask) -> TraceSpan:
-    """A sub-agent that is over."""
+    """Return the span of a sub-agent that is over."""
     attributes: Mapping[str, str | int] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": task.sub_type,
@@ -120,7 +120,8 @@ def subagent_span(task: SubTask) -> TraceSpan:
 
 
 def delivery_spans(turn_id: str, receipt: Receipt) -> Iterator[TraceSpan]:
-    """Of the reply of a turn: from the bus to its end, and the part of that in which the platform was called."""
+    """Yield the spans of a turn's reply: from the bus to its end, and the part of that in which the platform was
+    called."""
     record = receipt.record
     failure = "" if record.state is DeliveryState.SENT else record.state.value
     attributes: Mapping[str, str | int] = {
@@ -144,7 +145,7 @@ def _plain(text: str) -> str:
 
 
 def _number(text: str, size: int) -> int:
-    """Never 0, which means that there is none."""
+    """Return a number that is never 0, which means that there is none."""
     return int.from_bytes(blake2b(text.encode(), digest_size=size).digest()) or 1
 
 
@@ -168,7 +169,7 @@ class _Otlp(Protocol):
 
 @contextmanager
 def open_spans(settings: TelemetrySettings, *, role: str) -> Iterator[SpanSink]:
-    """As long as the block lasts. Raises `ConfigError`."""
+    """Open the exporter of spans for as long as the block lasts. Raises `ConfigError`."""
     check_exporter(settings)
     if not settings.otlp_endpoint:
         yield NoSpans()
@@ -182,7 +183,7 @@ def open_spans(settings: TelemetrySettings, *, role: str) -> Iterator[SpanSink]:
 
 
 def check_exporter(settings: TelemetrySettings, package: str = _PACKAGE) -> None:
-    """Raises `ConfigError` when a collector is configured and `package`, of the extra `otel`, is not installed."""
+    """Raise `ConfigError` when a collector is configured and `package`, of the extra `otel`, is not installed."""
     if not settings.otlp_endpoint:
         return
     try:
