@@ -431,7 +431,7 @@ class AnnouncedValue:
         return self._bare(text, at, whole, end)
 
     def _bare(self, text: str, at: int, whole: int, end: int) -> StepResult:
-        """Judge the text at `at`; or return where to read on, if it was only the name of a pair."""
+        """Judge a value without quotes."""
         is_assigned = self._bond == Bond.ASSIGNED
         is_personal = self._family is KeywordFamily.PERSONAL
         stop = without_followers(text, at, whole, is_personal=is_personal, is_assigned=is_assigned)

@@ -59,7 +59,7 @@ _BASE62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 
 
 def is_placeholder(text: str) -> bool:
-    """Tell whether it is text that documentation writes in place of a secret: EXAMPLE, xxxx, one repeated pattern."""
+    """Tell whether documentation writes it in place of a secret: EXAMPLE, xxxx, abcdefgh, one pattern repeated."""
     return says_placeholder(text) or is_counted(text)
 
 
