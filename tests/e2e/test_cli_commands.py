@@ -82,7 +82,7 @@ def taken_port() -> Iterator[int]:
     ("arguments", "code", "told"),
     [
         (["--version"], 0, "trivet 0."),
-        (["migrate"], 0, "0001"),
+        (["migrate"], 0, "v1"),
         (["up"], 2, "trivet: no channel is configured"),
         (["pair", "ABCDEFGH"], 1, "trivet: the database"),
     ],
