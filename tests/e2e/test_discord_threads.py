@@ -10,7 +10,6 @@ from channels.core.adapter import ChannelAdapter
 from channels.discord import limits
 from channels.discord.adapter import DiscordAdapter
 from channels.emulators.discord import DiscordEmulator
-from channels.emulators.discord.messages import DiscordPosting
 from channels.emulators.discord.world import ChannelKind, forbidden
 from channels.emulators.stage import Place, PlaceKind
 from gateway.bus.bus import RedisBus
@@ -122,7 +121,7 @@ async def test_where_we_may_not_begin_threads_the_answer_stays_in_the_channel(
     def refuse(*_: object) -> None:
         raise forbidden(50013)
 
-    monkeypatch.setattr(DiscordPosting, "thread_from", refuse)
+    monkeypatch.setattr(type(stage._posting), "thread_from", refuse)
     async with town.line(bus, adapter=beginning(town, bus)):
         said = await stage.say(town.ann.id, town.group.id, "how long?", mention_bot=True)
         await town.until_answers(1, town.group)
