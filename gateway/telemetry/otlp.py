@@ -48,7 +48,7 @@ class OtlpSpans:
     """`gateway.contracts.ports.SpanSink` with a collector behind it."""
 
     def __init__(self, endpoint: str, headers: Mapping[str, str], *, role: str) -> None:
-        """Connect to a collector at `endpoint`, an address without a path; `role` says which of our processes this is."""
+        """Connect to a collector at `endpoint`, an address without a path; `role` names this process."""
         exporter = OTLPSpanExporter(endpoint + _PATH, headers=dict(headers), timeout=EXPORT_TIMEOUT_S)
         batches = BatchSpanProcessor(
             exporter,
