@@ -133,7 +133,7 @@ class Server:
 
     @classmethod
     def at(cls, url: str) -> Server:
-        """Parse a URL. Raises `ConfigError` for a URL that cannot be used."""
+        """Return the server of a URL. Raises `ConfigError` for a URL that cannot be used."""
         return cls(Address.of(url))
 
     @property

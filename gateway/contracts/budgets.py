@@ -259,7 +259,7 @@ def _changed(rule: LimitRule, name: str, word: str) -> LimitRule:
 
 
 def _number(word: str) -> float | None:
-    """Read a number, None if the word means the configured value."""
+    """Read a number; `none` is 0 (no limit), `default` is None (as configured). Raises `BadLimit` for anything else."""
     if word in ("none", "default"):
         return 0 if word == "none" else None
     if not word.isascii() or not word.replace(".", "", 1).isdigit() or len(word) > len(str(COUNT_MAX)):
