@@ -178,9 +178,8 @@ class AccessPolicy:
         return self._channel(owner).rule or self.rule
 
     def role_of(self, owner: SessionKey, granted: str | None) -> GrantRole | None:
-        """Return the role of a person with this grant, None for a stranger. A role of an unknown name
-        blocks: it lets nobody in. A person whom the configuration blocks stays blocked under any grant; an admin by configuration
-        stays an admin under any grant."""
+        """Return the role of a person with this grant, None for a stranger. A role of an unknown name blocks. A person
+        whom the configuration blocks stays blocked under any grant; an admin by configuration stays an admin."""
         if owner in self.admins:
             return GrantRole.ADMIN
         channel = self._channel(owner)
