@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """The scrubber is loaded when it is asked for: a sub-agent's process, which cuts texts and leaves the
-        scrubbing to its parent, starts without its rules."""
+        """Load the scrubber when it is asked for: the process of a sub-agent, which only cuts texts and leaves the
+        scrubbing to its parent, starts without its rules.
+        """
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module("gateway.scrub.scrubber"), name)

@@ -125,7 +125,8 @@ def without_followers(text: str, at: int, stop: int, *, is_personal: bool, is_as
 
 @cache
 def closing_of(quote: str) -> re.Pattern[str]:
-    """The quote that ends what `quote` began: one with as many backslashes, full pairs of them not counted."""
+    """Return the pattern of the quote that ends what `quote` began: one with as many backslashes, full pairs not
+    counted."""
     backslashes = len(quote) - len(quote.lstrip("\\"))
     return re.compile(rf"(?<!\\)(?:\\{{{2 * (backslashes + 1)}}})*{re.escape(quote)}")
 
@@ -218,14 +219,14 @@ class AnnouncedValue:
         return StepResult(at)
 
     def _is_said_better(self) -> bool:
-        """Does another announcing word end the identifier (`key_passphrase`)? Then that one counts."""
+        """Tell whether another announcing word ends the identifier (`key_passphrase`); then that one counts."""
         tail = self._rest_read.rpartition("_")[2]
         return self._family is not KeywordFamily.PERSONAL and self._rest_read[:1] == "_" and is_announcing(tail.lower())
 
     # --- from the word to the value
 
     def _connect(self, text: str, at: int, end: int) -> int | None:
-        """Past one connecting piece; `at` itself if a value may begin here; None to give up."""
+        """Return the position after one connecting piece; `at` itself if a value may begin here; None to give up."""
         char = text[at]
         if char == "\n":
             return self._pass_newline(at)
@@ -250,7 +251,7 @@ class AnnouncedValue:
         self._bond = max(self._bond, Bond.SAID)
 
     def _pass_newline(self, at: int) -> int | None:
-        """A value may stand below its name, but then it must have the line for itself."""
+        """Pass a line break: a value may follow below its name, but then it must have the line to itself."""
         self._newlines += 1
         self._is_below = True
         if self._bond < Bond.SAID and (not self._word.is_heading or self._fillers):
@@ -305,7 +306,7 @@ class AnnouncedValue:
         return tag.end()
 
     def _pass_comma(self, at: int) -> int | None:
-        """Between two quoted things: the second may be the value of the first."""
+        """Pass a comma between two quoted things: the second may be the value of the first."""
         if self._bond >= Bond.SAID or (self._fillers and not self._must_be_quoted):
             return None
         self._bond = Bond.SAID if self._is_argument else Bond.LOOSE
@@ -357,7 +358,7 @@ class AnnouncedValue:
         return self._pass_filler(word.group(), word.end(), at)
 
     def _pass_complement(self, end: int) -> int:
-        """What the secret is for (`for the mail server`) does not loosen the bond."""
+        """Pass what the secret is for (`for the mail server`); it does not loosen the bond."""
         if self._bond_of_complement is not None:
             self._bond = self._bond_of_complement
             self._bond_of_complement = None
@@ -404,7 +405,7 @@ class AnnouncedValue:
     # --- the value
 
     def _value(self, text: str, at: int, end: int, *, is_last: bool) -> StepResult | int:
-        """The verdict on what stands at `at`; or where to read on, if it was only the name of a pair."""
+        """Judge what is at `at`; return where to read on if it was only the name of a pair."""
         if self._word.is_spaced and at == self._begun_at + len(self._rest_read):
             return StepResult(at, is_over=True)
         if self._must_be_quoted and not self._quote:

@@ -177,7 +177,7 @@ def _has_mark(value: str) -> bool:
 
 
 def _is_plain_word_secret(value: str, bond: Bond, *, is_quoted: bool) -> bool:
-    """A word without digits: only its case, or quotes and an assignment, can make it a secret."""
+    """Tell whether a word without digits is a secret: only its case, or quotes and an assignment, can make it one."""
     if value.isascii() and len(value) >= 8 and (not _is_regular(value) or UNSPOKEN.search(value)):
         return bond >= Bond.ADJACENT
     if is_quoted:
@@ -207,7 +207,7 @@ def _classes(value: str) -> int:
 
 
 def _is_counted(value: str) -> bool:
-    """Typed along the alphabet, and not as long as a key: a full-sized one may be what somebody really uses."""
+    """Tell whether a value is typed along the alphabet and shorter than a key: a full-sized one may be in real use."""
     is_full_size = len(value) >= _FULL_SIZE_CHARS and len(set(value)) >= _FULL_SIZE_DISTINCT
     return is_counted(value) and not (is_full_size and not _ALPHABET.search(value))
 
@@ -234,7 +234,8 @@ def _is_made(value: str) -> bool:
 
 
 def _is_name(piece: str) -> bool:
-    """An identifier as programmers write them: few humps, each of which can be spoken (`UserAPIKeyAuth`)."""
+    """Tell whether a piece is an identifier as programmers write them: few humps, each pronounceable
+    (`UserAPIKeyAuth`)."""
     humps = _HUMP.findall(piece)
     if sum(map(len, humps)) != len(piece) or 4 * len(humps) > len(piece) + 4:
         return False

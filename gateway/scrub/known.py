@@ -52,17 +52,17 @@ class Form:
 
     @property
     def crosses_units(self) -> bool:
-        """Could a part of the text be closed while this form is still arriving on one line?"""
+        """Tell whether a part of the text could be closed while this form is still arriving on one line."""
         return closed_until(self.plain, 0, len(self.plain)) > 0
 
     @property
     def reach_chars(self) -> int:
-        """No part of it is longer."""
+        """Return the length that no part of the form exceeds."""
         spelled = sum(1 for symbol in self.symbols if len(symbol.pattern) > _PLAIN_SYMBOL_CHARS_MAX)
         return len(self.plain) + spelled * _SYMBOL_CHARS_MAX + _BREAKS_MAX * _BREAK_CHARS_MAX
 
     def head(self) -> tuple[str, ...]:
-        """The patterns of its beginning: enough to be worth a closer look."""
+        """Return the patterns of its beginning: enough to be worth a closer look."""
         first, *others = (symbol.pattern for symbol in self.symbols[:_HEAD_CHARS])
         return first, *(_BREAK.pattern + other for other in others)
 
@@ -83,7 +83,7 @@ class Form:
 
 
 def _behind_break(symbol: re.Pattern[str], text: str, at: int, end: int) -> re.Match[str] | None:
-    """The symbol behind a line break, whose last sign may be the symbol itself."""
+    """Match the symbol after a line break; the last sign of the break may be the symbol itself."""
     gap = _BREAK.match(text, at, end)
     if gap is None or gap.end() == at:
         return None
@@ -115,7 +115,7 @@ def in_base64(octets: bytes) -> Iterator[str]:
 
 @cache
 def _symbol(char: str) -> re.Pattern[str]:
-    """The pattern for one piece of a value, as it may stand in the view."""
+    """Return the pattern for one piece of a value, as it may appear in the view."""
     if char.isascii() and (char.isalnum() or char in _ALWAYS_DECODED):
         return _compiled(re.escape(char))
     if char == " ":
@@ -129,7 +129,7 @@ def _symbol(char: str) -> re.Pattern[str]:
 
 
 def _escaped(char: str) -> Iterable[str]:
-    """Spellings that the view leaves alone, because in general they are no part of a secret."""
+    """Return spellings that the view leaves alone, because in general they are no part of a secret."""
     octets = char.encode(errors="surrogatepass")
     yield "".join("%(?:25){0,3}" + "".join(map(_either_case, f"{octet:02x}")) for octet in octets)
     code = ord(char)
@@ -208,7 +208,7 @@ class KnownValues:
         return earliest
 
     def _open_at(self, text: str, start: int, border: int) -> list[Form]:
-        """The forms that may be going on at `border`."""
+        """Return the forms that may be going on at `border`."""
         since = max(start, border - _GAP_CHARS_MAX)
         has_break = text.find("\n", since, border) >= 0 or text.find("\r", since, border) >= 0
         gap = _GAP.search(text, since, border) if has_break else None
@@ -220,7 +220,7 @@ class KnownValues:
 
 
 def _cuts(form: Form) -> set[str]:
-    """What may stand before a line break in the middle of it: its last few characters, empty for anything."""
+    """Return what may precede a line break in the middle of the form: its last few characters, empty for anything."""
     plain = form.plain.lower()
     if not (form.plain.isascii() and form.plain.isalnum()):
         return {""}

@@ -123,7 +123,7 @@ def trie_of(sequences: Iterable[Sequence[str]]) -> str:
 
 
 def _beginnings(literals: tuple[str, ...]) -> Mapping[str, tuple[tuple[int, int], ...]]:
-    """For each literal the literals it begins with, itself included, the shortest first: place and length."""
+    """Return for each literal the literals it begins with, itself included, the shortest first: place and length."""
     places = {literal: place for place, literal in enumerate(literals)}
     return {
         literal: tuple((places[literal[:cut]], cut) for cut in range(1, len(literal) + 1) if literal[:cut] in places)

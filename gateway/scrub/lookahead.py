@@ -61,7 +61,7 @@ class AnchorFinder:
         )
 
     def anchors_in(self, text: str, lowered: str, start: int, end: int) -> Anchors:
-        """Those of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
+        """Find the anchors of `text[start:end]`; `lowered` is the text in lower case, as long as the text."""
         anchors: list[Site] = []
         words: list[tuple[int, int]] = []
         blocks: list[int] = []
@@ -90,7 +90,7 @@ class AnchorFinder:
 
 @cache
 def anchor_finder() -> AnchorFinder:
-    """The one for what is shipped, on the engine that is at work here."""
+    """Return the finder for the rules as shipped, on the engine that is installed."""
     return AnchorFinder()
 
 
@@ -145,14 +145,14 @@ def without_talk(text: str, lowered: str, places: list[KeywordPlace], end: int, 
 
 
 def _stands_alone(text: str, at: int, stop: int, end: int) -> bool:
-    """Is this a whole word, at which every walk ends?"""
+    """Tell whether this is a whole word, at which every walk ends."""
     word = _WORD.match(text, at, end)
     endings = 0 if text[at].isascii() else ENDING_CHARS_MAX
     return word is not None and 0 <= word.end() - stop <= endings and text[at - 1 : at] == " "
 
 
 def _is_no_phrase(text: str, at: int, decided: int, seconds: Mapping[str, KeywordFamily]) -> bool:
-    """Does another word follow than those that make a phrase of this one?"""
+    """Tell whether another word follows than those that make a phrase of this one."""
     between = BETWEEN_WORDS.match(text, at)
     second_at = between.end() if between else at
     second = SECOND_WORD.match(text, second_at)
@@ -160,8 +160,9 @@ def _is_no_phrase(text: str, at: int, decided: int, seconds: Mapping[str, Keywor
 
 
 def _end_of_talk(text: str, at: int, end: int, halt: int) -> int | None:
-    """Up to where the sentence goes on as sentences do, until it is over, no value is in reach or another announcing
-    word stands at `halt`; None if it does not."""
+    """Return up to where the sentence goes on as sentences do: until it is over, no value is in reach, or another
+    announcing word begins at `halt`; None if it does not.
+    """
     talk = _TALK.match(text, at, end)
     assert talk is not None, "it may be empty"
     over = talk.end()
@@ -175,7 +176,7 @@ def _end_of_talk(text: str, at: int, end: int, halt: int) -> int | None:
 
 @cache
 def _phrases() -> Mapping[str, Mapping[str, KeywordFamily]]:
-    """The words that announce nothing by themselves, and which must follow them."""
+    """Return the words that announce nothing by themselves, and which words must follow them."""
     words = vocabulary()
     return {
         word: seconds for word, seconds in words.together.items() if words.announcing[word][0] is KeywordFamily.PHRASE
@@ -184,7 +185,7 @@ def _phrases() -> Mapping[str, Mapping[str, KeywordFamily]]:
 
 @cache
 def _valued() -> frozenset[str]:
-    """The announcing words from which announced.py walks, and nothing else does."""
+    """Return the announcing words from which only `announced.py` walks."""
     words = vocabulary()
     return frozenset(word for word, (family, _) in words.announcing.items() if family in _VALUED) - set(words.together)
 
@@ -205,7 +206,7 @@ _LEFTOVERS_MAX: Final = 4
 
 
 def _apart(known: Sequence[SecretSpan], others: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
-    """Those of the `others` that lie over none of the known, both in order."""
+    """Yield the `others` that overlap none of the known, both in order."""
     nearest = 0
     for span in sorted(others):
         while nearest < len(known) and known[nearest].end <= span.start:
@@ -254,7 +255,9 @@ class LookaheadScanner:
         chart: AnchorFinder,
         secret_in: Callable[[str], str | None] | None = None,
     ) -> None:
-        """`secret_in` names the rule that finds a secret in a text, for what is encoded; None: encodings stay."""
+        """Keep rules, known values and anchors; `secret_in` names the rule that finds a secret in encoded text, None
+        leaves encodings alone.
+        """
         self.attempts = 0
         """How often a rule was tried: the measure of the work."""
         self._rules = rules
@@ -265,8 +268,9 @@ class LookaheadScanner:
     def over(
         self, text: str, lowered: str, start: int, end: int, certain: Sequence[SecretSpan] = (), *, is_last: bool
     ) -> Lookahead:
-        """What `text[start:end]` holds; `lowered` is the text in lower case, as long as the text. `certain` are
-        secrets that were found already, some of them elsewhere; `is_last` says that no announcing word can follow."""
+        """Scan `text[start:end]`; `lowered` is the text in lower case, as long as the text. `certain` are secrets that
+        were found already, some of them elsewhere; `is_last` says that no announcing word can follow.
+        """
         anchors, places, blocks = self._chart.anchors_in(text, lowered, start, end)
         spans = self._spans(text, start, end, anchors, certain)
         words: list[Announcement] = []
@@ -283,7 +287,8 @@ class LookaheadScanner:
         return Lookahead(spans, words, blocks, values_before)
 
     def first_suspect(self, text: str, lowered: str, start: int, end: int) -> int:
-        """Where in `text[start:end]` the first thing stands that a secret may begin with; `end` if none does."""
+        """Return the position in `text[start:end]` of the first thing that a secret may begin with; `end` if there is
+        none."""
         anchors, places, _ = self._chart.anchors_in(text, lowered, start, end)
         suspects = [*(at for at, _ in anchors[:1]), *(at for at, _ in places[:1])]
         return min(suspects, default=end)
@@ -291,7 +296,7 @@ class LookaheadScanner:
     def _spans(
         self, text: str, start: int, end: int, anchors: Sequence[Site], certain: Sequence[SecretSpan]
     ) -> list[SecretSpan]:
-        """The secrets of the closed text that can be told by their looks, in order, none over another."""
+        """Return the secrets of the closed text that are recognised by their form, in order, without overlaps."""
         known = list(self._known.spans(text, start, end))
         if certain:
             inside = (span for span in certain if start <= span.start and span.end <= end)
@@ -320,7 +325,7 @@ class LookaheadScanner:
     def _beside(
         self, text: str, start: int, end: int, found: Sequence[SecretSpan], encoded: frozenset[SecretSpan]
     ) -> Iterable[SecretSpan]:
-        """The tokens beside encoded text, in runs of their own now that it is gone."""
+        """Yield the tokens next to encoded text, in runs of their own now that it is gone."""
         beside: set[SecretSpan] = set()
         for place, span in enumerate(found):
             if span in encoded:
@@ -335,7 +340,7 @@ class LookaheadScanner:
     def _encoded(
         self, text: str, start: int, end: int, found: Sequence[SecretSpan], secret_in: Callable[[str], str | None]
     ) -> Iterator[SecretSpan]:
-        """The encoded texts with a secret in them, beside what was `found`."""
+        """Yield the encoded texts that hold a secret, apart from what was `found`."""
         nearest = 0
         for run_at, stop in encoded_runs(text, start, end):
             while nearest < len(found) and found[nearest].end <= run_at:
@@ -351,7 +356,7 @@ class LookaheadScanner:
                         yield SecretSpan(left + encoded.start, left + encoded.end, rule)
 
     def _runs(self, text: str, start: int, end: int, anchors: Sequence[Site]) -> Iterable[_Run]:
-        """The runs of printable characters in which an anchor stands and that are long enough for a token."""
+        """Yield the runs of printable characters that hold an anchor and are long enough for a token."""
         runs: list[_Run] = []
         run = _Run(start, start, {})
         for place, literal in anchors:
@@ -367,8 +372,9 @@ class LookaheadScanner:
         return runs
 
     def _tokens(self, run: str, offset: int, sites: Iterable[Site], depth: int = 0) -> list[SecretSpan]:
-        """The tokens of one run. What is left beside a token is looked at again as a run of its own, since
-        that is what it will be when the token is gone: so a second scrub finds nothing new."""
+        """Return the tokens of one run. What is left next to a token is scanned again as a run of its own, since that
+        is what it will be when the token is gone: so a second scrub finds nothing new.
+        """
         found: list[SecretSpan] = []
         at = 0
         sites = list(sites)
@@ -411,7 +417,7 @@ class LookaheadScanner:
         return span.end
 
     def _between(self, text: str, edges: Sequence[int], depth: int) -> list[SecretSpan]:
-        """The tokens of the pieces of `text` between each second pair of edges, each a run of its own."""
+        """Return the tokens of the pieces of `text` between each second pair of edges, each a run of its own."""
         found: list[SecretSpan] = []
         for left, right in zip(edges[::2], edges[1::2], strict=True):
             if right - left >= _TOKEN_CHARS_MIN:

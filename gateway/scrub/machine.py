@@ -105,14 +105,14 @@ class Machine:
         return len(self._view.text) + self._view.raw_held_chars
 
     def taken_findings(self) -> list[Finding]:
-        """What was found since this was asked last: a text without end would have findings without end."""
+        """Return what was found since the last call: a text without end would have findings without end."""
         taken, self.findings = self.findings, []
         return taken
 
     # --- how far to read
 
     def _next_border(self, *, is_last: bool) -> int:
-        """Up to where the text is closed; `self._closed` if nothing more is."""
+        """Return the position up to which the text is closed; `self._closed` if nothing more is."""
         text = self._view.text
         window = min(len(text), self._closed + RUN_CHARS_MAX)
         if is_last and window == len(text):
@@ -129,7 +129,7 @@ class Machine:
         return self._closed
 
     def _before_open_value(self, text: str, border: int, *, is_full: bool) -> int:
-        """A token or a known value may go on behind `border`: stop at the unit it begins in."""
+        """Return the beginning of the unit in which a token or a known value begins that may go on after `border`."""
         end = border
         begun = min(
             self._known.reaches_over(text, self._closed, end, border),
@@ -151,8 +151,9 @@ class Machine:
         return border
 
     def _lower(self) -> str:
-        """The view in lower case. Only what is new is turned, unless a sigma is there, whose form depends on what
-        follows it."""
+        """Return the view in lower case. Only what is new is converted, unless a sigma is there, whose form depends on
+        what follows it.
+        """
         text, done = self._view.text, len(self._lowered)
         if done != len(text):
             self._lowered = text.lower() if _SIGMA in text else self._lowered + text[done:].lower()
@@ -218,7 +219,7 @@ class Machine:
         return True
 
     def _go_on(self, state: State, text: str, end: int, ahead: Lookahead, *, is_last: bool) -> bool:
-        """One step of what is open. False: it needs more text."""
+        """Take one step in what is open. False: it needs more text."""
         self._steps += 1
         step = state.step(text, self._at, end, is_last=is_last)
         if ahead.spans and not isinstance(state, KeyBlock):
@@ -237,7 +238,8 @@ class Machine:
         return step.cut is not None
 
     def _secret_in(self, text: str) -> str | None:
-        """The rule of the first secret in a text that was encoded in this one; what that one encodes is not asked."""
+        """Return the rule of the first secret in a text that was encoded in this one; encodings inside it are not
+        undone."""
         if self._is_inner:
             return None
         inner = Machine(
@@ -269,7 +271,7 @@ class Machine:
         self._at = span.end
 
     def _drop_rest_of_cut_secret(self, text: str, end: int) -> None:
-        """A secret that was cut off by a forced border goes on in the next piece: so does its removal."""
+        """Drop the rest of a secret that a forced border cut: it goes on in the next piece, and so does its removal."""
         if self._cuts_off_at == self._at == self._closed and self._given_raw == self._view.raw_end(self._at):
             self._cuts_off_at = -1
             if self._last_cut_end_raw == self._given_raw:
@@ -282,8 +284,9 @@ class Machine:
 
 
 def _with_tokens(value: SecretSpan | None, tokens: Sequence[SecretSpan]) -> SecretSpan:
-    """What is cut where a token, the last of `tokens`, lies in a value or in what leads to one: all of the value if it
-    begins before the token, else the token, which says of itself what it is."""
+    """Return what is cut where a token, the last of `tokens`, overlaps a value or what leads to one: all of the value
+    if it begins before the token, else the token, whose form names its kind.
+    """
     nearest = tokens[-1]
     if value is None or nearest.start <= value.start:
         return nearest

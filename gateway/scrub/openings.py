@@ -82,7 +82,7 @@ class TableColumn:
         return self._read_rows(text, at, end, is_last=is_last)
 
     def _below_header(self, text: str, at: int, end: int, *, is_last: bool) -> int | None:
-        """Where the first row begins; negative if there is no table; None if that cannot be told yet."""
+        """Return where the first row begins; negative if there is no table; None if that cannot be told yet."""
         line = text.rfind("\n", max(0, at - _LOOK_BACK_CHARS), at) + 1
         if not line and at > _LOOK_BACK_CHARS:
             return -1
@@ -147,7 +147,7 @@ class TableColumn:
             at = row_end + 1
 
     def _secrets(self, text: str, cells: list[tuple[int, int]]) -> list[SecretSpan]:
-        """The cells of a row that hold secrets."""
+        """Return the cells of a row that hold secrets."""
         return [
             SecretSpan(start, stop, "named/personal" if family is KeywordFamily.PERSONAL else "named")
             for (start, stop), family in ((cells[which], family) for which, family in self._columns.items())
@@ -158,17 +158,18 @@ class TableColumn:
 
 
 def may_be_head(word: Announcement, text: str) -> bool:
-    """Does behind the word stand what ends a cell, or leads to its end?"""
+    """Tell whether the word is followed by the end of a cell, or by what leads to it."""
     return word.family in _OF_COLUMNS and text[word.end : word.end + 1] in _BEHIND_HEAD
 
 
 def _headed(cell: str) -> KeywordFamily | None:
-    """What the head of a column announces: its last word says it."""
+    """Return what the head of a column announces: its last word tells."""
     return family_of(re.split("[ _/-]", cell.lower())[-1])
 
 
 def _line_end(text: str, at: int, end: int, *, is_last: bool) -> int | None:
-    """Where the line ends that begins at `at`; negative if it is too long for a row; None if that is not told yet."""
+    """Return where the line ends that begins at `at`; negative if it is too long for a row; None if that is not known
+    yet."""
     limit = at + _ROW_CHARS_MAX
     newline = text.find("\n", at, min(end, limit))
     if newline >= 0:
@@ -179,7 +180,7 @@ def _line_end(text: str, at: int, end: int, *, is_last: bool) -> int | None:
 
 
 def _cells(text: str, start: int, end: int, between: re.Pattern[str]) -> list[tuple[int, int]]:
-    """The cells of one line without what stands around them."""
+    """Return the cells of one line without the space around them."""
     while start < end and text[start] in " \t|":
         start += 1
     while end > start and text[end - 1] in " \t\r|":
@@ -207,7 +208,7 @@ _REACH_CHARS: Final = 96
 
 
 def opened_by(word: Announcement, text: str) -> State:
-    """The state that an announcing word of `text` begins."""
+    """Return the state that an announcing word of `text` begins."""
     if word.family is KeywordFamily.COOKIE:
         return CookieLine()
     if word.family is KeywordFamily.LOGIN:
@@ -310,7 +311,7 @@ class LoginPair:
         return StepResult(at, is_over=at < end)
 
     def _connect(self, text: str, at: int, unit: int) -> int:
-        """Past a word, a sign or the name; `at` itself to give up."""
+        """Pass a word, a sign or the name; return `at` itself to give up."""
         if self._has_name and is_secret(text[at:unit], KeywordFamily.PERSONAL, Bond.LOOSE, is_quoted=False):
             self._is_separated = True
             return at
@@ -373,7 +374,7 @@ class CommandLine:
         return self._value.step(text, at, end, is_last=is_last) if self._value else StepResult(at)
 
     def _option(self, text: str, at: int, unit: int) -> int | None:
-        """The end of one of the options, if one stands here."""
+        """Return the end of an option that begins here, None if none does."""
         for option in self._options:
             if text.startswith(option, at, unit) and not text[at - 1].isalnum():
                 return at + len(option)

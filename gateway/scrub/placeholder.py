@@ -43,7 +43,7 @@ class Placeholders:
         self._key = key
 
     def of(self, chat: str) -> Placeholders:
-        """Those of one chat: equal inside it, for ever, and comparable with no other's."""
+        """Return the placeholders of one chat: equal inside it, for ever, and not comparable with those of another."""
         return Placeholders(_key_of_chat(self._key, chat))
 
     def noting(self, made: dict[str, str]) -> Placeholders:

@@ -33,7 +33,7 @@ def head(text: str, chars_max: int) -> str:
 
 
 def without_broken_end(text: str) -> str:
-    """A beginning that somebody cut off somewhere, without what may be half a secret."""
+    """Return the beginning of a text that was cut somewhere, without what may be half a secret."""
     whole = text[:-EDGE_CHARS_MAX] + text[-EDGE_CHARS_MAX:].rstrip(_VISIBLE)
     if whole.endswith(tuple(_VISIBLE)):
         return whole
@@ -42,7 +42,7 @@ def without_broken_end(text: str) -> str:
 
 
 def without_broken_start(text: str) -> str:
-    """The end of a raw text whose beginning was cut off, without what may be the second half of a secret."""
+    """Return the end of a raw text whose beginning was cut off, without what may be the second half of a secret."""
     broken = _FIRST_RUN.match(text)
     run_end = broken.end() if broken else 0
     edge = _KEY_EDGE.search(text)
@@ -54,8 +54,9 @@ def without_broken_start(text: str) -> str:
 
 
 def key_starts(lines: Iterable[str]) -> Iterator[int]:
-    """For each line of a text: where the private key begins that it is a part of, else the line's own number, from 0.
-    A line of a key has no looks to be told by: it may be shown with the key's beginning, or not at all."""
+    """Yield for each line of a text where the private key begins that it is a part of, else the line's own number, from
+    0. A line of a key has no form to be recognised by: it may be shown with the key's beginning, or not at all.
+    """
     begun: int | None = None
     for at, line in enumerate(lines):
         if begun is not None and at - begun > _KEY_LINES_MAX:
@@ -90,8 +91,9 @@ def is_text(content: bytes) -> bool:
 
 
 def decoded(content: bytes) -> tuple[str, str]:
-    """A text, its mark included, and its encoding: encoded again it is what it was. What is no UTF-8 is read byte by
-    byte: a secret and its placeholder are ASCII in every such encoding."""
+    """Decode a text, its byte order mark included; return it with its encoding: encoded again it is what it was. What
+    is not UTF-8 is read byte by byte: a secret and its placeholder are ASCII in every such encoding.
+    """
     if _BINARY.search(content) and (wide := _in_wide_letters(content)) is not None:
         return wide
     try:
@@ -101,7 +103,7 @@ def decoded(content: bytes) -> tuple[str, str]:
 
 
 def wide_encoding(content: bytes) -> str | None:
-    """The encoding of what begins like a text whose letters take several bytes each; None for anything else."""
+    """Return the encoding of content that begins like a text whose letters take several bytes each; else None."""
     for mark, encoding in _MARKED:
         if content.startswith(mark):
             return encoding
@@ -116,7 +118,7 @@ def wide_encoding(content: bytes) -> str | None:
 
 
 def _in_wide_letters(content: bytes) -> tuple[str, str] | None:
-    """Not what only happens to begin like a text."""
+    """Decode content in wide letters; None for content that only begins like it."""
     encoding = wide_encoding(content)
     if encoding is None:
         return None

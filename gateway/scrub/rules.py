@@ -64,12 +64,12 @@ def is_placeholder(text: str) -> bool:
 
 
 def says_placeholder(text: str) -> bool:
-    """It says of itself that it stands for something else."""
+    """Tell whether a text says of itself that it is a stand-in."""
     return _PLACEHOLDER.search(text) is not None
 
 
 def is_counted(text: str) -> bool:
-    """Typed by running a finger over the keys: neighbours in the alphabet, or one pattern repeated."""
+    """Tell whether a text is typed by running along the keys: neighbours in the alphabet, or one pattern repeated."""
     if _COUNTED.search(text):
         return True
     codes = list(map(ord, text))
@@ -81,12 +81,14 @@ def is_counted(text: str) -> bool:
 
 
 def is_wordy(text: str) -> bool:
-    """Words, identifiers, versions: pieces between `-_./` that each read as a word, a name or a small number."""
+    """Tell whether a text is words, identifiers or versions: pieces between `-_./` that each read as a word, a name or
+    a small number.
+    """
     return all(_WORDLIKE.fullmatch(piece) or _is_name(piece) for piece in _SEPARATOR.split(text))
 
 
 def _is_name(piece: str) -> bool:
-    """An identifier in humps (`requiredTypesForDisplay2`), few enough to be words."""
+    """Tell whether a piece is an identifier in humps (`requiredTypesForDisplay2`), few enough to be words."""
     if _NAME.fullmatch(piece) is None:
         return False
     humps = _HUMP.findall(piece)
@@ -94,19 +96,19 @@ def _is_name(piece: str) -> bool:
 
 
 def _is_spoken(text: str) -> bool:
-    """Could one say it: seldom four consonants in a row, and few of the letters that words seldom have?"""
+    """Tell whether a text is pronounceable: seldom four consonants in a row, and few letters that are rare in words."""
     rare = sum(1 for char in text.lower() if char in _RARE_LETTERS)
     return UNSPOKEN.search(text) is None and rare * _RARE_EVERY_CHARS <= len(text) + _RARE_EVERY_CHARS
 
 
 def varied(secret: str) -> bool:
-    """Enough different characters, no words that can be said, not a placeholder."""
+    """Tell whether a secret has enough different characters, no pronounceable words, and is no placeholder."""
     is_talk = is_wordy(secret) and _is_spoken(secret)
     return len(set(secret)) >= min(10, 5 + len(secret) // 12) and not is_talk and not is_placeholder(secret)
 
 
 def made(secret: str) -> bool:
-    """Varied, and not letters of one case: for a prefix that ordinary names have as well."""
+    """Tell whether a secret is varied and not of one case: for a prefix that ordinary names have as well."""
     letters = secret.translate(_NO_SIGNS)
     return varied(secret) and not (letters.isalpha() and (letters.islower() or letters.isupper()))
 
@@ -151,7 +153,7 @@ def discord(secret: str) -> bool:
 
 
 def base58check(secret: str) -> bool:
-    """The last four bytes are the double SHA-256 of the rest: Bitcoin's own proof."""
+    """Check that the last four bytes are the double SHA-256 of the rest: Bitcoin's own proof."""
     number = 0
     for char in secret:
         digit = _BASE58.find(char)
@@ -167,7 +169,7 @@ _STANDS_IN: Final = re.compile(r"(?i)your[-_]|[-_]here\b|placeholder|<|\{\{|\*\*
 
 
 def no_reference(secret: str) -> bool:
-    """Neither a variable nor a stand-in such as `password` or `***`."""
+    """Tell whether a secret is neither a variable nor a stand-in such as `password` or `***`."""
     return (
         not re.match(r"[$%{<\[]", secret)
         and len(set(secret)) >= 3
@@ -184,7 +186,7 @@ _STAND_INS: Final = re.compile(
 
 
 def crc32_base62(body: str) -> bool:
-    """GitHub's own proof, which npm took over: the last six characters are the CRC32 of the others in base62."""
+    """Check GitHub's own proof, which npm took over: the last six characters are the CRC32 of the others in base62."""
     number, digits = binascii.crc32(body[:-6].encode()), ""
     while number:
         number, digit = divmod(number, 62)
@@ -273,7 +275,7 @@ class Left(NamedTuple):
     most: int
 
     def start(self, text: str, anchor_at: int, floor: int) -> int | None:
-        """Where it begins; None if the run is too short or goes on too far."""
+        """Return where the left part begins; None if the run is too short or goes on too far."""
         before = text[max(floor, anchor_at - self.most - 1) : anchor_at][::-1]
         found = self.run.match(before)
         length = found.end() if found else 0
@@ -301,7 +303,7 @@ class SecretRule:
     counter_examples: tuple[str, ...]
 
     def match(self, run: str, anchor_at: int, floor: int) -> SecretSpan | None:
-        """The secret of this rule whose anchor stands at `anchor_at` of a run, not before `floor`."""
+        """Return the secret of this rule whose anchor is at `anchor_at` of a run, not before `floor`."""
         found = _compiled(self.body).match(run, anchor_at)
         if found is None:
             return None
@@ -327,18 +329,19 @@ class SecretRule:
         return SecretSpan(start, stop, self.id)
 
     def is_complete(self, token: str) -> bool:
-        """Is nothing missing at the end of this token, as far as its kind has a fixed length?"""
+        """Tell whether nothing is missing at the end of this token, as far as its kind has a fixed length."""
         return 0 < self.nominal <= len(token) - self._anchor_chars(token)
 
     def is_whole(self, token: str) -> bool:
-        """Is this all of a token, whatever may follow it?"""
+        """Tell whether this is all of a token, whatever may follow it."""
         if self.nominal:
             return self.is_complete(token)
         return self.left is None and self.match(token, 0, 0) is not None
 
     def in_any_case(self) -> SecretRule | None:
-        """The rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would be
-        mistaken for words then."""
+        """Return the rule for the same tokens in capitals, or with the two cases exchanged; None if its anchors would
+        be mistaken for words then.
+        """
         chars_min = _LOOSE_CHARS_MIN if self.is_glued else _LOOSE_WORD_CHARS_MIN
         anchors = tuple(anchor.lower() for anchor in self.anchors if len(anchor) >= chars_min and not anchor.isalnum())
         if self.left is not None or not anchors or "(?P<secret>" in self.body:
@@ -366,7 +369,7 @@ class RuleBook:
     """By anchor what must match there for any of these rules."""
 
     def sites(self, run: str) -> list[Site]:
-        """Where in a run an anchor stands, and the longest of those that stand there."""
+        """Return the places of anchors in a run, with the longest anchor at each place."""
         found: list[Site] = []
         literals = self.finder.literals
         for which, at, stop in self.finder.find(run.lower()):
@@ -378,27 +381,28 @@ class RuleBook:
         return found
 
     def anchor_at(self, text: str, at: int, stop: int, lowered: str) -> str:
-        """The anchor at `text[at:stop]`, which is `lowered` in lower case: as its rule spells it, or as it stands
-        there if it counts in any case; empty if it is none."""
+        """Return the anchor at `text[at:stop]`, which is `lowered` in lower case: as its rule spells it, or as it is
+        written there if it counts in any case; empty if it is none.
+        """
         for spelling in self.spellings.get(lowered, ()):
             if text.startswith(spelling, at):
                 return spelling
         return text[at:stop] if lowered in self.in_any_case else ""
 
     def may_begin(self, text: str, at: int, literal: str, end: int) -> bool:
-        """Does the body of a rule stand at an anchor of `text[:end]`? One match, before anything is asked closely."""
+        """Tell whether the body of a rule follows an anchor of `text[:end]`; one match, before the close look."""
         gate = _gate(self.bodies[literal]) if literal in self.bodies else None
         return gate is None or gate.match(text, at, end) is not None
 
     def beginning_with(self, text: str, at: int, literal: str) -> Iterator[SecretRule]:
-        """The rules that may begin at `at`, where `literal` is the longest anchor, the most particular first."""
+        """Yield the rules that may begin at `at`, where `literal` is the longest anchor, the most specific first."""
         is_inside = _IN_A_WORD.match(text, at) and not _ESCAPE_BEFORE.match(text, at)
         for rule in self.by_anchor.get(literal) or self._loosely(literal):
             if rule.is_glued or not is_inside:
                 yield rule
 
     def _loosely(self, literal: str) -> Iterator[SecretRule]:
-        """The rules for an anchor that stands there in the wrong case, and those for what of it is right."""
+        """Yield the rules for an anchor in the wrong case, then those for its rightly written part."""
         yield from self.in_any_case.get(literal.lower(), ())
         shorter = (self.by_anchor.get(literal[:chars]) for chars in range(len(literal) - 1, 0, -1))
         yield from next(filter(None, shorter), ())
@@ -406,7 +410,7 @@ class RuleBook:
 
 @cache
 def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
-    """What one of these bodies must match; None if one of them asks where the run ends."""
+    """Return what one of these bodies must match; None if one of them asks where the run ends."""
     if any(_ASKS_FOR_THE_END.search(body) for body in bodies):
         return None
     return _compiled("|".join(f"(?:{_ENDS_BEFORE.sub('', _NAMED.sub('(?:', body))})" for body in bodies))
@@ -414,7 +418,7 @@ def _gate(bodies: tuple[str, ...]) -> re.Pattern[str] | None:
 
 @cache
 def rule_book() -> RuleBook:
-    """The rules as shipped. Read once, at the first text; each pattern is compiled when it is first needed."""
+    """Return the rules as shipped. Read once, at the first text; each pattern is compiled when it is first needed."""
     tables = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
     rows = [*tables["shape"].items(), *tables["prefix"].items()]
     rules = tuple(_rule(rule_id, row) for rule_id, row in rows)
@@ -473,14 +477,14 @@ def _rule(rule_id: str, row: Mapping[str, Any]) -> SecretRule:
 
 
 def _literals(anchor: str) -> list[str]:
-    """All that an anchor with braces stands for: `SK{0-9a-f}` is `SK0`, `SK1` and so on."""
+    """Return all literals of an anchor with braces: `SK{0-9a-f}` means `SK0`, `SK1` and so on."""
     parts = _BRACES.split(anchor)
     choices = ([part] if place % 2 == 0 else _characters(part) for place, part in enumerate(parts))
     return ["".join(chosen) for chosen in itertools.product(*choices)]
 
 
 def _head(anchor: str) -> str:
-    """The pattern of all that an anchor with braces stands for."""
+    """Return the pattern of all literals of an anchor with braces."""
     parts = _BRACES.split(anchor)
     return "".join(re.escape(part) if place % 2 == 0 else f"[{part}]" for place, part in enumerate(parts))
 
@@ -491,7 +495,7 @@ def _characters(chars: str) -> list[str]:
 
 
 def _left(text: str) -> Left:
-    """`hex:32` or `digits:8..10`."""
+    """Parse the left part of a rule: `hex:32` or `digits:8..10`."""
     name, _, count = text.partition(":")
     least, _, most = count.partition("..")
     return Left(re.compile(f"[{ALPHABETS[name]}]*"), int(least), int(most or least))

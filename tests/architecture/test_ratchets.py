@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 358,
-    "lines": 95_427,
+    "lines": 95_445,
     "one_importer": 19.3,
     "duplicate_classes": 0,
-    "no_verb": 8.6,
+    "no_verb": 6.4,
     "forwarders": 97,
 }
 
