@@ -12,21 +12,22 @@ from rich.console import Console
 
 from tests.bench.figures import Findings
 from tests.bench.processes import BenchFailed
-from tests.bench.programme import PROGRAMME
+from tests.bench.programme import ON_REQUEST, PROGRAMME
 from tests.bench.report import machine, print_tables, write_json
 from tests.bench.sizes import FULL, QUICK, Size
 
 TABLE_WIDTH_MIN = 140
+KNOWN = {**PROGRAMME, **ON_REQUEST}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description="What Trivet costs. Loopback only.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of: {', '.join(PROGRAMME)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these of: {', '.join(KNOWN)}")
     parser.add_argument("--quick", action="store_true", help="tiny sizes: to see that it works, not how fast")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was found there, too")
     options = parser.parse_args()
-    if unknown := [name for name in options.names if name not in PROGRAMME]:
-        parser.error(f"there is no {unknown[0]}; there are {', '.join(PROGRAMME)}")
+    if unknown := [name for name in options.names if name not in KNOWN]:
+        parser.error(f"there is no {unknown[0]}; there are {', '.join(KNOWN)}")
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(console.width, TABLE_WIDTH_MIN))
@@ -48,7 +49,7 @@ async def _measure(names: list[str], size: Size) -> dict[str, Findings]:
     for name in names:
         sys.stderr.write(f"bench: {name} …\n")
         try:
-            findings[name] = await PROGRAMME[name](size)
+            findings[name] = await KNOWN[name](size)
         except BenchFailed as failure:
             sys.stderr.write(f"bench: {name}: {failure}\n")
     return findings

@@ -10,6 +10,9 @@ from typing import Final
 from tests.bench.product import Product
 from tests.bench.town import Chat, Town
 
+CHAT_LENGTH: Final = 10
+"""Messages of one chat that are measured: a longer one would measure how long its history is, and how often one person
+may write."""
 QUESTION: Final = "Could you tell me in a few words what the weather is like in Ushuaia today, message {number}?"
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from tests.bench.chats import Load, all_together, one_after_another
+from tests.bench.chats import CHAT_LENGTH, QUESTION, Load, all_together, one_after_another
 from tests.bench.figures import Figure, Findings, RoleMemory, memory_grid, percentile
 from tests.bench.litellm_alone import cpu_ms_per_call
 from tests.bench.model_process import open_model
@@ -20,12 +20,13 @@ from tests.bench.starts import Start, first_poll
 from tests.bench.town import Chat, Town, open_town
 
 PLATFORMS: Final = ("telegram", "discord", "slack")
-CHAT_LENGTH: Final = 10
-"""Messages of one chat that are measured: a longer one would measure how long its history is."""
 WARM_UP: Final = 5
 """Messages that nobody counts: the first ones load what is loaded at first use."""
 IDLE_AFTER_S: Final = 3.0
 SLOW_MODEL: Final = "demo/scripted@500ms"
+VERY_SLOW_MODEL: Final = "demo/scripted@10000ms"
+HALF_WAY_S: Final = 8.0
+"""When all of its turns have begun and none has ended."""
 
 
 async def latency(size: Size) -> Findings:
@@ -48,7 +49,13 @@ async def latency(size: Size) -> Findings:
                     aim="latency",
                     note=f"of which the clock itself {own_ms:.1f}",
                 ),
-                Figure(f"latency p95, {platform}", percentile(waits_ms, 95), "ms", note=f"CPU {cpu_ms:.1f} ms/message"),
+                Figure(
+                    f"latency p95, {platform}",
+                    percentile(waits_ms, 95),
+                    "ms",
+                    aim="latency-p95",
+                    note=f"CPU {cpu_ms:.1f} ms/message",
+                ),
             ]
     return Findings(tuple(figures))
 
@@ -71,13 +78,25 @@ async def litellm(size: Size) -> Findings:
     async with open_model(rest) as model:
         alone_ms = await cpu_ms_per_call(model["TRIVET_AGENT__API_BASE"], rest)
         async with _everything(model, is_pinned=True) as (town, product):
+            (stranger,) = await town.chats("telegram", 1)
+            after_start_s = await town.ask(stranger, QUESTION.format(number=0))
             load = await _telegram_load(town, product, size)
             waits_ms = await _waits_ms(town, await town.chats("telegram", size.sequential // CHAT_LENGTH))
+            firsts_ms, firsts_cpu_ms = await _first_messages(town, product, size.sequential // 2)
             held = product.memory()
     calls = 1 + 1 / size.messages  # the first message of a chat is also asked for a title
     return Findings(
         (
-            *_load_figures("litellm, telegram", load),
+            Figure("first message after a start, litellm", after_start_s, "s", aim="after-start"),
+            *_load_figures("litellm, telegram", load, cpu_aim="cpu-litellm"),
+            Figure("first message of a chat p50, litellm", percentile(firsts_ms, 50), "ms", aim="first-of-chat"),
+            Figure(
+                "first message of a chat p95, litellm",
+                percentile(firsts_ms, 95),
+                "ms",
+                aim="first-of-chat-p95",
+                note=f"CPU {firsts_cpu_ms:.1f} ms/message, its title too (goal 20)",
+            ),
             Figure("CPU per call, litellm alone", alone_ms, "ms", note=f"{calls:.1f} calls per message above"),
             Figure("litellm's share of a message", 100 * alone_ms * calls / load.cpu_ms, "%"),
             Figure("CPU per message, outside litellm", load.cpu_ms - alone_ms * calls, "ms"),
@@ -98,6 +117,22 @@ async def slow_model(size: Size) -> Findings:
     return Findings((Figure(what, load.elapsed_s, "s", aim="slow-model", note=note),))
 
 
+async def waiting(size: Size) -> Findings:
+    """Many chats at once in one agent process, with a model that thinks for ten seconds."""
+    async with _everything({"TRIVET_AGENT__MODEL": VERY_SLOW_MODEL}) as (town, product):
+        chats = await town.chats("telegram", size.waiting + 1)
+        await one_after_another(town, chats.pop(), 1)
+        (before,) = [each for each in product.memory() if each.role == "agent"]
+        asking = asyncio.create_task(all_together(town, product, chats, 1))
+        await asyncio.sleep(HALF_WAY_S)
+        (halfway,) = [each for each in product.memory() if each.role == "agent"]
+        load = await asking
+    a_turn_kb = 1000 * (halfway.uss_mb - before.uss_mb) / size.waiting
+    note = f"{a_turn_kb:.0f} kB for each turn that waits"
+    what = f"{size.waiting} chats, model 10 s, all answered after"
+    return Findings((Figure(what, load.elapsed_s, "s", aim="waiting", note=note),))
+
+
 async def start(size: Size) -> Findings:
     """From the start of a process to its first use."""
     async with open_town(()) as town:
@@ -112,7 +147,7 @@ async def start(size: Size) -> Findings:
         (
             _start_figure("channels -> first poll, telegram alone", alone),
             replace(_start_figure("channels -> first poll, three platforms", together), aim="first-poll"),
-            _start_figure("trivet up -> ready, new directory", whole),
+            replace(_start_figure("trivet up -> ready, new directory", whole), aim="up"),
         )
     )
 
@@ -125,7 +160,7 @@ async def memory(size: Size) -> Findings:
     figures = (
         Figure("idle tree, three platforms", _total(all_three), "MB", aim="tree", note="proportional set size"),
         Figure("idle channels, three platforms", _of("channels", all_three), "MB", aim="channels"),
-        Figure("idle tree, telegram alone", _total(telegram), "MB"),
+        Figure("idle tree, telegram alone", _total(telegram), "MB", aim="tree-telegram"),
         Figure("idle channels, telegram alone", _of("channels", telegram), "MB"),
     )
     grids = (memory_grid("idle, three platforms", all_three), memory_grid("idle, telegram alone", telegram))
@@ -149,18 +184,26 @@ async def _waits_ms(town: Town, chats: Sequence[Chat]) -> list[float]:
     return [1000 * wait_s for chat in chats for wait_s in await one_after_another(town, chat, CHAT_LENGTH)]
 
 
+async def _first_messages(town: Town, product: Product, count: int) -> tuple[list[float], float]:
+    """The waits for the first answer of so many new chats, one after another, and the CPU of each in ms."""
+    chats = await town.chats("telegram", count)
+    before = sum(product.cpu_s().values())
+    waits_ms = [1000 * await town.ask(chat, QUESTION.format(number=1)) for chat in chats]
+    return waits_ms, 1000 * (sum(product.cpu_s().values()) - before) / count
+
+
 async def _telegram_load(town: Town, product: Product, size: Size) -> Load:
     chats = await town.chats("telegram", size.chats + 1)
     await one_after_another(town, chats.pop(), WARM_UP)
     return await all_together(town, product, chats, size.messages)
 
 
-def _load_figures(what: str, load: Load) -> tuple[Figure, ...]:
+def _load_figures(what: str, load: Load, *, cpu_aim: str = "cpu") -> tuple[Figure, ...]:
     return (
         Figure(
             f"messages per second, {what}", load.per_s, "/s", aim="rate", note=f"{load.messages} messages, one core"
         ),
-        Figure(f"CPU per message, {what}", load.cpu_ms, "ms", aim="cpu", note=load.shares),
+        Figure(f"CPU per message, {what}", load.cpu_ms, "ms", aim=cpu_aim, note=load.shares),
     )
 
 

@@ -38,6 +38,8 @@ class Product:
     port: int
     bus_url: str
     start_s: float
+    authorization: Mapping[str, str]
+    """The header with which its API is asked."""
 
     def tree(self) -> list[psutil.Process]:
         """The supervisor and everything it has started."""
@@ -123,7 +125,8 @@ async def open_product(
             async with running(command, environment, cores=cores, folder=folder, log=log) as process:
                 await _until_ready(process, port, log)
                 start_s = asyncio.get_running_loop().time() - began_s
-                yield Product(process, port, embedded_url(folder / DATA), start_s)
+                authorization = {"Authorization": f"Bearer {environment['TRIVET_HTTP__ADMIN_TOKEN']}"}
+                yield Product(process, port, embedded_url(folder / DATA), start_s, authorization)
 
 
 async def _until_ready(process: Process, port: int, log: IO[bytes]) -> None:
@@ -142,7 +145,7 @@ def _role(process: psutil.Process) -> str:
     command = process.cmdline()
     if "-m" not in command:
         return process.name()
-    module = command[-2] if command[-1] in ("up", "channels") and "tests.bench.unpaced" in command else command[-1]
-    if module == "tests.bench.unpaced":
-        return "supervisor" if command[-1] == "up" else "channels"
+    if "tests.bench.unpaced" in command or "tests.bench.sampled" in command:
+        return "supervisor" if command[-1] == "up" else command[-1]
+    module = command[-1]
     return {"gateway.ops.supervisor": "supervisor", "gateway.ops.admin": "admin"}.get(module, module)

@@ -8,7 +8,8 @@ from typing import Final
 from tests.bench.figures import Findings
 from tests.bench.history import history
 from tests.bench.lanes import lanes
-from tests.bench.measures import latency, litellm, memory, slow_model, start, throughput
+from tests.bench.measures import latency, litellm, memory, slow_model, start, throughput, waiting
+from tests.bench.profile import profile
 from tests.bench.recovery import recovery
 from tests.bench.scale import scale
 from tests.bench.sessions import sessions
@@ -21,6 +22,7 @@ PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "throughput": throughput,
     "litellm": litellm,
     "slow-model": slow_model,
+    "waiting": waiting,
     "start": start,
     "memory": memory,
     "scale": scale,
@@ -32,3 +34,6 @@ PROGRAMME: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {
     "hot": hot,
     "sub-agents": sub_agents,
 }
+
+ON_REQUEST: Final[Mapping[str, Callable[[Size], Awaitable[Findings]]]] = {"profile": profile}
+"""What is measured only when it is named: it explains a figure and is none."""

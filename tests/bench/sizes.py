@@ -13,6 +13,8 @@ class Size:
     sequential: int
     chats: int
     messages: int
+    waiting: int
+    """Chats that wait for a slow model at once."""
     starts: int
     rounds: int
     """Of every comparison: its contestants take turns, and medians are printed."""
@@ -37,6 +39,7 @@ FULL: Final = Size(
     sequential=200,
     chats=200,
     messages=5,
+    waiting=500,
     starts=5,
     rounds=3,
     window_s=4.0,
@@ -56,6 +59,7 @@ QUICK: Final = Size(
     sequential=40,
     chats=50,
     messages=3,
+    waiting=50,
     starts=2,
     rounds=1,
     window_s=1.0,

@@ -2,11 +2,14 @@
 
     python -m tests.bench.unpaced up | channels
 
-The emulators have no limits then either. Tokens are still taken from the buckets, only there is always one left.
+The emulators have no limits then either. Tokens are still taken from the buckets, only there is always one left. With
+`TRIVET_BENCH_COUNTS` (a directory) in its environment, channels and agent count their own work there
+(`tests.bench.sampled`).
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,6 +25,8 @@ from gateway.ops.supervisor import __main__ as supervisor
 from gateway.ops.supervisor.plan import ProcessPlan, plan, python_module
 from gateway.process import run_to_exit
 
+COUNTS: Final = "TRIVET_BENCH_COUNTS"
+COUNTED: Final = ("channels", "agent")
 PLENTY: Final = 1_000_000
 RATES: Final[Mapping[ModuleType, tuple[str, ...]]] = {
     telegram_limits: ("CHAT_PER_S", "CHAT_BURST", "GROUP_PER_S", "GROUP_BURST", "BOT_PER_S", "BOT_BURST"),
@@ -31,11 +36,23 @@ RATES: Final[Mapping[ModuleType, tuple[str, ...]]] = {
 
 
 def unpaced_plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
-    """The supervisor's plan, with this module in place of the channels role."""
+    """The supervisor's plan, with this module in place of the channels role, or with roles that count."""
     usual = plan(settings, environ, given)
-    command = python_module("tests.bench.unpaced", "channels")
-    roles = (replace(role, command=command) if role.name == "channels" else role for role in usual.roles)
+    commands = {"channels": python_module("tests.bench.unpaced", "channels")}
+    if folder := os.environ.get(COUNTS):
+        commands = {name: python_module("tests.bench.sampled", f"{folder}/{name}.json", name) for name in COUNTED}
+    roles = (replace(role, command=commands.get(role.name, role.command)) for role in usual.roles)
     return replace(usual, roles=tuple(roles))
+
+
+def serve_channels() -> None:
+    """The channels role, with always one token left."""
+    for limits, names in RATES.items():
+        for name in names:
+            if not hasattr(limits, name):
+                raise SystemExit(f"{limits.__name__} has no {name}: the bench would measure our own waiting")
+            setattr(limits, name, PLENTY)
+    channels_role.main()
 
 
 def main() -> None:
@@ -44,12 +61,7 @@ def main() -> None:
         setattr(supervisor, "plan", unpaced_plan)  # noqa: B010 - the one place where the roles' commands are decided
         supervisor.main()
     else:
-        for limits, names in RATES.items():
-            for name in names:
-                if not hasattr(limits, name):
-                    raise SystemExit(f"{limits.__name__} has no {name}: the bench would measure our own waiting")
-                setattr(limits, name, PLENTY)
-        channels_role.main()
+        serve_channels()
 
 
 if __name__ == "__main__":
