@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from sqlalchemy import BindParameter, Connection, Row, Text, bindparam, delete, or_, select
+from sqlalchemy import BindParameter, Row, Text, bindparam, delete, or_, select
 
 from gateway.contracts.access import RANKS, Audience, PlaceApproval, PlaceRule, Projection
 from gateway.contracts.budgets import LimitChange, Limited, LimitRule, limited_named
@@ -16,7 +16,18 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store.accounts import linked_persons
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import Aggregate, Values, insert_new, read, reading, upsert, write, write_unsynced, writing
+from gateway.store.engine import (
+    Aggregate,
+    Connection,
+    Values,
+    insert_new,
+    read,
+    reading,
+    upsert,
+    write,
+    write_unsynced,
+    writing,
+)
 from gateway.store.tables import access_revision, grants, limit_rules, place_approvals, place_realms, place_rules
 
 PLACE: Final = "place:"

@@ -15,7 +15,6 @@ from typing import Any, Final
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
-    Connection,
     Row,
     Select,
     String,
@@ -36,7 +35,7 @@ from gateway.contracts.sessions import GrantRole
 from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKED_ENDS_MAX
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
-from gateway.store.engine import Aggregate, read, reading, upsert, write
+from gateway.store.engine import Aggregate, Connection, read, reading, upsert, write
 from gateway.store.tables import answers, facts, grants, lanes, link_codes, link_tries, links, purses
 
 _WHOSE: Final[BindParameter[str]] = bindparam("end_", type_=String)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Delete, Executable, bindparam, delete, select, update
+from sqlalchemy import Delete, Executable, bindparam, delete, select, update
 
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import CachedAnswer, CachedQuestion, Embedding
 from gateway.contracts.messages import CleanText
 from gateway.store.accounts import is_of_person
-from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, write, write_unsynced
+from gateway.store.engine import Aggregate, Connection, InsertInto, per_dialect, read, write, write_unsynced
 from gateway.store.search import from_vector, to_vector
 from gateway.store.tables import answers
 

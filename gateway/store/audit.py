@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import Connection, Executable, bindparam, delete, select
+from sqlalchemy import Executable, bindparam, delete, select
 
 from gateway.contracts.messages import Loan
 from gateway.limits import AUDIT_KEPT
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, write
+from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, write
 from gateway.store.tables import access_revision, audit, loans
 
 USER: Final = "user:"

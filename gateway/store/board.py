@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any, Final
 
 from sqlalchemy import (
-    Connection,
     Executable,
     Row,
     Select,
@@ -51,7 +50,7 @@ from gateway.contracts.subagents import (
     wake_id_of,
 )
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX, SUBTASK_ALIVE_S, SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, write, writing
+from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, read, write, writing
 from gateway.store.tables import barriers, board, lanes, sub_tasks, turns, waits
 
 _LIVE_STATES: Final = [state.value for state in TaskState if not state.is_over]

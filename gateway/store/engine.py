@@ -1,14 +1,8 @@
 """One database with two verbs: `write` a transaction, `read` a statement; and the class whose methods are one each.
 
-What is read and written are plain functions of SQLAlchemy's synchronous `Connection`, the same for both databases.
-Only how they are run differs: on PostgreSQL inside SQLAlchemy's greenlet, on SQLite on the connection's thread. SQLite
-has one writing connection, so that the tasks of a process queue fairly instead of polling for the file lock, and a
-few readers, which WAL never blocks.
-
-aiosqlite gives every connection a thread and hands it each call singly: create a cursor, execute, fetch, close, four
-hops for one statement. A turn has some fifteen statements, so the hops would cost more than the work. Here a whole
-transaction runs on the thread: SQLAlchemy's synchronous `Connection` is handed over, and `InThreadConnection` talks to
-SQLite directly while it is there.
+What is read and written are plain functions of a synchronous connection, the same for both databases. Only how they are
+run differs: on PostgreSQL inside SQLAlchemy's greenlet, on SQLite on a thread (`gateway.store.sqlite`). A process on
+SQLite loads nothing of PostgreSQL, of the ORM or of greenlets.
 
 Durability. With WAL, `synchronous=NORMAL` survives the death of any process; `FULL` survives a power cut, too, at one
 fdatasync per commit. The bus forgets a message once its turn is committed, and syncs its own log at every write, so a
@@ -25,44 +19,41 @@ Errors leave in our words: one sentence with the remedy, never a password or a t
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sqlite3
-import threading
-import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
-import aiosqlite
-from sqlalchemy import Connection, Executable, Table, event, exc
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.sqlite.aiosqlite import AsyncAdapt_aiosqlite_connection
+from sqlalchemy import Connection as SqlalchemyConnection
+from sqlalchemy import Dialect, Executable, Row, Table, exc
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.util.concurrency import await_
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ports import Clock
 from gateway.limits import (
     POSTGRES_CONNECTIONS_MAX,
-    SQLITE_READERS_MAX,
     STORE_CONNECT_TIMEOUT_S,
     STORE_POOL_WAIT_S,
     STORE_STANDSTILL_S,
     STORE_STATEMENT_TIMEOUT_S,
 )
+from gateway.store.sqlite import NOT_MIGRATED, SqliteConnection, SqliteDatabase
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 T = TypeVar("T")
 A = TypeVar("A", bound="Aggregate")
 P = ParamSpec("P")
 
-Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 
 class InsertInto(Protocol):
@@ -71,7 +62,43 @@ class InsertInto(Protocol):
     def __call__(self, table: Table, /) -> Insert: ...
 
 
-_INSERTS: dict[str, InsertInto] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+AnyRow: TypeAlias = Row[*tuple[Any, ...]]
+
+
+class Rows(Protocol):
+    """What a statement returned: the part of SQLAlchemy's `Result` that the store uses."""
+
+    @property
+    def rowcount(self) -> int:
+        """Return how many rows it changed."""
+        ...
+
+    def __iter__(self) -> Iterator[AnyRow]: ...
+    def all(self) -> Sequence[AnyRow]: ...
+    def first(self) -> AnyRow | None: ...
+    def one(self) -> AnyRow: ...
+    def one_or_none(self) -> AnyRow | None: ...
+    def scalar(self) -> Any: ...
+    def scalar_one(self) -> Any: ...
+    def scalar_one_or_none(self) -> Any: ...
+    def scalars(self) -> Any: ...
+
+
+class Connection(Protocol):
+    """What a transaction is made on: SQLAlchemy's `Connection`, or ours (`gateway.store.sqlite.SqliteConnection`)."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """Return what the database speaks."""
+        ...
+
+    def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
+        """Run a statement, with a list of parameters once for each of them."""
+        ...
+
+    def exec_driver_sql(self, statement: str, /) -> Rows:
+        """Run a statement in the database's own words."""
+        ...
 
 
 def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Connection], Executable]:
@@ -79,7 +106,7 @@ def per_dialect(describe: Callable[[InsertInto], Executable]) -> Callable[[Conne
 
     @cache
     def built(dialect: str) -> Executable:
-        return describe(_INSERTS[dialect])
+        return describe(import_module(f"sqlalchemy.dialects.{dialect}").insert)
 
     @wraps(describe)
     def for_connection(connection: Connection) -> Executable:
@@ -104,22 +131,13 @@ def insert_new(table: Table) -> Callable[[Connection], Executable]:
     return per_dialect(lambda insert: insert(table).on_conflict_do_nothing())
 
 
-NOT_MIGRATED: Final = "the database has no Trivet schema of this version: run `trivet migrate`"
+def sqlalchemy_connection(connection: Connection) -> AbstractContextManager[SqlalchemyConnection]:
+    """Lend SQLAlchemy's own connection in the same transaction, for what looks at the schema or changes it."""
+    if isinstance(connection, SqliteConnection):
+        return connection.as_sqlalchemy()
+    assert isinstance(connection, SqlalchemyConnection)
+    return nullcontext(connection)
 
-_SQLITE_UNAVAILABLE: Final = {
-    sqlite3.SQLITE_BUSY: "is locked by another process",
-    sqlite3.SQLITE_LOCKED: "is locked by another connection",
-    sqlite3.SQLITE_FULL: "has no room left on its disk",
-    sqlite3.SQLITE_IOERR: "cannot be read or written (disk error)",
-}
-_SQLITE_CONFIG: Final = {
-    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the path and its permissions",
-    sqlite3.SQLITE_READONLY: "may not be written: check its permissions",
-    sqlite3.SQLITE_PERM: "may not be opened: check its permissions",
-    sqlite3.SQLITE_AUTH: "may not be opened: check its permissions",
-    sqlite3.SQLITE_NOTADB: "is not an SQLite database: name another file",
-    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
-}
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 _POSTGRES_UNAVAILABLE: Final = {
@@ -158,8 +176,6 @@ def in_our_words(url: URL) -> Iterator[None]:
 def _from_driver(error: exc.DBAPIError, url: URL) -> TrivetError:
     cause = error.orig
     place = _place(url)
-    if isinstance(cause, sqlite3.Error):
-        return _from_sqlite(cause, place)
     state = str(getattr(cause, "sqlstate", None) or "")
     if state in _POSTGRES_SCHEMA:
         return SchemaMismatch(NOT_MIGRATED)
@@ -173,21 +189,8 @@ def _from_driver(error: exc.DBAPIError, url: URL) -> TrivetError:
     return StoreError(f"{place} refused a statement ({type(cause).__name__} {state})".rstrip())
 
 
-def _from_sqlite(cause: sqlite3.Error, place: str) -> TrivetError:
-    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in _SQLITE_UNAVAILABLE:
-        return StoreUnavailable(f"{place} {_SQLITE_UNAVAILABLE[code]}")
-    if code in _SQLITE_CONFIG:
-        return ConfigError(f"{place} {_SQLITE_CONFIG[code]}")
-    if "no such table" in str(cause) or "no such column" in str(cause):
-        return SchemaMismatch(NOT_MIGRATED)
-    return StoreError(f"{place} refused a statement ({getattr(cause, 'sqlite_errorname', type(cause).__name__)})")
-
-
 def _place(url: URL) -> str:
     """Return the database as an operator knows it, without user, password and options."""
-    if url.get_backend_name() == "sqlite":
-        return f"the database {url.database}"
     host = url.host or url.query.get("host") or "localhost"
     port = f":{url.port}" if url.port else ""
     return f"the database {url.database} on {host}{port}"
@@ -200,164 +203,77 @@ def _short(error: BaseException) -> str:
 VERSION_MIN: Final = (3, 35, 0)
 """The first SQLite with RETURNING."""
 
-_WAL_RETRY_S: Final = 0.01
-
-
-class InThreadConnection(AsyncAdapt_aiosqlite_connection):
-    """SQLAlchemy's adapter, which on the connection's own thread goes straight to SQLite."""
-
-    __slots__ = ()
-
-    def _is_home(self) -> bool:
-        return threading.current_thread() is self._connection._thread
-
-    def cursor(self, server_side: bool = False) -> Any:
-        """Open a DBAPI cursor."""
-        return self._connection._conn.cursor() if self._is_home() else super().cursor(server_side)
-
-    def commit(self) -> None:
-        """End the transaction and keep its work."""
-        if self._is_home():
-            self._connection._conn.commit()
-        else:
-            super().commit()
-
-    def rollback(self) -> None:
-        """End the transaction and drop its work."""
-        if self._is_home():
-            self._connection._conn.rollback()
-        else:
-            super().rollback()
-
-
-def sqlite_engine(url: URL, *, busy_timeout_s: float, connections_max: int, writes: bool) -> AsyncEngine:
-    """Make a pool of connections to one file.
-
-    `writes` starts each transaction with BEGIN IMMEDIATE: a transaction that reads first and writes later could
-    otherwise find that somebody else wrote in between, which no waiting mends."""
-    engine = create_async_engine(
-        url,
-        pool_size=connections_max,
-        max_overflow=0,
-        pool_timeout=STORE_POOL_WAIT_S,
-        pool_reset_on_return=None,  # every transaction is ended by whoever began it
-        hide_parameters=True,
-        connect_args={"isolation_level": None, "timeout": busy_timeout_s},
-    )
-
-    @event.listens_for(engine.sync_engine, "do_connect")
-    def connect(dialect: Any, _record: Any, arguments: Any, options: Any) -> InThreadConnection:
-        driver: Any = aiosqlite.connect(*arguments, **options)
-        driver._thread.daemon = True  # a connection that nobody closed must not keep the process alive
-        try:
-            await_(driver)
-            await_(driver._execute(_prepare, driver, busy_timeout_s))
-        except BaseException:
-            driver.stop()
-            driver._thread.join()  # its last word goes to this event loop, which may be about to close
-            raise
-        return InThreadConnection(dialect.dbapi, driver)
-
-    if writes:
-
-        @event.listens_for(engine.sync_engine, "begin")
-        def begin(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _prepare(driver: aiosqlite.Connection, busy_timeout_s: float) -> None:
-    connection = driver._conn
-    _use_wal(connection, busy_timeout_s)
-    connection.execute("PRAGMA foreign_keys = ON")
-
-
-def _use_wal(connection: sqlite3.Connection, busy_timeout_s: float) -> None:
-    """Use a write-ahead log. The file remembers its journal mode, so only a new file is really changed. SQLite does not
-    apply its busy timeout to that change: of several processes that open a new file, one is refused at once."""
-    deadline_s = time.monotonic() + busy_timeout_s
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline_s:
-                raise
-            time.sleep(_WAL_RETRY_S)
-
-
-async def run_in_thread(connection: AsyncConnection, work: Callable[[Connection], T], *, durable: bool | None) -> T:
-    """Call `work` on the connection's thread. Once begun it runs to its end, even if the caller is cancelled:
-    nobody may give the connection back while its thread still uses it."""
-    handed_over = connection.sync_connection
-    assert handed_over is not None
-    driver: Any = handed_over.connection.driver_connection
-
-    def there() -> T:
-        if durable is not None:
-            driver._conn.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        return work(handed_over)
-
-    job: asyncio.Task[T] = asyncio.ensure_future(driver._execute(there))
-    try:
-        return await asyncio.shield(job)
-    except asyncio.CancelledError:
-        while not job.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([job])
-        if not job.cancelled():
-            job.exception()
-        raise
-
-
 Work = Callable[[Connection], T]
 
 _FORMS: Final = "`sqlite+aiosqlite:///<file>` or `postgresql+asyncpg://user:password@host/name`"
 
 
-class Runner(Protocol):
-    """How a function of a synchronous connection is run on an asynchronous one."""
+class Database(Protocol):
+    """An open database. Errors of its methods are those of `gateway.contracts.errors`."""
 
-    def __call__(self, connection: AsyncConnection, work: Work[T], /, *, durable: bool | None) -> Awaitable[T]:
-        """Run `work`; `durable` as in `Database.write`; None for work that leaves nothing to be kept."""
+    @property
+    def url(self) -> URL:
+        """Return where it is."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """An open database. Errors of `write` and `read` are those of `gateway.contracts.errors`."""
-
-    url: URL
-    writer: AsyncEngine
-    reader: AsyncEngine
-    run: Runner
 
     async def write(self, work: Work[T], *, durable: bool = True) -> T:
         """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death
         of every process, but need not survive a power cut."""
+        ...
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` with no transaction around it: each statement sees one state of its own."""
+        ...
+
+    async def forget_pages(self) -> None:
+        """Leave no old state of a page behind."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class PostgresDatabase:
+    """A database on a server, which is as durable as it is told to be and gathers the commits of many into one sync."""
+
+    def __init__(self, url: URL) -> None:
+        """Make a pool of connections; nothing is connected yet."""
+        from sqlalchemy.ext.asyncio import create_async_engine  # noqa: PLC0415 - loads the ORM and greenlets, too
+
+        self.url = url
+        self._writer = create_async_engine(
+            url,
+            pool_size=POSTGRES_CONNECTIONS_MAX,
+            max_overflow=0,
+            pool_timeout=STORE_POOL_WAIT_S,
+            hide_parameters=True,
+            connect_args={
+                "timeout": STORE_CONNECT_TIMEOUT_S,
+                "command_timeout": STORE_STATEMENT_TIMEOUT_S,
+                "server_settings": {"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
+            },
+        )
+        self._reader = self._writer.execution_options(isolation_level="AUTOCOMMIT")
+
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run `work` in one transaction: all of it or nothing."""
         with in_our_words(self.url):
-            async with self.writer.connect() as connection:
-                return await self.run(connection, _in_transaction(work), durable=durable)
+            async with self._writer.begin() as connection:
+                return await connection.run_sync(work)
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` with no transaction around it: each statement sees one state of its own."""
         with in_our_words(self.url):
-            async with self.reader.connect() as connection:
-                return await self.run(connection, _in_transaction(work), durable=None)
+            async with self._reader.begin() as connection:
+                return await connection.run_sync(work)
 
     async def forget_pages(self) -> None:
-        """Leave no old state of a page behind. SQLite's log has one of every page that was changed; PostgreSQL
-        clears up by itself, in its own time."""
-        if self.url.get_backend_name() == "sqlite":
-            with in_our_words(self.url):
-                async with self.reader.connect() as connection:
-                    await self.run(connection, _truncate_log, durable=None)
+        """Do nothing: PostgreSQL clears up by itself, in its own time."""
 
     async def close(self) -> None:
         """Close all connections."""
-        await self.reader.dispose()
-        await self.writer.dispose()
+        await self._writer.dispose()
 
 
 class Aggregate:
@@ -433,7 +349,9 @@ def open_database(url: str, *, busy_timeout_s: float) -> Database:
     parsed = _parse(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, busy_timeout_s)
-    return _open_postgres(parsed)
+    if "sslmode" in parsed.query:
+        raise ConfigError("database.url has `sslmode`, which asyncpg spells `ssl`: write `?ssl=require`")
+    return PostgresDatabase(parsed)
 
 
 def sqlite_file(url: str) -> Path | None:
@@ -463,13 +381,7 @@ def _open_sqlite(url: URL, busy_timeout_s: float) -> Database:
     if ":memory:" in path.name or url.query:
         raise ConfigError("database.url must name a plain SQLite file: nothing else keeps what people say")
     _make_private(path)
-    url = url.set(database=str(path))
-    return Database(
-        url=url,
-        writer=sqlite_engine(url, busy_timeout_s=busy_timeout_s, connections_max=1, writes=True),
-        reader=sqlite_engine(url, busy_timeout_s=busy_timeout_s, connections_max=SQLITE_READERS_MAX, writes=False),
-        run=run_in_thread,
-    )
+    return SqliteDatabase(url.set(database=str(path)), busy_timeout_s=busy_timeout_s)
 
 
 def _make_private(path: Path) -> None:
@@ -483,51 +395,6 @@ def _make_private(path: Path) -> None:
             f"the database {path} cannot be created ({error.strerror}): set data_dir or database.url to a place "
             "that Trivet may write"
         ) from error
-
-
-def _open_postgres(url: URL) -> Database:
-    if "sslmode" in url.query:
-        raise ConfigError("database.url has `sslmode`, which asyncpg spells `ssl`: write `?ssl=require`")
-    engine = create_async_engine(
-        url,
-        pool_size=POSTGRES_CONNECTIONS_MAX,
-        max_overflow=0,
-        pool_timeout=STORE_POOL_WAIT_S,
-        hide_parameters=True,
-        connect_args={
-            "timeout": STORE_CONNECT_TIMEOUT_S,
-            "command_timeout": STORE_STATEMENT_TIMEOUT_S,
-            "server_settings": {"idle_in_transaction_session_timeout": str(round(STORE_STANDSTILL_S * 1000))},
-        },
-    )
-    return Database(
-        url=url,
-        writer=engine,
-        reader=engine.execution_options(isolation_level="AUTOCOMMIT"),
-        run=_run_in_greenlet,
-    )
-
-
-async def _run_in_greenlet(connection: AsyncConnection, work: Work[T], *, durable: bool | None) -> T:
-    """Run `work`. PostgreSQL is as durable as its server is told to be; it gathers the commits of many into one
-    sync."""
-    return await connection.run_sync(work)
-
-
-def _truncate_log(connection: Connection) -> None:
-    """Shrink the log. With a reader in the way it waits as long as for any lock; then the next checkpoint does it."""
-    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.rollback()
-
-
-def _in_transaction(work: Work[T]) -> Work[T]:
-    """Wrap `work` into a transaction. A reader's is none (AUTOCOMMIT): the frame only ends it on the right thread."""
-
-    def transaction(connection: Connection) -> T:
-        with connection.begin():
-            return work(connection)
-
-    return transaction
 
 
 Values = dict[str, Any]

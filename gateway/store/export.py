@@ -16,7 +16,6 @@ from sqlalchemy import (
     BindParameter,
     Column,
     ColumnElement,
-    Connection,
     LargeBinary,
     Row,
     Select,
@@ -42,7 +41,7 @@ from gateway.store.access import PLACE
 from gateway.store.accounts import ends_of
 from gateway.store.audit import USER, has_changed
 from gateway.store.board import changed
-from gateway.store.engine import Aggregate, read
+from gateway.store.engine import Aggregate, Connection, read
 from gateway.store.search import TIDY
 from gateway.store.tables import (
     access_revision,
@@ -163,7 +162,7 @@ def belongings(connection: Connection, owner: SessionKey) -> dict[str, list[dict
     """Return what is kept of a person, whichever end is named: rows by the name of their table."""
     ends = ends_of(connection, owner)
     return {
-        name: [dict(row._mapping) for end in ends for row in connection.execute(statement, {"whose": end})]
+        name: [row._asdict() for end in ends for row in connection.execute(statement, {"whose": end})]
         for name, statement in sorted(_HANDED_OUT.items())
     }
 

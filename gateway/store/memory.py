@@ -14,7 +14,6 @@ from typing import Any, Final
 from sqlalchemy import (
     Boolean,
     ColumnElement,
-    Connection,
     Row,
     Select,
     and_,
@@ -33,7 +32,7 @@ from gateway.contracts.messages import CleanText
 from gateway.limits import FACT_COSINE_NEAR, FACT_TERMS_MAX, FACTS_MAX, RECALL_CANDIDATES_MAX, RECALL_TERMS_MAX
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
-from gateway.store.engine import Aggregate, Values, read, write, writing
+from gateway.store.engine import Aggregate, Connection, Values, read, write, writing
 from gateway.store.search import (
     Search,
     fact_terms,

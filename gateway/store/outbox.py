@@ -13,7 +13,6 @@ from typing import Any, Final
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    Connection,
     Executable,
     Row,
     bindparam,
@@ -41,6 +40,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.sessions import FileContent
 from gateway.store.engine import (
     Aggregate,
+    Connection,
     InsertInto,
     Values,
     insert_new,
@@ -444,4 +444,5 @@ class OutboxStore(Aggregate):
     def file_content(self, connection: Connection, key: SessionKey, reply_id: str, position: int) -> bytes | None:
         """Return the bytes of a file of a reply of this key; None once its delivery has ended."""
         wanted = {"reply": reply_id, "place": position, "k": str(key)}
-        return connection.execute(_FILE_CONTENT, wanted).scalar_one_or_none()
+        content: bytes | None = connection.execute(_FILE_CONTENT, wanted).scalar_one_or_none()
+        return content

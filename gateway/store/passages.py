@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, and_, bindparam, delete, exists, func, select, update
+from sqlalchemy import Row, and_, bindparam, delete, exists, func, select, update
 
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.ids import SessionKey
@@ -28,7 +28,7 @@ from gateway.limits import (
     PASSAGES_INDEXED_AT_ONCE,
 )
 from gateway.store.accounts import is_of_person
-from gateway.store.engine import Values, insert_new
+from gateway.store.engine import Connection, Values, insert_new
 from gateway.store.search import Search, fact_terms, normalised, ranked
 from gateway.store.tables import boundaries, entries, lanes, passages, sessions
 

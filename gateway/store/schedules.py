@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Executable, Row, bindparam, func, select, update
+from sqlalchemy import Executable, Row, bindparam, func, select, update
 
 from gateway.contracts.envelope import address_from_text, address_to_text
 from gateway.contracts.ids import SessionKey
@@ -18,6 +18,7 @@ from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Schedule, ScheduleKind, ScheduleState
 from gateway.store.engine import (
     Aggregate,
+    Connection,
     InsertInto,
     Values,
     per_dialect,
@@ -189,7 +190,8 @@ class ScheduleStore(Aggregate):
     @read
     def next_due_ms(self, connection: Connection) -> int | None:
         """Return the earliest due time that nobody has claimed and that is not put off; None when nothing waits."""
-        return connection.execute(_NEXT_DUE).scalar_one_or_none()
+        due_ms: int | None = connection.execute(_NEXT_DUE).scalar_one_or_none()
+        return due_ms
 
     @write_unsynced  # else it is claimed again, which is cut by id
     def claim_due(self, connection: Connection, *, now_ms: int, until_ms: int, limit: int) -> Sequence[Schedule]:

@@ -24,10 +24,11 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import regex
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, column, select, table, text
+from sqlalchemy import ColumnElement, Row, Select, Table, column, select, table, text
 
 from gateway.contracts.memory import Vector, cosine
 from gateway.limits import FACT_COSINE_SAME, FACT_LIKENESS_SAME
+from gateway.store.engine import Connection
 from gateway.store.tables import facts, passages
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Executable, Row, Select, and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, Executable, Row, Select, and_, bindparam, func, or_, select, update
 
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import SessionKey
@@ -27,7 +27,7 @@ from gateway.contracts.sessions import (
     Usage,
 )
 from gateway.store import passages
-from gateway.store.engine import Aggregate, InsertInto, Values, per_dialect, read, reading, write
+from gateway.store.engine import Aggregate, Connection, InsertInto, Values, per_dialect, read, reading, write
 from gateway.store.tables import entries, lanes, sessions, usage
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Connection, Executable, bindparam, column, inspect, select, table, update
+from sqlalchemy import Executable, bindparam, column, select, table, update
 
 from gateway.clock import SystemClock
 from gateway.contracts.errors import SchemaMismatch
@@ -15,8 +15,8 @@ from gateway.store.accounts import LinkStore
 from gateway.store.answers import AnswerStore
 from gateway.store.audit import LoanStore
 from gateway.store.engine import (
-    NOT_MIGRATED,
     Aggregate,
+    Connection,
     Database,
     InsertInto,
     open_database,
@@ -29,6 +29,7 @@ from gateway.store.memory import MemoryStore
 from gateway.store.outbox import ButtonStore, OutboxStore
 from gateway.store.schedules import ScheduleStore
 from gateway.store.sessions import SessionStore
+from gateway.store.sqlite import NOT_MIGRATED
 from gateway.store.subagents import SubTypeStore, TaskStore
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, installation
 from gateway.store.transcript import TranscriptStore
@@ -73,7 +74,7 @@ class Store(Aggregate):
     @read
     def check_schema(self, connection: Connection) -> None:
         """Raise `SchemaMismatch` unless the schema is exactly ours, `StoreUnavailable` if unreachable."""
-        found = revision(connection)
+        found = connection.execute(VERSION).scalar_one_or_none()
         refuse_unknown(found)
         if found != SCHEMA_REVISION:
             raise SchemaMismatch(NOT_MIGRATED)
@@ -85,7 +86,8 @@ class Store(Aggregate):
     @read
     def known_installation(self, connection: Connection) -> str | None:
         """Return whose the database is; None while nobody has asked."""
-        return connection.execute(_INSTALLATION).scalar_one_or_none()
+        named: str | None = connection.execute(_INSTALLATION).scalar_one_or_none()
+        return named
 
     @write
     def _name_installation(self, connection: Connection) -> str:
@@ -107,7 +109,7 @@ class Store(Aggregate):
 
 # --- the schema
 
-_VERSION: Final = select(table(VERSION_TABLE, column("version_num")).c.version_num)
+VERSION: Final = select(table(VERSION_TABLE, column("version_num")).c.version_num)
 _INSTALLATION: Final = select(installation.c.id)
 _RENAME: Final = update(installation).values(id=bindparam("new_id"))
 
@@ -115,13 +117,6 @@ _RENAME: Final = update(installation).values(id=bindparam("new_id"))
 @per_dialect
 def _name(insert: InsertInto) -> Executable:
     return insert(installation).values(number=1, id=bindparam("new_id")).on_conflict_do_nothing()
-
-
-def revision(connection: Connection) -> str | None:
-    """Return the revision the database is at; None if it was never migrated."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.execute(_VERSION).scalar_one_or_none()
 
 
 def refuse_unknown(found: str | None) -> None:

@@ -14,7 +14,6 @@ from sqlalchemy import (
     CTE,
     Column,
     ColumnElement,
-    Connection,
     Row,
     and_,
     bindparam,
@@ -48,7 +47,7 @@ from gateway.store.board import (
     lock_lane,
     to_task,
 )
-from gateway.store.engine import Aggregate, Values, read, upsert, write, write_unsynced
+from gateway.store.engine import Aggregate, Connection, Values, read, upsert, write, write_unsynced
 from gateway.store.sessions import Growth, to_session, with_lane
 from gateway.store.tables import audit, lanes, sub_tasks, sub_type_changes, task_workers
 from gateway.store.tables import sessions as sessions_table
@@ -544,7 +543,7 @@ class TaskStore(BoardStore):
     def count_ended(self, connection: Connection, key: SessionKey, *, since_ms: int) -> int:
         """Tell how many tasks of `key` were cancelled since then, or were asked to end and have ended since, or are
         still to."""
-        return connection.execute(_ENDED, {"k": str(key), "since_ms": since_ms}).scalar_one()
+        return int(connection.execute(_ENDED, {"k": str(key), "since_ms": since_ms}).scalar_one())
 
     @read
     def unwanted(self, connection: Connection, task_ids: Sequence[str]) -> frozenset[str]:

@@ -13,6 +13,9 @@
 
 Times are Unix milliseconds. A session key is stored in its text form; `owner` is the text of `key.owner`.
 All text has been through the scrubber.
+
+The condition of a partial index is told to SQLite's dialect only, or every process would load the other one; the
+migrations tell both.
 """
 
 from __future__ import annotations
@@ -159,7 +162,6 @@ Index(
     entries.c.session_id,
     entries.c.seq,
     sqlite_where=text("kind = 'compaction'"),
-    postgresql_where=text("kind = 'compaction'"),
 )
 
 consumed: Final = Table(
@@ -194,7 +196,6 @@ for _sought in (consumed.c.error_reference, consumed.c.letter_id, turns.c.error_
         f"ix_{_sought.table.name}_{_sought.name}",
         _sought,
         sqlite_where=text(f"{_sought.name} <> ''"),
-        postgresql_where=text(f"{_sought.name} <> ''"),
     )
 
 usage: Final = Table(
@@ -242,7 +243,6 @@ Index(
     "ix_outbox_new",
     outbox.c.created_at_ms,
     sqlite_where=text("state = 'new'"),
-    postgresql_where=text("state = 'new'"),
 )
 
 reply_files: Final = Table(
@@ -341,7 +341,6 @@ Index(
     boundaries.c.key,
     boundaries.c.created_at_ms,
     sqlite_where=text("done_at_ms IS NULL"),
-    postgresql_where=text("done_at_ms IS NULL"),
 )
 
 spending: Final = Table(
@@ -441,7 +440,6 @@ Index(
     "ix_schedules_due",
     schedules.c.next_due_ms,
     sqlite_where=text("state = 'active'"),
-    postgresql_where=text("state = 'active'"),
 )
 
 loans: Final = Table(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Connection, Row, and_, bindparam, delete, func, select, true, update
+from sqlalchemy import BigInteger, Row, and_, bindparam, delete, func, select, true, update
 
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import Fenced
@@ -33,7 +33,7 @@ from gateway.contracts.sessions import (
 )
 from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
-from gateway.store.engine import Aggregate, Values, read, reading, to_json, write, write_unsynced
+from gateway.store.engine import Aggregate, Connection, Values, read, reading, to_json, write, write_unsynced
 from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
 

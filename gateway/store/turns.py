@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BindParameter,
-    Connection,
     Executable,
     Row,
     bindparam,
@@ -46,7 +45,17 @@ from gateway.contracts.sessions import Committed, Entry, EntryKind, Role, Sessio
 from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.i18n import language_of
 from gateway.store import board, outbox, passages, sessions, transcript
-from gateway.store.engine import Aggregate, InsertInto, Values, insert_new, per_dialect, read, write, write_unsynced
+from gateway.store.engine import (
+    Aggregate,
+    Connection,
+    InsertInto,
+    Values,
+    insert_new,
+    per_dialect,
+    read,
+    write,
+    write_unsynced,
+)
 from gateway.store.sessions import Growth, count_fewer, to_session
 from gateway.store.tables import AnyText, consumed, entries, lanes, turns
 from gateway.store.tables import outbox as replies
@@ -585,7 +594,8 @@ class TurnStore(Aggregate):
     @read
     def began(self, connection: Connection, key: SessionKey) -> int | None:
         """Tell when the last run of the turn that this lane has not committed began; None when there is none."""
-        return connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
+        began_ms: int | None = connection.execute(_BEGAN, {"k": str(key)}).scalar_one_or_none()
+        return began_ms
 
     @write
     def fence_off(self, connection: Connection, key: SessionKey, fence: int) -> Sequence[Reply]:

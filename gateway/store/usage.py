@@ -20,7 +20,6 @@ from typing import Any, Final
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
-    Connection,
     Executable,
     Integer,
     Row,
@@ -54,7 +53,7 @@ from gateway.contracts.budgets import (
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import UsagePurpose
 from gateway.store.accounts import is_of_person, paying_with
-from gateway.store.engine import Aggregate, InsertInto, per_dialect, read, upsert, write_unsynced
+from gateway.store.engine import Aggregate, Connection, InsertInto, per_dialect, read, upsert, write_unsynced
 from gateway.store.tables import counted_turns, reservations, spending, usage
 
 _SERVED: Final = and_(usage.c.purpose == UsagePurpose.TURN.value, usage.c.turn_id != "")

@@ -12,11 +12,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import inspect, text
 
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable
 from gateway.store import open_store
-from gateway.store.engine import Database, open_database
+from gateway.store.engine import Connection, Database, open_database, sqlalchemy_connection
 from gateway.store.migrations import alembic_config, migrate
 from gateway.store.search import INDEXES
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, metadata
@@ -117,6 +117,11 @@ async def test_a_database_of_an_older_trivet_is_left_alone(empty_database: MakeU
         await store.close()
 
 
+def tables(connection: Connection) -> list[str]:
+    with sqlalchemy_connection(connection) as lent:
+        return inspect(lent).get_table_names()
+
+
 def _stamp(revision: str) -> Callable[[Connection], object]:
     statement = text(f"UPDATE {VERSION_TABLE} SET version_num = :revision")
     return lambda connection: connection.execute(statement, {"revision": revision})
@@ -130,8 +135,7 @@ async def test_a_step_that_fails_leaves_nothing_behind(empty_database: MakeUrl) 
     try:
         with pytest.raises(StoreError, match="refused a statement"):
             await migrate(url)
-        tables = await database.read(lambda connection: connection.dialect.get_table_names(connection))
-        assert tables == ["todos"]
+        assert await database.read(tables) == ["todos"]
     finally:
         await database.close()
 
@@ -143,7 +147,8 @@ async def test_tables_py_is_what_the_migrations_build(database_url: str) -> None
             "version_table": VERSION_TABLE,
             "compare_type": True,
         }
-        return list(compare_metadata(MigrationContext.configure(connection, opts=options), metadata))
+        with sqlalchemy_connection(connection) as lent:
+            return list(compare_metadata(MigrationContext.configure(lent, opts=options), metadata))
 
     database = opened(database_url)
     try:
@@ -171,10 +176,14 @@ async def test_alembic_is_loaded_by_migrations_only() -> None:
 
 
 async def test_a_percent_sign_in_the_folder_is_no_syntax(tmp_path: Path) -> None:
+    def options(connection: Connection) -> object:
+        with sqlalchemy_connection(connection) as lent:
+            return alembic_config(lent).attributes["options"]
+
     url = f"sqlite+aiosqlite:///{tmp_path}/50%/trivet.db"
     assert await migrate(url) == revisions()
     database = opened(url)
     try:
-        assert await database.read(lambda connection: alembic_config(connection).attributes["options"]) == {}
+        assert await database.read(options) == {}
     finally:
         await database.close()

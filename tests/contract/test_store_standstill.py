@@ -6,10 +6,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from gateway.contracts.errors import StoreUnavailable
-from gateway.store.engine import open_database
+from gateway.store.engine import Connection, open_database
 from tests.parts.postgres_server import postgres_of_its_own
 
 

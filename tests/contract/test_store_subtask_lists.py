@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sqlalchemy import Connection
-
 from gateway.contracts.messages import CleanText
 from gateway.contracts.subagents import SubTask, TaskState
 from gateway.limits import SUBTASK_SHOWN_CHARS_MAX, SUBTASKS_KEPT
 from gateway.store import Store, sessions
 from gateway.store.board import from_task
+from gateway.store.engine import Connection
 from gateway.store.subagents import from_child
 from gateway.store.tables import sub_tasks
 from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, talk

@@ -12,11 +12,13 @@ from typing import Any, Final
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection as SqlalchemyConnection
+from sqlalchemy import func, inspect, select
 
 from gateway.limits import MIGRATION_WAIT_S
-from gateway.store.engine import open_database
-from gateway.store.store import refuse_unknown, revision
+from gateway.store.engine import Connection, open_database, sqlalchemy_connection
+from gateway.store.store import VERSION, refuse_unknown
+from gateway.store.tables import VERSION_TABLE
 
 _FOLDER: Final = Path(__file__).parent
 _LOCK: Final = int.from_bytes(b"trivet") & 0x7FFF_FFFF
@@ -37,19 +39,21 @@ async def migrate(url: str) -> list[str]:
 
 
 def _upgrade(connection: Connection) -> list[str]:
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-    refuse_unknown(revision(connection))
     applied: list[str] = []
 
     def note(*, step: Any, **_context: Any) -> None:
         applied.extend(step.up_revision_ids)
 
-    command.upgrade(alembic_config(connection, on_version_apply=note), "head")
+    with sqlalchemy_connection(connection) as lent:
+        if lent.dialect.name == "postgresql":
+            lent.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+        if inspect(lent).has_table(VERSION_TABLE):
+            refuse_unknown(lent.execute(VERSION).scalar_one_or_none())
+        command.upgrade(alembic_config(lent, on_version_apply=note), "head")
     return applied
 
 
-def alembic_config(connection: Connection, **options: Any) -> Config:
+def alembic_config(connection: SqlalchemyConnection, **options: Any) -> Config:
     """Alembic on a connection of ours, without an `alembic.ini`. `options` reach `context.configure`."""
     config = Config()
     config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))

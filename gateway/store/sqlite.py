@@ -1,0 +1,562 @@
+"""SQLite: whole transactions on a thread of aiosqlite's, and the writes that wait gathered into one.
+
+SQLAlchemy describes the statements. Each is compiled once in a process; from then on running it is a list of values and
+one call of the standard library. aiosqlite owns the connections and their threads. It hands each call to its thread
+singly, four hops for one statement, and a turn has some fifteen: so a whole transaction is handed over as one call.
+
+One connection writes, so that the tasks of a process queue fairly instead of polling for the file lock, and a few read,
+which WAL never blocks. While a transaction runs, more writes arrive. They become the next transaction together:
+
+    BEGIN IMMEDIATE   SAVEPOINT, first job, RELEASE   SAVEPOINT, second job, RELEASE   …   COMMIT   everybody hears
+
+A job that fails is undone by itself. Nobody hears before the COMMIT, which is synced if one of the jobs wants that:
+what somebody was told is there, whatever dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+import aiosqlite
+from sqlalchemy import Connection as SqlalchemyConnection
+from sqlalchemy import Dialect, Executable, Row, StaticPool, create_engine, exc
+from sqlalchemy.dialects.sqlite import pysqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.engine.result import SimpleResultMetaData
+
+from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
+from gateway.limits import SQLITE_READERS_MAX, STORE_POOL_WAIT_S, WRITES_GATHERED_MAX
+
+T = TypeVar("T")
+
+NOT_MIGRATED: Final = "the database has no Trivet schema of this version: run `trivet migrate`"
+
+_UNAVAILABLE: Final = {
+    sqlite3.SQLITE_BUSY: "is locked by another process",
+    sqlite3.SQLITE_LOCKED: "is locked by another connection",
+    sqlite3.SQLITE_FULL: "has no room left on its disk",
+    sqlite3.SQLITE_IOERR: "cannot be read or written (disk error)",
+}
+_CONFIG: Final = {
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check the path and its permissions",
+    sqlite3.SQLITE_READONLY: "may not be written: check its permissions",
+    sqlite3.SQLITE_PERM: "may not be opened: check its permissions",
+    sqlite3.SQLITE_AUTH: "may not be opened: check its permissions",
+    sqlite3.SQLITE_NOTADB: "is not an SQLite database: name another file",
+    sqlite3.SQLITE_CORRUPT: "is damaged: restore it from a backup",
+}
+_WAL_RETRY_S: Final = 0.01
+_SHAPES_MAX: Final = 100  # lengths of lists for which the text of one statement is kept
+_STATEMENTS_PREPARED: Final = 512  # of one connection: the store has some three hundred
+_DIALECT: Final[Dialect] = pysqlite.dialect()
+
+
+# --- statements
+
+_REQUIRED: Final = object()
+
+Parameters = Mapping[str, Any]
+_Process = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bind:
+    """Where one `?` of a statement gets its value: from the parameter `name`, of a list its element `index`."""
+
+    name: str
+    default: Any
+    process: _Process | None
+    index: int | None = None
+
+
+class _Plan:
+    """A compiled statement: its text, what is bound to it in which order, and what its rows are."""
+
+    __slots__ = ("_binds", "_compiled", "_expanding", "_shapes", "make_row", "sql")
+
+    def __init__(self, statement: Executable, columns: Sequence[str] | None) -> None:
+        compiled: Any = statement.compile(dialect=_DIALECT, column_keys=columns)  # type: ignore[attr-defined]
+        self._compiled = compiled
+        self._expanding = sorted(bind.key for bind in compiled.binds.values() if bind.expanding)
+        self._shapes: dict[tuple[int, ...], tuple[str, list[_Bind]]] = {}
+        self.sql = str(compiled)
+        self._binds = [] if self._expanding else self._bound(compiled.positiontup or ())
+        self.make_row = _row_maker(compiled)
+
+    def with_values(self, parameters: Parameters) -> tuple[str, list[Any]]:
+        """Return the statement's text and its values in order. Raises `StoreError` if one is missing."""
+        sql, binds = self._expanded(parameters) if self._expanding else (self.sql, self._binds)
+        values = []
+        for bind in binds:
+            value = parameters.get(bind.name, bind.default)
+            if value is _REQUIRED:
+                raise StoreError(f"a statement lacks its parameter {bind.name}")
+            if bind.index is not None:
+                value = value[bind.index]
+            values.append(value if bind.process is None else bind.process(value))
+        return sql, values
+
+    def _bound(self, names: Iterable[str]) -> list[_Bind]:
+        return [self._bind(name) for name in names]
+
+    def _bind(self, name: str, index: int | None = None) -> _Bind:
+        parameter = self._compiled.binds[name]
+        default = _REQUIRED if parameter.required else parameter.effective_value
+        process = parameter.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+        return _Bind(parameter.key, default, process, index)
+
+    def _expanded(self, parameters: Parameters) -> tuple[str, list[_Bind]]:
+        """Return the text for lists of these lengths: `IN (?, ?, ?)`. Of each length it is made once."""
+        given = {name: parameters[name] for name in self._expanding if name in parameters}
+        shape = tuple(map(len, given.values()))
+        if shape not in self._shapes:
+            if len(self._shapes) >= _SHAPES_MAX:
+                self._shapes.clear()
+            self._shapes[shape] = self._shaped(given)
+        return self._shapes[shape]
+
+    def _shaped(self, given: Parameters) -> tuple[str, list[_Bind]]:
+        filled = {bind.key: None for bind in self._compiled.binds.values() if bind.required}
+        state = self._compiled.construct_expanded_state({**filled, **given})
+        elements = {
+            element: self._bind(name, index)
+            for name, expanded in state.parameter_expansion.items()
+            for index, element in enumerate(expanded)
+        }
+        return state.statement, [elements.get(name) or self._bind(name) for name in state.positiontup]
+
+
+def _row_maker(compiled: Any) -> Callable[[Sequence[Any]], Row[Any]] | None:
+    """Return how a row of SQLite becomes one of SQLAlchemy, which has names and the types of its columns; None for a
+    statement that was written as text."""
+    columns = compiled._result_columns
+    if not columns:
+        return None
+    processors = [column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for column in columns]
+    return _named([column.keyname for column in columns], processors)
+
+
+def _named(names: Sequence[str], processors: Sequence[Any]) -> Callable[[Sequence[Any]], Row[Any]]:
+    parent = SimpleResultMetaData(names)
+    return partial(Row, parent, processors if any(processors) else None, parent._key_to_index)
+
+
+_plans: Final[WeakKeyDictionary[Executable, dict[tuple[str, ...], _Plan]]] = WeakKeyDictionary()
+
+
+def _plan(statement: Executable, parameters: Parameters) -> _Plan:
+    """Return the plan of a statement, made at its first use. An INSERT or UPDATE has one for each set of columns."""
+    plans = _plans.get(statement)
+    if plans is None:
+        plans = _plans[statement] = {}
+    columns = tuple(parameters) if statement.is_insert or statement.is_update else ()
+    plan = plans.get(columns)
+    if plan is None:
+        plan = plans[columns] = _Plan(statement, columns or None)
+    return plan
+
+
+class FetchedRows:
+    """All that a statement returned, with the methods of SQLAlchemy's `Result`; `rowcount` is what it changed."""
+
+    __slots__ = ("_rows", "rowcount")
+
+    def __init__(self, rows: list[Any], rowcount: int) -> None:
+        self._rows = rows
+        self.rowcount = rowcount
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._rows)
+
+    def all(self) -> list[Any]:
+        """Return every row."""
+        return self._rows
+
+    def first(self) -> Any:
+        """Return the first row, None if there is none."""
+        return self._rows[0] if self._rows else None
+
+    def one_or_none(self) -> Any:
+        """Return the only row, None if there is none. Raises where there are several."""
+        if len(self._rows) > 1:
+            raise exc.MultipleResultsFound
+        return self.first()
+
+    def one(self) -> Any:
+        """Return the only row. Raises unless there is exactly one."""
+        if not self._rows:
+            raise exc.NoResultFound
+        return self.one_or_none()
+
+    def scalars(self) -> FetchedRows:
+        """Return the first column of every row."""
+        return FetchedRows([row[0] for row in self._rows], self.rowcount)
+
+    def scalar(self) -> Any:
+        """Return the first column of the first row, None if there is none."""
+        return self._rows[0][0] if self._rows else None
+
+    def scalar_one(self) -> Any:
+        """Return the first column of the only row. Raises unless there is exactly one."""
+        return self.one()[0]
+
+    def scalar_one_or_none(self) -> Any:
+        """Return the first column of the only row, None if there is none. Raises where there are several."""
+        row = self.one_or_none()
+        return None if row is None else row[0]
+
+
+class SqliteConnection:
+    """What the functions of the store use of SQLAlchemy's `Connection`; only on the thread that owns it."""
+
+    __slots__ = ("_raw",)
+
+    dialect = _DIALECT
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    def execute(self, statement: Executable, parameters: Any = None, /) -> FetchedRows:
+        """Run a statement, with a list of parameters once for each of them."""
+        if isinstance(parameters, Sequence):
+            plan = _plan(statement, parameters[0])
+            return self._fetched(self._raw.executemany(plan.sql, [plan.with_values(each)[1] for each in parameters]))
+        plan = _plan(statement, parameters or {})
+        return self._fetched(self._raw.execute(*plan.with_values(parameters or {})), plan.make_row)
+
+    def exec_driver_sql(self, statement: str, /) -> FetchedRows:
+        """Run a statement in SQLite's own words."""
+        return self._fetched(self._raw.execute(statement))
+
+    def _fetched(
+        self, cursor: sqlite3.Cursor, make_row: Callable[[Sequence[Any]], Row[Any]] | None = None
+    ) -> FetchedRows:
+        if cursor.description is None:
+            return FetchedRows([], cursor.rowcount)
+        if make_row is None:
+            names = [column[0] for column in cursor.description]
+            make_row = _named(names, ())
+        rows = list(map(make_row, cursor))
+        return FetchedRows(rows, cursor.rowcount)
+
+    @contextmanager
+    def as_sqlalchemy(self) -> Iterator[SqlalchemyConnection]:
+        """Lend SQLAlchemy's own connection, for what looks at the schema or changes it. It ends no transaction."""
+        lent: Any = _Lent(self._raw)
+        engine = create_engine("sqlite://", creator=lambda: lent, poolclass=StaticPool, hide_parameters=True)
+        with engine.begin() as connection:
+            yield connection
+
+
+class _Lent:
+    """A DBAPI connection whose transaction somebody else ends."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
+
+    def commit(self) -> None:
+        """Leave the transaction open."""
+
+    rollback = close = commit
+
+
+# --- jobs
+
+Work = Callable[[SqliteConnection], T]
+
+
+class _Job(Generic[T]):
+    """A piece of work for a thread, and the caller who waits for it."""
+
+    __slots__ = ("_error", "_heard", "_is_over", "_result", "is_durable", "work")
+
+    def __init__(self, work: Work[T], *, is_durable: bool = False) -> None:
+        self.work = work
+        self.is_durable = is_durable
+        self._heard: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._result: T | None = None
+        self._error: BaseException | None = None
+        self._is_over = False
+
+    def do(self, connection: SqliteConnection) -> None:
+        """Do the work, on the thread."""
+        self._result = self.work(connection)
+
+    def fail(self, error: BaseException) -> None:
+        """Note, on the thread, why nothing came of it; the first reason is the one that is told."""
+        self._error = self._error or error
+
+    def tell(self) -> None:
+        """Tell the caller how it ended, on the event loop."""
+        self._is_over = True
+        if self._heard.done():
+            return
+        if self._error is None:
+            self._heard.set_result(self._result)
+        else:
+            self._heard.set_exception(self._error)
+
+    async def heard(self, waiting: list[_Job[Any]]) -> T:
+        """Return the result. A caller who is cancelled while the job is among the `waiting` takes it back; later the
+        caller stays until it is done, because the thread still uses what belongs to the caller."""
+        try:
+            return await self._heard  # type: ignore[no-any-return]
+        except asyncio.CancelledError:
+            if self in waiting:
+                waiting.remove(self)
+            else:
+                await self._ended()
+            raise
+
+    async def _ended(self) -> None:
+        while not self._is_over:
+            self._heard = asyncio.get_running_loop().create_future()
+            with suppress(BaseException):
+                await self._heard
+
+
+class _Opener:
+    """Opens connections to one file."""
+
+    def __init__(self, path: str, busy_timeout_s: float) -> None:
+        self._path = path
+        self._busy_timeout_s = busy_timeout_s
+
+    async def open(self) -> Any:
+        """Open a connection of aiosqlite with its thread. Raises `sqlite3.Error`."""
+        driver: Any = aiosqlite.connect(
+            self._path, isolation_level=None, timeout=self._busy_timeout_s, cached_statements=_STATEMENTS_PREPARED
+        )
+        driver._thread.daemon = True  # a connection that nobody closed must not keep the process alive
+        try:
+            await driver
+            await driver._execute(self._prepare, driver)
+        except BaseException:
+            driver.stop()
+            driver._thread.join()  # its last word goes to this event loop, which may be about to close
+            raise
+        return driver
+
+    def _prepare(self, driver: Any) -> None:
+        self._use_wal(driver._conn)
+        driver._conn.execute("PRAGMA foreign_keys = ON")
+
+    def _use_wal(self, raw: sqlite3.Connection) -> None:
+        """Use a write-ahead log. The file remembers its journal mode, so only a new file is really changed. SQLite does
+        not apply its busy timeout to that change: of several processes that open a new file, one is refused at once."""
+        deadline_s = time.monotonic() + self._busy_timeout_s
+        while True:
+            try:
+                raw.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline_s:
+                    raise
+                time.sleep(_WAL_RETRY_S)
+
+
+class _Writer:
+    """The connection that writes, one transaction at a time; the jobs that arrive meanwhile are the next one."""
+
+    def __init__(self, opener: _Opener) -> None:
+        self._opener = opener
+        self._opening = asyncio.Lock()
+        self._driver: Any = None
+        self._is_synced: bool | None = None
+        self._waiting: list[_Job[Any]] = []
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+
+    async def do(self, work: Work[T], *, is_durable: bool) -> T:
+        """Do the work in a transaction, perhaps together with others. It is never begun if its caller is cancelled
+        before; once begun it runs to its end."""
+        if self._driver is None:
+            await self._open()
+        job = _Job(work, is_durable=is_durable)
+        self._waiting.append(job)
+        if self._at_rest.is_set():
+            self._start()
+        return await job.heard(self._waiting)
+
+    async def close(self) -> None:
+        """Finish what waits, then close the connection."""
+        await self._at_rest.wait()
+        if self._driver is not None:
+            driver, self._driver, self._is_synced = self._driver, None, None
+            await driver.close()
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if self._driver is None:
+                self._driver = await self._opener.open()
+
+    def _start(self) -> None:
+        driver = self._driver
+        jobs = self._waiting[:WRITES_GATHERED_MAX]
+        del self._waiting[:WRITES_GATHERED_MAX]
+        self._at_rest.clear()
+        driver._tx.put_nowait((None, partial(self._run, driver._conn, jobs, asyncio.get_running_loop())))
+
+    def _run(self, raw: sqlite3.Connection, jobs: Sequence[_Job[Any]], loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            self._transact(raw, jobs)
+        except BaseException as error:  # noqa: BLE001 - it is told to everybody who waits
+            for job in jobs:
+                job.fail(error)
+        loop.call_soon_threadsafe(self._end, jobs)
+
+    def _transact(self, raw: sqlite3.Connection, jobs: Sequence[_Job[Any]]) -> None:
+        """Do the jobs in one transaction. What is raised undid all of them."""
+        self._sync(raw, is_synced=any(job.is_durable for job in jobs))
+        raw.execute("BEGIN IMMEDIATE")
+        connection = SqliteConnection(raw)
+        try:
+            if len(jobs) == 1:
+                jobs[0].do(connection)
+            else:
+                for job in jobs:
+                    self._do_apart(job, connection, raw)
+            raw.execute("COMMIT")
+        except BaseException:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            raise
+
+    def _do_apart(self, job: _Job[Any], connection: SqliteConnection, raw: sqlite3.Connection) -> None:
+        raw.execute("SAVEPOINT job")
+        try:
+            job.do(connection)
+        except BaseException as error:
+            if not raw.in_transaction:  # a full disk: SQLite has undone what all did
+                raise
+            raw.execute("ROLLBACK TO job")
+            job.fail(error)
+        raw.execute("RELEASE job")
+
+    def _sync(self, raw: sqlite3.Connection, *, is_synced: bool) -> None:
+        if is_synced is not self._is_synced:
+            raw.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+            self._is_synced = is_synced
+
+    def _end(self, jobs: Sequence[_Job[Any]]) -> None:
+        for job in jobs:
+            job.tell()
+        if self._waiting:
+            self._start()
+        else:
+            self._at_rest.set()
+
+
+class _Readers:
+    """A few connections that read, each one statement or some at a time for one caller."""
+
+    def __init__(self, opener: _Opener) -> None:
+        self._opener = opener
+        self._free = asyncio.Semaphore(SQLITE_READERS_MAX)
+        self._idle: list[Any] = []
+
+    async def do(self, work: Work[T]) -> T:
+        """Do the work on a connection that is free. Raises `TimeoutError` if none becomes free in time."""
+        async with asyncio.timeout(STORE_POOL_WAIT_S if self._free.locked() else None):
+            await self._free.acquire()
+        try:
+            driver = self._idle.pop() if self._idle else await self._opener.open()
+            try:
+                job = _Job(work)
+                loop = asyncio.get_running_loop()
+                driver._tx.put_nowait((None, partial(self._run, driver._conn, job, loop)))
+                return await job.heard([])
+            finally:
+                self._idle.append(driver)
+        finally:
+            self._free.release()
+
+    def _run(self, raw: sqlite3.Connection, job: _Job[Any], loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            job.do(SqliteConnection(raw))
+        except BaseException as error:  # noqa: BLE001 - it is told to whoever waits
+            job.fail(error)
+        loop.call_soon_threadsafe(job.tell)
+
+    async def close(self) -> None:
+        """Close the connections once nobody uses them."""
+        for _ in range(SQLITE_READERS_MAX):
+            await self._free.acquire()
+        for _ in range(SQLITE_READERS_MAX):
+            self._free.release()
+        while self._idle:
+            await self._idle.pop().close()
+
+
+class SqliteDatabase:
+    """One file. Errors of its methods are those of `gateway.contracts.errors`, in one sentence without a text."""
+
+    def __init__(self, url: URL, *, busy_timeout_s: float) -> None:
+        """Keep the URL of the file; nothing is connected yet. `busy_timeout_s` is how long another process's
+        transaction is waited for."""
+        self.url = url
+        opener = _Opener(str(url.database), busy_timeout_s)
+        self._writer = _Writer(opener)
+        self._readers = _Readers(opener)
+
+    async def write(self, work: Work[T], *, durable: bool = True) -> T:
+        """Run `work` in one transaction: all of it or nothing. One that is not `durable` survives the death of every
+        process, but need not survive a power cut."""
+        with self._errors():
+            return await self._writer.do(work, is_durable=durable)
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` with no transaction around it: each statement sees one state of its own."""
+        with self._errors():
+            return await self._readers.do(work)
+
+    async def forget_pages(self) -> None:
+        """Leave no old state of a page behind, of which the log has one for every page that was changed. With a reader
+        in the way it waits as long as for any lock; then the next checkpoint does it."""
+        await self.read(_truncate_log)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._readers.close()
+        await self._writer.close()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        place = f"the database {self.url.database}"
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _translated(error, place) from error
+        except exc.DBAPIError as error:  # from SQLAlchemy's own connection, which migrations use
+            cause = error.orig
+            raise (_translated(cause, place) if isinstance(cause, sqlite3.Error) else StoreError(place)) from error
+        except exc.SQLAlchemyError as error:
+            raise StoreError(f"{place}: {type(error).__name__}") from error
+        except TimeoutError as error:
+            raise StoreUnavailable(f"{place} is overloaded: no connection became free in time") from error
+
+
+def _truncate_log(connection: SqliteConnection) -> None:
+    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _translated(cause: sqlite3.Error, place: str) -> TrivetError:
+    code = getattr(cause, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _UNAVAILABLE:
+        return StoreUnavailable(f"{place} {_UNAVAILABLE[code]}")
+    if code in _CONFIG:
+        return ConfigError(f"{place} {_CONFIG[code]}")
+    if "no such table" in str(cause) or "no such column" in str(cause):
+        return SchemaMismatch(NOT_MIGRATED)
+    return StoreError(f"{place} refused a statement ({getattr(cause, 'sqlite_errorname', type(cause).__name__)})")
