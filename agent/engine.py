@@ -19,7 +19,7 @@ from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import CachedQuestion
 from gateway.contracts.messages import CleanText, InboundMessage, literal_text
-from gateway.contracts.sessions import Entry, GrantRole, Session, TurnCommit, Usage, is_firing
+from gateway.contracts.sessions import Entry, GrantRole, PromptStart, Session, TurnCommit, Usage, is_firing
 from gateway.contracts.subagents import WakeAddress, is_wake
 
 # The messages of one turn, and the id of the one reply that it leaves. Pure.
@@ -112,7 +112,8 @@ class Turn:
     command nothing is held. `authors` are all whose words are answered: the turn may do what each of them may.
     `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
     what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves a
-    barrier in its `suspension`. `receive` makes of messages that join what the transcript and the model get.
+    barrier in its `suspension`. `receive` makes of messages that join what the transcript and the model get. `prompt`
+    is what was read with its begin.
     """
 
     batch: Batch
@@ -133,6 +134,7 @@ class Turn:
     finish_reason: str = ""
     notes: list[CleanText] = field(default_factory=list)
     receive: Callable[[Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
+    prompt: PromptStart | None = None
 
     @property
     def answered(self) -> tuple[InboundMessage, ...]:

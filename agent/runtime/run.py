@@ -26,7 +26,7 @@ from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreErro
 from gateway.contracts.ids import ReplyAddress, turn_id_of
 from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage, Reply, literal_text
 from gateway.contracts.ports import CancelKind, Claim, Clock
-from gateway.contracts.sessions import Committed, Session, TurnCommit, TurnStart, is_firing
+from gateway.contracts.sessions import Committed, TurnCommit, TurnStart, is_firing
 from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
@@ -171,9 +171,9 @@ class TurnRun:
 
     # --- what the lease covers
 
-    def begin(self, batch: Batch, session: Session, behind: Sequence[InboundMessage]) -> Turn:
+    def begin(self, batch: Batch, start: TurnStart, behind: Sequence[InboundMessage]) -> Turn:
         """Return the turn that answers `batch`; the claim also covers `behind`, which waits."""
-        self.turn = Turn(batch, session, self)
+        self.turn = Turn(batch, start.session, self, prompt=start.prompt)
         self._behind = list(behind)
         return self.turn
 
@@ -412,7 +412,7 @@ class LaneRunner:
                 await self._publish_again(run, batch, start, handled)
                 return
             batch = replace(batch, messages=fresh, is_first=start.is_first)
-            turn = run.begin(batch, start.session, lane[len(first) :])
+            turn = run.begin(batch, start, lane[len(first) :])
             await self._take(run, turn, start.unsent, is_admitted=messages[0].id not in blocked)
 
     async def _begin(self, batch: Batch) -> TurnStart:
@@ -423,6 +423,7 @@ class LaneRunner:
             messages=batch.messages,
             now_ms=batch.begun_at_ms,
             is_said=not batch.is_command,
+            prompt=self._turns.prompt_query(batch),
         )
 
     async def _pass_over(self, run: TurnRun, messages: Sequence[InboundMessage]) -> None:

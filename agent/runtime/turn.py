@@ -30,7 +30,7 @@ from agent.tools.policy import Permissions
 from gateway.contracts.errors import BudgetSpent, EmptyAnswer, ModelError
 from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
 from gateway.contracts.ports import Clock
-from gateway.contracts.sessions import Entry, EntryKind, Role, Session, TurnCommit
+from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, Role, Session, TurnCommit
 from gateway.contracts.subagents import is_wake
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
@@ -79,7 +79,7 @@ class ConversationRunner:
         person, role = await self._people.least_among(turn.authors)
         context = turn.tool_context(person, role, ceiling)
         system = partial(self._prompts.system_prompt, context, profile)
-        room = await self._rooms.open(session, context, system=system, fence=batch.fence)
+        room = await self._rooms.open(session, context, system=system, fence=batch.fence, start=turn.prompt)
         said = turn.said if turn.said is not None else last_said(room.view)
         chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
         await room.fit(chosen.budget)
@@ -89,6 +89,11 @@ class ConversationRunner:
         await self._engine.take_steps(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
         if room.is_abridged:
             turn.prompt_tokens = 0  # the count is of less than the next prompt will hold
+
+    def prompt_query(self, said: CleanText | None) -> PromptQuery:
+        """Return what will be read to begin the prompt of a turn in which the user said `said`."""
+        query = self._rooms.query(self._models.default)
+        return query if self._memory is None or said is None else self._memory.joined_to(query, said)
 
     async def capabilities(self, batch: Batch, session: Session) -> tuple[Profile, Permissions]:
         """Return the profile of the agent in this turn and the most that it may use, by its session and its place."""
@@ -106,7 +111,9 @@ class ConversationRunner:
     ) -> None:
         """Record what the model is told in addition to the request: the first entries of the turn."""
         said = turn.said or literal_text("")
-        memory = await self._memory.block(turn.session, said, view) if self._memory is not None and said else None
+        memory = None
+        if self._memory is not None and said:
+            memory = await self._memory.block(turn.session, said, view, start=turn.prompt)
         now_ms = self._clock.now_ms()
         told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost, unseen=unseen)
         note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
@@ -118,6 +125,12 @@ class ConversationRunner:
             return None
         seeing = self._models.seeing
         return self._scrubber.for_chat(str(batch.key)).scrub(could_be_seen_by(seeing)) if seeing else UNSEEN
+
+
+def _said_in(messages: Sequence[InboundMessage]) -> CleanText | None:
+    """Return what people said; None where only sub-agents ended."""
+    words = [message.text for message in messages if not is_wake(message)]
+    return joined(*words, by="\n\n") if words else None
 
 
 class TurnRunner:
@@ -165,6 +178,13 @@ class TurnRunner:
         little_left = await self._meter.little_left(turn.batch.key.owner, words_for(turn.session.language))
         return self._commits.answered(turn, little_left)
 
+    def prompt_query(self, batch: Batch) -> PromptQuery | None:
+        """Return what may be read with the begin of a turn, in the same transaction; None for a command, and where
+        attachments may still change what the transcript says."""
+        if batch.is_command or any(message.attachments for message in batch.messages):
+            return None
+        return self._conversing.prompt_query(_said_in(batch.messages))
+
     async def _lost(self, batch: Batch) -> CleanText | None:
         """Tell the model about the sub-agents of earlier attempts at this turn: they are ended, and no wake follows
         from them."""
@@ -180,9 +200,8 @@ class TurnRunner:
         batch, session = turn.batch, turn.session
         turn.authors = batch.authors
         if not batch.is_command:
-            words = [message.text for message in batch.messages if not is_wake(message)]
-            turn.said = joined(*words, by="\n\n") if words else None
-            turn.is_plain = bool(words) and len(batch.messages) == 1 and batch.messages[0].is_text
+            turn.said = _said_in(batch.messages)
+            turn.is_plain = turn.said is not None and len(batch.messages) == 1 and batch.messages[0].is_text
             return batch.messages
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)

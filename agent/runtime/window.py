@@ -26,7 +26,7 @@ from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import ContextTooLong
 from gateway.contracts.messages import CleanText, joined, literal_text
-from gateway.contracts.sessions import Entry, EntryKind, Role, Session, Todo
+from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, PromptStart, Role, Session, Todo
 from gateway.store import Store
 
 _REFUSED_SHARE: Final = 0.75
@@ -44,16 +44,24 @@ class TurnWindows:
         self._sizes: dict[tuple[str, str], int] = {}
 
     async def open(
-        self, session: Session, context: ToolContext, *, system: Callable[[Sequence[Todo]], CleanText], fence: int
+        self,
+        session: Session,
+        context: ToolContext,
+        *,
+        system: Callable[[Sequence[Todo]], CleanText],
+        fence: int,
+        start: PromptStart | None = None,
     ) -> TurnWindow:
         """Open the window of a turn in `session`, with all that was said so far, after what `system` makes of the task
-        list. Raises `StoreUnavailable`."""
-        budget = self._models.budget(self._models.of_session(session))
-        chars_max = budget.usable * VIEW_CHARS_PER_TOKEN
-        standing = await self._store.transcript.standing(session.id, key=context.key, chars_max=chars_max)
-        newest = standing.view
+        list. `start` is what was already read of both, for a model that may be another one. Raises
+        `StoreUnavailable`."""
+        model = self._models.of_session(session)
+        budget, query = self._models.budget(model), self.query(model)
+        if start is None or start.query.chars_max != query.chars_max:
+            start = await self._store.transcript.prompt_start(session.id, context.key, query)
+        newest = start.view
         view = newest.entries if newest.is_whole else tuple(await self._store.transcript.view(session.id))
-        prompt = system(standing.todos)
+        prompt = system(start.todos)
         return TurnWindow(
             self._compactor,
             session,
@@ -65,6 +73,10 @@ class TurnWindows:
             fence=fence,
             permit=context.permit,
         )
+
+    def query(self, model: str) -> PromptQuery:
+        """Return what has to be read to open the window of a turn for `model`."""
+        return PromptQuery(self._models.budget(model).usable * VIEW_CHARS_PER_TOKEN)
 
     def _size(self, spec: ToolSpec) -> int:
         """Estimate the size of a tool's description. Tools are in every prompt, so each description is measured only

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Button, CleanText, InboundMessage, Reply
 from gateway.contracts.subagents import Barrier
+
+if TYPE_CHECKING:
+    from gateway.contracts.memory import Recollection
 
 UNTITLED: Final = CleanText("New Chat")
 """The sentinel: a session with this title may still be titled by the titler."""
@@ -147,13 +150,14 @@ class TurnStart:
     """What `TurnStore.begin` found: the session, which messages are new, what still waits to be sent.
 
     `fresh_ids` empty means that all messages were answered before: publish `unsent` and commit. `is_first`: nobody has
-    begun the turn before, so nobody has left anything of it.
+    begun the turn before, so nobody has left anything of it. `prompt` answers the `PromptQuery` that came along.
     """
 
     session: Session
     fresh_ids: frozenset[str]
     unsent: tuple[Reply, ...]
     is_first: bool
+    prompt: PromptStart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +198,24 @@ class NewestView:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptStart:
-    """What a prompt is begun with: the newest part of the view, and the task list."""
+class PromptQuery:
+    """What a prompt is begun with: the newest `chars_max` characters of the view, the task list, and at most so many
+    facts and snippets that have to do with `said` ("": none)."""
 
+    chars_max: int
+    said: str = ""
+    facts_max: int = 0
+    snippets_max: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromptStart:
+    """The answer to `query`, read in one."""
+
+    query: PromptQuery
     view: NewestView
     todos: tuple[Todo, ...]
+    recollection: Recollection
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from gateway.contracts.messages import CleanText
 from gateway.limits import FACT_COSINE_NEAR, FACT_TERMS_MAX, FACTS_MAX, RECALL_CANDIDATES_MAX, RECALL_TERMS_MAX
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
-from gateway.store.engine import Aggregate, Connection, Values, read, write, writing
+from gateway.store.engine import Aggregate, Connection, Values, read, reading, write, writing
 from gateway.store.search import (
     Search,
     fact_terms,
@@ -231,6 +231,26 @@ def to_fact(row: Row[Any]) -> Fact:
     )
 
 
+def recollected(
+    connection: Connection,
+    key: SessionKey,
+    said: str,
+    *,
+    but_session_id: str,
+    facts_max: int,
+    snippets_max: int,
+    near: Embedding | None = None,
+) -> Recollection:
+    """Find facts and earlier words that have to do with `said`."""
+    terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
+    if not terms and near is None:
+        return Recollection()
+    return Recollection(
+        tuple(matching(connection, key, terms, limit=facts_max, near=near)),
+        tuple(passages.matching(connection, key, terms, but_session_id=but_session_id, limit=snippets_max)),
+    )
+
+
 class MemoryStore(Aggregate):
     """Facts and the index of earlier conversations. Raises `StoreUnavailable`."""
 
@@ -275,41 +295,7 @@ class MemoryStore(Aggregate):
             return [to_fact(row) for row in found]
         return matching(connection, key, query_terms(query, count_max=RECALL_TERMS_MAX), limit=limit, near=near)
 
-    async def recollect(
-        self,
-        key: SessionKey,
-        said: str,
-        *,
-        but_session_id: str,
-        facts_max: int,
-        snippets_max: int,
-        near: Embedding | None = None,
-    ) -> Recollection:
-        """Find facts and earlier words that have to do with `said`."""
-        terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
-        if not terms and near is None:
-            return Recollection()
-
-        return await self._recollect(
-            key, terms, but_session_id, facts_max=facts_max, snippets_max=snippets_max, near=near
-        )
-
-    @read
-    def _recollect(
-        self,
-        connection: Connection,
-        key: SessionKey,
-        terms: Sequence[str],
-        but_session_id: str,
-        *,
-        facts_max: int,
-        snippets_max: int,
-        near: Embedding | None,
-    ) -> Recollection:
-        return Recollection(
-            tuple(matching(connection, key, terms, limit=facts_max, near=near)),
-            tuple(passages.matching(connection, key, terms, but_session_id=but_session_id, limit=snippets_max)),
-        )
+    recollect = reading(recollected)
 
     @write
     def forget(self, connection: Connection, key: SessionKey, numbers: Sequence[int]) -> Sequence[Fact]:

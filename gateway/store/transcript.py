@@ -24,6 +24,7 @@ from gateway.contracts.sessions import (
     Entry,
     EntryKind,
     NewestView,
+    PromptQuery,
     PromptStart,
     Role,
     Todo,
@@ -34,6 +35,7 @@ from gateway.contracts.sessions import (
 from gateway.limits import VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
 from gateway.store.engine import Aggregate, Connection, Values, read, reading, to_json, write, write_unsynced
+from gateway.store.memory import recollected
 from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
 
@@ -157,6 +159,20 @@ def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
     return [to_todo(row) for row in connection.execute(_TODOS, {"k": str(key)})]
 
 
+def prompt_start(connection: Connection, session_id: str, key: SessionKey, query: PromptQuery) -> PromptStart:
+    """Read what the prompt of a turn in this session is begun with."""
+    view = newest_of_view(connection, session_id, chars_max=query.chars_max)
+    found = recollected(
+        connection,
+        key,
+        query.said,
+        but_session_id=session_id,
+        facts_max=query.facts_max,
+        snippets_max=query.snippets_max,
+    )
+    return PromptStart(query, view, tuple(task_list(connection, key)), found)
+
+
 _ROLES: Final = {role.value: role for role in Role}
 _KINDS: Final = {kind.value: kind for kind in EntryKind}
 
@@ -223,11 +239,7 @@ class TranscriptStore(Aggregate):
 
     newest_view = reading(newest_of_view)
 
-    @read
-    def standing(self, connection: Connection, session_id: str, *, key: SessionKey, chars_max: int) -> PromptStart:
-        """Return `newest_view` of a session and the `todos` of its key, in one."""
-        view = newest_of_view(connection, session_id, chars_max=chars_max)
-        return PromptStart(view, tuple(task_list(connection, key)))
+    prompt_start = reading(prompt_start)
 
     @read
     def page(

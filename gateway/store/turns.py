@@ -41,7 +41,17 @@ from gateway.contracts.context_blocks import told
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, retry_id_of
 from gateway.contracts.messages import CleanText, InboundMessage, MessageTrace, Reply, TurnTrace
-from gateway.contracts.sessions import Committed, Entry, EntryKind, Role, Session, TurnCommit, TurnStart, TurnState
+from gateway.contracts.sessions import (
+    Committed,
+    Entry,
+    EntryKind,
+    PromptQuery,
+    Role,
+    Session,
+    TurnCommit,
+    TurnStart,
+    TurnState,
+)
 from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.i18n import language_of
 from gateway.store import board, outbox, passages, sessions, transcript
@@ -504,11 +514,12 @@ class TurnStore(Aggregate):
         messages: Sequence[InboundMessage],
         now_ms: int,
         is_said: bool = True,
+        prompt: PromptQuery | None = None,
     ) -> TurnStart:
         """Begin a turn: fence the lane (raises `Fenced`), open its first session if it has none, store the user entries
         that are new (idempotent on the message id), open the turn. With `is_said` False no user entries are stored: a
         command is not part of the conversation. The lane remembers the language that the newest of the messages shows;
-        where none shows any, what it knows stays.
+        where none shows any, what it knows stays. What `prompt` asks is read where there is anything new to answer.
 
         The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that is not among
         them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
@@ -533,6 +544,7 @@ class TurnStore(Aggregate):
             fresh_ids=frozenset(message.id for message in fresh),
             unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
             is_first=runs == 1,
+            prompt=transcript.prompt_start(connection, session_id, key, prompt) if prompt and fresh else None,
         )
 
     @write

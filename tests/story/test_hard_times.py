@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,9 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply, ReplyKind
 from gateway.contracts.ports import Claim, NoSpans
-from gateway.contracts.sessions import Committed, TurnCommit, TurnStart, UsagePurpose
+from gateway.contracts.sessions import Committed, PromptQuery, TurnCommit, TurnStart, UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store import Store, open_store
 from gateway.telemetry.metrics import Tally
@@ -97,7 +98,7 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes away before the turn, in it, and at its commit: the model is asked once per prompt it really got."""
-    begin, view, commit = agent.store.turns.begin, agent.store.transcript.standing, agent.store.turns.commit
+    begin, view, commit = agent.store.turns.begin, agent.store.transcript.prompt_start, agent.store.turns.commit
     failed: list[str] = []
 
     def fail(name: str, times: int) -> None:
@@ -105,22 +106,20 @@ async def test_an_outage_of_the_database_costs_neither_an_answer_nor_an_attempt(
             failed.append(name)
             raise StoreUnavailable("the test took the database away")
 
-    async def begin_turn(
-        *, turn_id: str, key: SessionKey, fence: int, messages: list[InboundMessage], now_ms: int, is_said: bool = True
-    ) -> TurnStart:
+    async def begin_turn(**asked: Any) -> TurnStart:
         fail("begin", 2)
-        return await begin(turn_id=turn_id, key=key, fence=fence, messages=messages, now_ms=now_ms, is_said=is_said)
+        return await begin(**{**asked, "prompt": None})  # so that the turn has to read by itself
 
-    async def broken_view(session_id: str, *, key: SessionKey, chars_max: int) -> object:
+    async def broken_view(session_id: str, key: SessionKey, query: PromptQuery) -> object:
         fail("view", 1)
-        return await view(session_id, key=key, chars_max=chars_max)
+        return await view(session_id, key, query)
 
     async def commit_turn(done: TurnCommit) -> Committed:
         fail("commit", TURN_ATTEMPTS_MAX + 1)
         return await commit(done)
 
     monkeypatch.setattr(agent.store.turns, "begin", begin_turn)
-    monkeypatch.setattr(agent.store.transcript, "standing", broken_view)
+    monkeypatch.setattr(agent.store.transcript, "prompt_start", broken_view)
     monkeypatch.setattr(agent.store.turns, "commit", commit_turn)
     assert "You said: hello" in await agent.ask("hello")
     assert len(mind.asked) == 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Embedding, Fact, Origin, Recollection
 from gateway.contracts.messages import CleanText, clipped
 from gateway.contracts.ports import Clock
-from gateway.contracts.sessions import Entry, EntryKind, Role, Session, Usage, UsagePurpose
+from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, PromptStart, Role, Session, Usage, UsagePurpose
 from gateway.i18n import Words, sentence
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -165,18 +166,34 @@ class PersonMemory:
         self._clock = clock
         self._embedder = embedder
 
-    async def block(self, session: Session, said: CleanText, view: Sequence[Entry] = ()) -> CleanText | None:
-        """Write the block of memory that relates to what was just said, marked as data; None when there is nothing, or
-        nothing that `view` does not tell the model already."""
-        asked = clipped(said, MEMORY_SAID_CHARS_MAX)
-        found = await self._store.recollect(
-            session.key,
-            asked,
-            but_session_id=session.id,
+    def joined_to(self, query: PromptQuery, said: CleanText) -> PromptQuery:
+        """Return `query` with what `block` will look for; as it is, where a meaning has to be embedded first."""
+        if self._embedder is not None:
+            return query
+        return replace(
+            query,
+            said=clipped(said, MEMORY_SAID_CHARS_MAX),
             facts_max=MEMORY_FACTS_MAX,
             snippets_max=MEMORY_SNIPPETS_MAX,
-            near=await self._near(session.key, asked),
         )
+
+    async def block(
+        self, session: Session, said: CleanText, view: Sequence[Entry] = (), *, start: PromptStart | None = None
+    ) -> CleanText | None:
+        """Write the block of memory that relates to what was just said, marked as data; None when there is nothing, or
+        nothing that `view` does not tell the model already. `start` is what was already looked for."""
+        asked = clipped(said, MEMORY_SAID_CHARS_MAX)
+        if start is not None and start.query.said == asked:
+            found = start.recollection
+        else:
+            found = await self._store.recollect(
+                session.key,
+                asked,
+                but_session_id=session.id,
+                facts_max=MEMORY_FACTS_MAX,
+                snippets_max=MEMORY_SNIPPETS_MAX,
+                near=await self._near(session.key, asked),
+            )
         block = recollection_block(found, asked, told=[entry.text for entry in view if entry.kind is EntryKind.NOTE])
         return self._scrubber.for_chat(str(session.key)).scrub(block) if block else None
 
