@@ -65,7 +65,7 @@ class InsertInto(Protocol):
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 
 
-class Rows(Protocol):
+class ResultRows(Protocol):
     """What a statement returned: the part of SQLAlchemy's `Result` that the store uses."""
 
     @property
@@ -92,11 +92,11 @@ class Connection(Protocol):
         """Return what the database speaks."""
         ...
 
-    def execute(self, statement: Executable, parameters: Any = None, /) -> Rows:
+    def execute(self, statement: Executable, parameters: Any = None, /) -> ResultRows:
         """Run a statement, with a list of parameters once for each of them."""
         ...
 
-    def exec_driver_sql(self, statement: str, /) -> Rows:
+    def exec_driver_sql(self, statement: str, /) -> ResultRows:
         """Run a statement in the database's own words."""
         ...
 
@@ -273,7 +273,7 @@ class PostgresDatabase:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._writer.dispose()
+        await self._writer.dispose(close=True)
 
 
 class Aggregate:

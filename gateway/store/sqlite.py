@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -78,22 +78,23 @@ class _Bind:
 
 
 class _Plan:
-    """A compiled statement: its text, what is bound to it in which order, and what its rows are."""
+    """A compiled statement: its text, what is bound to it in which order, and what its rows are. It keeps nothing of
+    the statement itself, so that one which was made for a single call goes with it."""
 
-    __slots__ = ("_binds", "_compiled", "_expanding", "_shapes", "make_row", "sql")
+    __slots__ = ("_binds", "_columns", "_expanding", "_shapes", "make_row", "sql")
 
     def __init__(self, statement: Executable, columns: Sequence[str] | None) -> None:
-        compiled: Any = statement.compile(dialect=_DIALECT, column_keys=columns)  # type: ignore[attr-defined]
-        self._compiled = compiled
+        compiled = _compiled(statement, columns)
+        self._columns = columns
         self._expanding = sorted(bind.key for bind in compiled.binds.values() if bind.expanding)
         self._shapes: dict[tuple[int, ...], tuple[str, list[_Bind]]] = {}
         self.sql = str(compiled)
-        self._binds = [] if self._expanding else self._bound(compiled.positiontup or ())
+        self._binds = [] if self._expanding else [_bind(compiled, name) for name in compiled.positiontup or ()]
         self.make_row = _row_maker(compiled)
 
-    def with_values(self, parameters: Parameters) -> tuple[str, list[Any]]:
+    def with_values(self, statement: Executable, parameters: Parameters) -> tuple[str, list[Any]]:
         """Return the statement's text and its values in order. Raises `StoreError` if one is missing."""
-        sql, binds = self._expanded(parameters) if self._expanding else (self.sql, self._binds)
+        sql, binds = self._expanded(statement, parameters) if self._expanding else (self.sql, self._binds)
         values = []
         for bind in binds:
             value = parameters.get(bind.name, bind.default)
@@ -104,34 +105,37 @@ class _Plan:
             values.append(value if bind.process is None else bind.process(value))
         return sql, values
 
-    def _bound(self, names: Iterable[str]) -> list[_Bind]:
-        return [self._bind(name) for name in names]
-
-    def _bind(self, name: str, index: int | None = None) -> _Bind:
-        parameter = self._compiled.binds[name]
-        default = _REQUIRED if parameter.required else parameter.effective_value
-        process = parameter.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
-        return _Bind(parameter.key, default, process, index)
-
-    def _expanded(self, parameters: Parameters) -> tuple[str, list[_Bind]]:
-        """Return the text for lists of these lengths: `IN (?, ?, ?)`. Of each length it is made once."""
+    def _expanded(self, statement: Executable, parameters: Parameters) -> tuple[str, list[_Bind]]:
+        """Return the text for lists of these lengths: `IN (?, ?, ?)`. For the same lengths it is made once."""
         given = {name: parameters[name] for name in self._expanding if name in parameters}
         shape = tuple(map(len, given.values()))
         if shape not in self._shapes:
             if len(self._shapes) >= _SHAPES_MAX:
                 self._shapes.clear()
-            self._shapes[shape] = self._shaped(given)
+            self._shapes[shape] = _expanded(_compiled(statement, self._columns), given)
         return self._shapes[shape]
 
-    def _shaped(self, given: Parameters) -> tuple[str, list[_Bind]]:
-        filled = {bind.key: None for bind in self._compiled.binds.values() if bind.required}
-        state = self._compiled.construct_expanded_state({**filled, **given})
-        elements = {
-            element: self._bind(name, index)
-            for name, expanded in state.parameter_expansion.items()
-            for index, element in enumerate(expanded)
-        }
-        return state.statement, [elements.get(name) or self._bind(name) for name in state.positiontup]
+
+def _compiled(statement: Executable, columns: Sequence[str] | None) -> Any:
+    return statement.compile(dialect=_DIALECT, column_keys=columns)  # type: ignore[attr-defined]
+
+
+def _bind(compiled: Any, name: str, index: int | None = None) -> _Bind:
+    parameter = compiled.binds[name]
+    default = _REQUIRED if parameter.required else parameter.effective_value
+    process = parameter.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+    return _Bind(parameter.key, default, process, index)
+
+
+def _expanded(compiled: Any, given: Parameters) -> tuple[str, list[_Bind]]:
+    required = {bind.key: None for bind in compiled.binds.values() if bind.required}
+    state = compiled.construct_expanded_state({**required, **given})
+    elements = {
+        element: _bind(compiled, name, index)
+        for name, expanded in state.parameter_expansion.items()
+        for index, element in enumerate(expanded)
+    }
+    return state.statement, [elements.get(name) or _bind(compiled, name) for name in state.positiontup]
 
 
 def _row_maker(compiled: Any) -> Callable[[Sequence[Any]], Row[Any]] | None:
@@ -228,9 +232,10 @@ class SqliteConnection:
         """Run a statement, with a list of parameters once for each of them."""
         if isinstance(parameters, Sequence):
             plan = _plan(statement, parameters[0])
-            return self._fetched(self._raw.executemany(plan.sql, [plan.with_values(each)[1] for each in parameters]))
+            values = [plan.with_values(statement, each)[1] for each in parameters]
+            return self._fetched(self._raw.executemany(plan.sql, values))
         plan = _plan(statement, parameters or {})
-        return self._fetched(self._raw.execute(*plan.with_values(parameters or {})), plan.make_row)
+        return self._fetched(self._raw.execute(*plan.with_values(statement, parameters or {})), plan.make_row)
 
     def exec_driver_sql(self, statement: str, /) -> FetchedRows:
         """Run a statement in SQLite's own words."""
@@ -418,6 +423,8 @@ class _Writer:
 
     def _transact(self, raw: sqlite3.Connection, jobs: Sequence[_Job[Any]]) -> None:
         """Do the jobs in one transaction. What is raised undid all of them."""
+        if raw.in_transaction:  # a disk error did not even let the last one be undone
+            raw.execute("ROLLBACK")
         self._sync(raw, is_synced=any(job.is_durable for job in jobs))
         raw.execute("BEGIN IMMEDIATE")
         connection = SqliteConnection(raw)

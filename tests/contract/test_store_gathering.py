@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Executable, Select, bindparam, column, literal_column, select, table, text
 
 from gateway.contracts.errors import Fenced, StoreError, StoreUnavailable
 from gateway.limits import WRITES_GATHERED_MAX
@@ -90,7 +94,7 @@ class Gate:
         self._open.set()
 
 
-async def begun(*jobs: asyncio.Future[object]) -> None:
+async def begun(*jobs: asyncio.Future[Any]) -> None:
     """Until each of these tasks has asked for its transaction."""
     for _ in range(3):
         await asyncio.sleep(0)
@@ -201,6 +205,37 @@ async def test_more_than_one_transaction_holds_are_several(sqlite_database: Data
     assert await said(sqlite_database) == words
 
 
+# --- statements
+
+
+async def test_a_statement_finds_what_is_in_a_list_of_any_length(database: Database) -> None:
+    found: Select[Any] = select(column("word")).select_from(table("said", column("word"))).order_by(column("word"))
+    among = found.where(column("word").in_(bindparam("words", expanding=True)))
+    await asyncio.gather(*(database.write(adding(word)) for word in "abcde"))
+    for words in ("", "a", "abc", "e", "", "zb"):
+        rows = await database.read(partial(_all, statement=among, words=list(words)))
+        assert rows == sorted(set(words) & set("abcde"))
+
+
+def _all(connection: Connection, *, statement: Executable, words: list[str]) -> list[str]:
+    return list(connection.execute(statement, {"words": words}).scalars())
+
+
+async def test_a_parameter_that_is_missing_is_a_defect(database: Database) -> None:
+    with pytest.raises(StoreError):
+        await database.write(lambda connection: connection.execute(_ADD))
+
+
+async def test_a_statement_that_was_made_for_one_call_is_not_kept(sqlite_database: Database) -> None:
+    made: Select[Any] = select(literal_column("1")).where(literal_column("1").in_([1, 2]))
+    gone = weakref.ref(made)
+    assert await sqlite_database.read(partial(_all, statement=made, words=[])) == [1]
+    del made
+    await said(sqlite_database)  # the thread holds on to what it did last
+    gc.collect()
+    assert gone() is None
+
+
 # --- callers who go
 
 
@@ -288,7 +323,7 @@ async def test_closing_finishes_what_waits(sqlite_database: Database) -> None:
 
 _PROGRAM = """
 import asyncio, os, signal, sys, threading
-from sqlalchemy import text
+from sqlalchemy import Executable, Select, bindparam, column, literal_column, select, table, text
 from gateway.store.engine import open_database
 
 url, doomed = sys.argv[1], int(sys.argv[2])
