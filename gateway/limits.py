@@ -87,6 +87,8 @@ MODEL_TROUBLES_TTL_S: Final = 86_400  # a model that nobody asked for a day may 
 # --- store
 VIEW_PAGE_ENTRIES: Final = 500  # of a history, newest first: most conversations are one page
 SQLITE_BUSY_TIMEOUT_S: Final = 5.0  # several processes write in turn; longer means somebody is stuck
+NEWEST_ENTRIES: Final = 100  # of a history, always read: more than a turn that runs can still change
+HISTORIES_KEPT: Final = 4  # long ones that a process knows: some 4 MB for each window of 200k tokens
 WRITES_GATHERED_MAX: Final = 64  # in one transaction of SQLite: it holds the lock for some 50 ms
 SQLITE_READERS_MAX: Final = 4  # WAL readers never wait for the writer; more threads only cost memory
 POSTGRES_CONNECTIONS_MAX: Final = 8  # a transaction takes milliseconds; a server has about 100 in all

@@ -32,7 +32,7 @@ from gateway.store.sessions import SessionStore
 from gateway.store.sqlite import NOT_MIGRATED
 from gateway.store.subagents import SubTypeStore, TaskStore
 from gateway.store.tables import KNOWN_REVISIONS, OLD_REVISIONS, SCHEMA_REVISION, VERSION_TABLE, installation
-from gateway.store.transcript import TranscriptStore
+from gateway.store.transcript import Histories, TranscriptStore
 from gateway.store.turns import TurnStore
 from gateway.store.usage import SpendingStore, UsageStore
 
@@ -54,8 +54,9 @@ class Store(Aggregate):
 
     def __init__(self, database: Database, clock: Clock) -> None:
         super().__init__(database, clock)
-        self.turns = TurnStore(database, clock)
-        self.transcript = TranscriptStore(database, clock)
+        histories = Histories()
+        self.turns = TurnStore(database, clock, histories)
+        self.transcript = TranscriptStore(database, clock, histories)
         self.sessions = SessionStore(database, clock)
         self.outbox = OutboxStore(database, clock)
         self.access = AccessStore(database, clock)

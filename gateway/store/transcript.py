@@ -10,6 +10,8 @@ Every statement about task lists names the lane: what was set out to be done in 
 from __future__ import annotations
 
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -20,6 +22,7 @@ from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import Fenced
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import (
     Entry,
     EntryKind,
@@ -32,9 +35,9 @@ from gateway.contracts.sessions import (
     ToolCall,
     TurnSaid,
 )
-from gateway.limits import VIEW_PAGE_ENTRIES
+from gateway.limits import HISTORIES_KEPT, NEWEST_ENTRIES, VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
-from gateway.store.engine import Aggregate, Connection, Values, read, reading, to_json, write, write_unsynced
+from gateway.store.engine import Aggregate, Connection, Database, Values, read, reading, to_json, write, write_unsynced
 from gateway.store.memory import recollected
 from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
@@ -89,11 +92,60 @@ _GUARD: Final = (
 )
 
 
-def newest_of_view(connection: Connection, session_id: str, *, chars_max: int) -> NewestView:
+_UNCHANGED: Final = select(func.count(), func.coalesce(func.sum(func.length(entries.c.author)), 0)).where(
+    _OF_SESSION,
+    ~entries.c.is_undone,
+    ~_IS_COMPACTION,
+    entries.c.seq.between(bindparam("first_seq"), bindparam("last_seq")),
+)
+
+
+class Histories:
+    """What was last read of the long conversations of this process: entries that were not among the newest.
+
+    A stored entry changes in two ways only: it leaves the view for good (undone, withdrawn, erased), or its author is
+    erased. Numbers are never given out twice. So the entries between two numbers are what they were if they are still
+    as many, and their authors are as long; to count them costs a tenth of reading them. The messages of a turn that
+    runs may still be told anew or undone with its transaction: they are among the newest, which are always read."""
+
+    def __init__(self) -> None:
+        self._parts: OrderedDict[str, tuple[Entry, ...]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def unchanged(self, connection: Connection, session_id: str, *, from_seq: int) -> tuple[Entry, ...]:
+        """Return what is known of the view from `from_seq` on, oldest first and without a gap; empty if it is nothing,
+        or not as it was."""
+        with self._lock:
+            part = self._parts.get(session_id, ())
+        if not part:
+            return ()
+        span = {"s": session_id, "first_seq": part[0].seq, "last_seq": part[-1].seq}
+        found = connection.execute(_UNCHANGED, span).one()
+        if tuple(found) != (len(part), sum(len(entry.author) for entry in part)):
+            return ()
+        return part if part[0].seq >= from_seq else tuple(entry for entry in part if entry.seq >= from_seq)
+
+    def keep(self, session_id: str, part: tuple[Entry, ...]) -> None:
+        """Keep what was read of a long conversation, oldest first and without a gap."""
+        if len(part) <= VIEW_PAGE_ENTRIES:
+            return
+        with self._lock:
+            self._parts[session_id] = part[:-NEWEST_ENTRIES]
+            self._parts.move_to_end(session_id)
+            if len(self._parts) > HISTORIES_KEPT:
+                self._parts.popitem(last=False)
+
+
+def newest_of_view(
+    connection: Connection, session_id: str, *, chars_max: int, histories: Histories | None = None
+) -> NewestView:
     """Return the newest entries of the view, its newest compaction first: read page by page, backwards, until they hold
-    `chars_max` characters, so that a turn begins in time, however long the history is."""
+    `chars_max` characters, so that a turn begins in time, however long the history is. What `histories` knows is not
+    read again."""
     summary = [to_entry(row) for row in connection.execute(_SUMMARY, {"s": session_id})]
-    scope = {"s": session_id, "from_seq": summary[0].tail_start_seq if summary else 0, "before_seq": _SEQ_MAX}
+    from_seq = summary[0].tail_start_seq if summary else 0
+    known = histories.unchanged(connection, session_id, from_seq=from_seq) if histories is not None else ()
+    scope = {"s": session_id, "from_seq": known[-1].seq + 1 if known else from_seq, "before_seq": _SEQ_MAX}
     newest: list[Entry] = []
     chars, is_whole = 0, False
     while chars < chars_max and not is_whole:
@@ -102,7 +154,18 @@ def newest_of_view(connection: Connection, session_id: str, *, chars_max: int) -
         chars += sum(len(entry.text) for entry in found)
         is_whole = len(found) < VIEW_PAGE_ENTRIES
         scope["before_seq"] = newest[-1].seq if newest else 0
-    return NewestView((*summary, *reversed(newest)), is_whole)
+        if is_whole and known:
+            for entry in reversed(known):
+                newest.append(entry)
+                chars += len(entry.text)
+                if chars >= chars_max:
+                    break
+            scope |= {"from_seq": from_seq, "before_seq": known[0].seq}
+            known, is_whole = (), False
+    view = tuple(reversed(newest))
+    if histories is not None:
+        histories.keep(session_id, view)
+    return NewestView((*summary, *view), is_whole)
 
 
 def first_words(connection: Connection, session_id: str) -> CleanText | None:
@@ -159,9 +222,11 @@ def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
     return [to_todo(row) for row in connection.execute(_TODOS, {"k": str(key)})]
 
 
-def prompt_start(connection: Connection, session_id: str, key: SessionKey, query: PromptQuery) -> PromptStart:
+def prompt_start(
+    connection: Connection, session_id: str, key: SessionKey, query: PromptQuery, histories: Histories
+) -> PromptStart:
     """Read what the prompt of a turn in this session is begun with."""
-    view = newest_of_view(connection, session_id, chars_max=query.chars_max)
+    view = newest_of_view(connection, session_id, chars_max=query.chars_max, histories=histories)
     found = recollected(
         connection,
         key,
@@ -232,6 +297,10 @@ def to_todo(row: Row[Any]) -> Todo:
 class TranscriptStore(Aggregate):
     """What was said in every session, and the task list of every lane. Raises `StoreUnavailable`."""
 
+    def __init__(self, database: Database, clock: Clock, histories: Histories) -> None:
+        super().__init__(database, clock)
+        self._histories = histories
+
     @read
     def view(self, connection: Connection, session_id: str) -> Sequence[Entry]:
         """Return the entries from the newest compaction's `tail_start_seq` on, the compaction entry first, in order."""
@@ -239,7 +308,10 @@ class TranscriptStore(Aggregate):
 
     newest_view = reading(newest_of_view)
 
-    prompt_start = reading(prompt_start)
+    @read
+    def prompt_start(self, connection: Connection, session_id: str, key: SessionKey, query: PromptQuery) -> PromptStart:
+        """Read what the prompt of a turn in this session is begun with, in one."""
+        return prompt_start(connection, session_id, key, query, self._histories)
 
     @read
     def page(

@@ -41,6 +41,7 @@ from gateway.contracts.context_blocks import told
 from gateway.contracts.errors import Fenced, StoreError
 from gateway.contracts.ids import SessionKey, earlier_ids_of, first_id_of, retry_id_of
 from gateway.contracts.messages import CleanText, InboundMessage, MessageTrace, Reply, TurnTrace
+from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import (
     Committed,
     Entry,
@@ -58,6 +59,7 @@ from gateway.store import board, outbox, passages, sessions, transcript
 from gateway.store.engine import (
     Aggregate,
     Connection,
+    Database,
     InsertInto,
     Values,
     insert_new,
@@ -503,6 +505,10 @@ def _began_at_ms(turn: TurnTrace) -> int:
 class TurnStore(Aggregate):
     """The turns of every lane, one worker at a time. Raises `Fenced` and `StoreUnavailable`."""
 
+    def __init__(self, database: Database, clock: Clock, histories: transcript.Histories) -> None:
+        super().__init__(database, clock)
+        self._histories = histories
+
     @write_unsynced  # the bus has the messages until the turn is committed
     def begin(
         self,
@@ -539,12 +545,15 @@ class TurnStore(Aggregate):
         if fresh:
             opening = _turn_row(turn_id, session_id, key, fence, now_ms=now_ms)
             runs = connection.execute(_open_turn(connection), opening).scalar_one_or_none()
+        found = None
+        if prompt is not None and fresh:
+            found = transcript.prompt_start(connection, session_id, key, prompt, self._histories)
         return TurnStart(
             session=to_session(row, current_id=session_id, language=lane.language),
             fresh_ids=frozenset(message.id for message in fresh),
             unsent=outbox.unsent(connection, key, sorted(set(answered.values()))) if answered else (),
             is_first=runs == 1,
-            prompt=transcript.prompt_start(connection, session_id, key, prompt) if prompt and fresh else None,
+            prompt=found,
         )
 
     @write

@@ -10,7 +10,7 @@ from typing import Final
 from agent.limits import VIEW_CHARS_PER_TOKEN
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, InboundMessage
-from gateway.contracts.sessions import Entry, EntryKind, Role, TurnCommit, TurnState
+from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, Role, TurnCommit, TurnState
 from gateway.store import Store, open_store
 from tests.bench.databases import DATABASES
 from tests.bench.figures import Figure, Findings, percentile
@@ -46,8 +46,13 @@ async def _of_store(store: Store, kind: str, size: Size) -> list[Figure]:
         found = await store.transcript.newest_view(session_id, chars_max=chars)
         part = "whole view" if found.is_whole else "the rest is read to be summarised"
         note = f"{len(found.entries):,} messages read, {part}"
-        took_ms = await turns.opened(size.opened, partial(store.transcript.newest_view, session_id, chars_max=chars))
-        figures.append(_figure(f"open a turn, {what}, window of {window}", took_ms, note))
+        for_the_first_time = partial(store.transcript.newest_view, session_id, chars_max=chars)
+        took_ms = await turns.opened(size.opened, for_the_first_time)
+        figures.append(_figure(f"open a turn, {what}, window of {window}, in a process new to it", took_ms, note))
+        again = partial(store.transcript.prompt_start, session_id, KEY, PromptQuery(chars))
+        await again()
+        took_ms = await turns.opened(size.opened, again)
+        figures.append(_figure(f"open a turn, {what}, window of {window}", took_ms, "what is new is read"))
     took_ms = await turns.opened(size.opened, partial(store.transcript.view, session_id))
     figures.append(_figure(f"open a turn, {what}, all of them read", took_ms, "before a first summary, once", aim=""))
     await turns.compact(session_id)
