@@ -18,9 +18,9 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Final, Protocol
+from importlib import import_module
+from typing import Any, Final, Protocol
 
-import asyncpg  # type: ignore[import-untyped]
 import structlog
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -130,8 +130,8 @@ class ForeignDatabases:
     async def _check(self, database: _Database) -> None:
         try:
             await database.check()
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            _log.warning("database.unreachable", error=type(error).__name__)
+        except (QueryRefused, OSError) as error:
+            _log.warning("database.unreachable", error=type(error.__cause__ or error).__name__)
 
 
 def _database(name: str, text: str) -> _Database:
@@ -193,17 +193,22 @@ class _Postgres:
     def __init__(self, name: str, url: URL) -> None:
         """Raise `ConfigError` for an option that the driver does not know."""
         self._name = name
+        self._driver: Any = import_module("asyncpg")  # who has no such database does without it
+        self._errors = (self._driver.PostgresError, self._driver.InterfaceError)
         _, self._wanted = url.get_dialect()().create_connect_args(url)
         try:
-            inspect.signature(asyncpg.connect).bind(**self._wanted)
+            inspect.signature(self._driver.connect).bind(**self._wanted)
         except TypeError:
             raise ConfigError(
                 f"the URL of the database {name!r} in tools.databases has an option that is none: write {_FORMS}"
             ) from None
 
     async def check(self) -> None:
-        async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._reading():
-            pass
+        try:
+            async with asyncio.timeout(FOREIGN_TIMEOUT_S), self._reading():
+                pass
+        except self._errors as error:
+            raise QueryRefused(_UNREACHABLE) from error
 
     async def ask(self, statement: str) -> Rows:
         try:
@@ -211,18 +216,18 @@ class _Postgres:
                 return await _ask_server(connection, statement.rstrip().removesuffix(";"))
         except TimeoutError as error:
             raise QueryRefused(_too_slow()) from error
-        except asyncpg.PostgresError as error:
+        except self._driver.PostgresError as error:
             raise QueryRefused(_server_words(error)) from error
-        except (asyncpg.InterfaceError, OSError) as error:
+        except (self._driver.InterfaceError, OSError) as error:
             raise QueryRefused(_UNREACHABLE) from error
         except ConfigError as error:
             raise QueryRefused("the database is closed: its user may do more than read") from error
 
     @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _reading(self) -> AsyncIterator[Any]:
         """Open a transaction that only reads, of a user who may not do more. Raises `ConfigError` for any other
         user."""
-        connection = await asyncpg.connect(**self._wanted, timeout=STORE_CONNECT_TIMEOUT_S, statement_cache_size=0)
+        connection = await self._driver.connect(**self._wanted, timeout=STORE_CONNECT_TIMEOUT_S, statement_cache_size=0)
         try:
             await connection.execute(_BEGIN)
             if found := await connection.fetchval(_TOO_MIGHTY, _MIGHTY_ROLES, _OUTWARD_EXTENSIONS):
@@ -233,11 +238,11 @@ class _Postgres:
             yield connection
         finally:
             # Closing rolls back. Nothing is committed, whatever happened.
-            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            with suppress(*self._errors, OSError, TimeoutError):
                 await connection.close(timeout=_CLOSE_S)
 
 
-async def _ask_server(connection: asyncpg.Connection, statement: str) -> Rows:
+async def _ask_server(connection: Any, statement: str) -> Rows:
     """Ask; the server itself says whether it is a question: a cursor can be declared for nothing else.
 
     `fetch` sends by the extended protocol, which takes one statement. What a cursor was declared for is a whole query
@@ -277,7 +282,7 @@ def _check_question(statement: str) -> None:
         raise QueryRefused("only reading is allowed here: SELECT, WITH, VALUES, TABLE, SHOW, EXPLAIN")
 
 
-def _server_words(error: asyncpg.PostgresError) -> str:
+def _server_words(error: Any) -> str:
     state = str(error.sqlstate or "")
     if state == "57014":
         return _too_slow()

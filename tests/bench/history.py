@@ -48,7 +48,9 @@ async def _of_store(store: Store, kind: str, size: Size) -> list[Figure]:
         note = f"{len(found.entries):,} messages read, {part}"
         for_the_first_time = partial(store.transcript.newest_view, session_id, chars_max=chars)
         took_ms = await turns.opened(size.opened, for_the_first_time)
-        figures.append(_figure(f"open a turn, {what}, window of {window}, in a process new to it", took_ms, note))
+        figures.append(
+            _figure(f"open a turn, {what}, window of {window}, in a process new to it", took_ms, note, aim="")
+        )
         again = partial(store.transcript.prompt_start, session_id, KEY, PromptQuery(chars))
         await again()
         took_ms = await turns.opened(size.opened, again)

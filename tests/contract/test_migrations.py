@@ -168,9 +168,22 @@ async def test_bad_urls_and_absent_servers_are_one_sentence() -> None:
         await migrate("postgresql+asyncpg://a:b@127.0.0.1:1/c")
 
 
-async def test_alembic_is_loaded_by_migrations_only() -> None:
-    """The agent's cold start does not pay for it."""
-    program = "import sys, gateway.store; print([name for name in ('alembic', 'asyncpg') if name in sys.modules])"
+async def test_an_agent_on_sqlite_loads_nothing_of_alembic_the_orm_or_postgresql(sqlite_url: str) -> None:
+    """Its start and its memory do not pay for them."""
+    heavy = ("alembic", "asyncpg", "sqlalchemy.orm", "sqlalchemy.ext.asyncio", "sqlalchemy.dialects.postgresql")
+    program = f"""
+import asyncio, sys, agent.assembly
+from gateway.store import open_store
+
+async def check():
+    store = open_store({sqlite_url!r})
+    await store.check_schema()
+    await store.installation()
+    await store.close()
+
+asyncio.run(check())
+print([name for name in {heavy} if name in sys.modules])
+"""
     run = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
     assert (await run.communicate())[0] == b"[]\n"
 
