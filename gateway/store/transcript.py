@@ -223,10 +223,9 @@ def task_list(connection: Connection, key: SessionKey) -> list[Todo]:
 
 
 def prompt_start(
-    connection: Connection, session_id: str, key: SessionKey, query: PromptQuery, histories: Histories
+    connection: Connection, session_id: str, key: SessionKey, query: PromptQuery, view: NewestView
 ) -> PromptStart:
-    """Read what the prompt of a turn in this session is begun with."""
-    view = newest_of_view(connection, session_id, chars_max=query.chars_max, histories=histories)
+    """Add to a view what else the prompt of a turn in this session is begun with."""
     found = recollected(
         connection,
         key,
@@ -311,7 +310,8 @@ class TranscriptStore(Aggregate):
     @read
     def prompt_start(self, connection: Connection, session_id: str, key: SessionKey, query: PromptQuery) -> PromptStart:
         """Read what the prompt of a turn in this session is begun with, in one."""
-        return prompt_start(connection, session_id, key, query, self._histories)
+        view = newest_of_view(connection, session_id, chars_max=query.chars_max, histories=self._histories)
+        return prompt_start(connection, session_id, key, query, view)
 
     @read
     def page(

@@ -547,7 +547,10 @@ class TurnStore(Aggregate):
             runs = connection.execute(_open_turn(connection), opening).scalar_one_or_none()
         found = None
         if prompt is not None and fresh:
-            found = transcript.prompt_start(connection, session_id, key, prompt, self._histories)
+            view = transcript.newest_of_view(
+                connection, session_id, chars_max=prompt.chars_max, histories=self._histories
+            )
+            found = transcript.prompt_start(connection, session_id, key, prompt, view)
         return TurnStart(
             session=to_session(row, current_id=session_id, language=lane.language),
             fresh_ids=frozenset(message.id for message in fresh),
