@@ -18,7 +18,6 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final, Protocol
 
 import structlog
@@ -192,8 +191,10 @@ class _Postgres:
 
     def __init__(self, name: str, url: URL) -> None:
         """Raise `ConfigError` for an option that the driver does not know."""
+        import asyncpg  # type: ignore[import-untyped]  # noqa: PLC0415 - who has no such database does without it
+
         self._name = name
-        self._driver: Any = import_module("asyncpg")  # who has no such database does without it
+        self._driver: Any = asyncpg
         self._errors = (self._driver.PostgresError, self._driver.InterfaceError)
         _, self._wanted = url.get_dialect()().create_connect_args(url)
         try:
