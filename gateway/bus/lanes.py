@@ -352,7 +352,7 @@ class Lanes:
         wish = _Wish(worker, messages_max, attempts_max)
         if self._shards.is_one:
             return await self._claim_when_ready(wish, lanes_max, wait_s)
-        await self.wait_for_work(timeout_s=wait_s)
+        await self._wait_for_token(wait_s)
         hungry = self._in_turn()
         claims: list[Claim] = []
         due_s: list[float] = []
@@ -380,24 +380,6 @@ class Lanes:
         entry = part.dead_entries.pop(message.id, None)
         if entry is not None:
             await part.shard.line.call("ZREM", part.shard.keys.untold, entry)
-
-    async def wait_for_work(self, *, timeout_s: float) -> None:
-        """Return when a lane may be ready, at the latest after `timeout_s` or BUS_WAIT_MAX_S.
-
-        All idle workers hear that there is a token, one gets it, and only that one goes on to claim.
-        """
-        if timeout_s <= 0:
-            return
-        if self._shards.is_one:
-            await self._shards.first.pop(self._shards.first.keys.wake, wait_s=timeout_s)
-            return
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + timeout_s
-        while loop.time() < give_up_at:
-            await self._wakeups.wait(give_up_at - loop.time())
-            awake = self._shards.outages.present(self._wakeups.take())
-            if any(await asyncio.gather(*[self._take_token(number) for number in awake])):
-                return
 
     # --- runs
 
@@ -486,6 +468,17 @@ class Lanes:
 
     def _part(self, key: SessionKey) -> _ShardLanes:
         return self._parts[self._shards.of(key).number]
+
+    async def _wait_for_token(self, wait_s: float) -> None:
+        """Wait until a lane may be ready: all idle workers hear that there is a token, one gets it, and only that one
+        goes on to claim."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + wait_s
+        while loop.time() < give_up_at:
+            await self._wakeups.wait(give_up_at - loop.time())
+            awake = self._shards.outages.present(self._wakeups.take())
+            if any(await asyncio.gather(*[self._take_token(number) for number in awake])):
+                return
 
     async def _ask(self, numbers: Sequence[int], wish: _Wish, share: int) -> dict[int, ClaimBatch]:
         """Return the batches of those that answer soon. A claim is never cancelled: its lanes would be nobody's."""
