@@ -122,7 +122,7 @@ class Copies:
     """On how many replicas a write must be before it counts as done. `mark` is a key to write for that.
 
     WAIT looks at the last write of its connection. A repeated command may have nothing left to write, so
-    that every pipeline ends with a write of its own: what came before it is copied before it.
+    that every batch ends with a write of its own: what came before it is copied before it.
     """
 
     replicas: int

@@ -39,7 +39,7 @@ from gateway.limits import BUS_CONNECT_TIMEOUT_S, BUS_WAIT_MAX_S, COMMAND_TIMEOU
 
 _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
-_POOL_MAX: Final = 64  # blocking reads of one role: a handful per channel or worker
+_POOL_MAX: Final = 64  # subscriptions of one role: a handful per channel or worker
 _PLAIN: Final[dict[str, Any]] = {"driver_info": None, "protocol": 2}
 _SHAPES: Final = get_response_callbacks(user_protocol=2, legacy_responses=True)
 _T = TypeVar("_T")
