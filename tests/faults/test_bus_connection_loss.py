@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import hiredis
 import pytest
-from redis.asyncio import ConnectionPool, Redis
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from redis.asyncio import Redis
 
 from gateway.bus.client import Copies, PipelinedConnection, Pool
 from gateway.bus.cluster import NodeClients, NodeResolver
@@ -58,8 +65,8 @@ class ScriptedServer:
         self.port = 0
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[ScriptedServer]:
-        listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+    async def listening(self, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
+        listener = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=tls)
         self.port = listener.sockets[0].getsockname()[1]
         try:
             yield self
@@ -124,16 +131,18 @@ async def server() -> AsyncIterator[ScriptedServer]:
         yield listening
 
 
-def client(port: int, _node: ServerNode | None = None) -> Redis:
+def client(url: str, _node: ServerNode | None = None) -> Redis:
     """As `Server.line_client`, less patient with a server that is silent."""
-    patient = Server.at(f"redis://127.0.0.1:{port}").line_client().connection_pool
-    settings = {**patient.connection_kwargs, "socket_timeout": SILENT_S}
-    return Redis.from_pool(ConnectionPool(**settings))
+    made = Server.at(url).line_client()
+    made.connection_pool.connection_kwargs["socket_timeout"] = SILENT_S
+    return made
 
 
 @asynccontextmanager
-async def connected(port: int, *, copies: Copies | None = None) -> AsyncIterator[PipelinedConnection]:
-    nodes = NodeClients(partial(client, port))
+async def connected(
+    port: int, *, copies: Copies | None = None, url: str = "redis://127.0.0.1:{port}"
+) -> AsyncIterator[PipelinedConnection]:
+    nodes = NodeClients(partial(client, url.format(port=port)))
     line = PipelinedConnection(NodeResolver(nodes), "a scripted server", copies=copies)
     try:
         yield line
@@ -163,6 +172,33 @@ async def test_a_server_killed_in_the_middle_of_a_reply(server: ScriptedServer) 
         server.behave = die_in_the_third
         assert await all_echo(line, range(1, 9)) == list(range(1, 9))
     assert server.executed == [0, 1, 2, 3, 3, 4, 5, 6, 7, 8]
+
+
+async def test_a_server_killed_in_the_middle_of_a_reply_over_tls(tmp_path: Path) -> None:
+    async def die_in_the_third(session: Session, number: int) -> None:
+        session.send(encoded(number) if session.number > 1 or number < 3 else encoded(number)[:17])
+        if session.number == 1 and number == 3:
+            await session.cut()
+
+    encrypted = "rediss://127.0.0.1:{port}?ssl_cert_reqs=none&ssl_check_hostname=false"
+    async with ScriptedServer().listening(tls=certified(tmp_path)) as server:
+        server.behave = die_in_the_third
+        async with connected(server.port, url=encrypted) as line:
+            assert await all_echo(line, range(1, 9)) == list(range(1, 9))
+    assert server.first_executions() == list(range(1, 9))
+
+
+def certified(folder: Path) -> ssl.SSLContext:
+    """What a server with a certificate of its own needs."""
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    begins = datetime.now(UTC) - timedelta(days=1)
+    unsigned = x509.CertificateBuilder(name, name, key.public_key(), 1, begins, begins + timedelta(days=2))
+    certificate = unsigned.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    path = folder / "server.pem"
+    path.write_bytes(certificate + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    return context
 
 
 async def test_a_batch_of_which_half_was_executed(server: ScriptedServer) -> None:
@@ -386,7 +422,7 @@ async def test_nothing_counts_before_the_replicas_have_it(server: ScriptedServer
 
 @pytest.fixture
 def pool(server: ScriptedServer) -> Iterator[Pool]:
-    nodes = NodeClients(partial(client, server.port))
+    nodes = NodeClients(partial(client, f"redis://127.0.0.1:{server.port}"))
     yield Pool(NodeResolver(nodes), "a scripted server")
     nodes.hang_up()
 
