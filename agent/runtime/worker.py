@@ -141,62 +141,62 @@ class Worker:
             await registering
             stopped.add_done_callback(lambda _: self._slot_freed.set())
             async with self._pulse(on_cancel=self._cancel, on_lost=self._lose_lease) as beat:
-                await self._work(stopping, beat)
+                await self._work(stopped, beat)
         for task in (registering, stopped):
             task.cancel()
 
-    async def _work(self, stopping: asyncio.Event, beat: LeaseClock) -> None:
+    async def _work(self, stopped: asyncio.Task[Any], beat: LeaseClock) -> None:
         keepers = (self._watch_cancels, self._show_activity, *self._beside)
         async with asyncio.TaskGroup() as group:
             keeping = [group.create_task(keep()) for keep in keepers]
-            await self._claim_until(stopping, beat)
+            await self._claim_until(stopped, beat)
             await self._finish()
             for task in keeping:
                 task.cancel()
 
     # --- claiming
 
-    async def _claim_until(self, stopping: asyncio.Event, beat: LeaseClock) -> None:
-        while not stopping.is_set():
+    async def _claim_until(self, stopped: asyncio.Task[Any], beat: LeaseClock) -> None:
+        wait_s = 0.0
+        while not stopped.done():
             free = self._concurrency - len(self._runs)
             if free <= 0:
                 self._slot_freed.clear()
                 await self._slot_freed.wait()
+                wait_s = 0.0
                 continue
             if not await self._answering.has_store():
                 await asyncio.sleep(_STORE_RETRY_S)
                 continue
             try:
-                wait_s = await self._claim(free, beat)
-                if wait_s > 0:
-                    await self._wait(stopping, wait_s)
+                wait_s = await self._claim(free, beat, stopped, wait_s)
             except BusError as error:
                 _log.warning("worker.claim_failed", reason=str(error))
                 await asyncio.sleep(_BUS_RETRY_S)
+                wait_s = 0.0
 
-    async def _wait(self, stopping: asyncio.Event, wait_s: float) -> None:
-        """Wait until a lane may be ready or the process is to stop, `wait_s` at most."""
-        waiting = asyncio.create_task(self._lanes.wait_for_work(timeout_s=wait_s))
-        stopped = asyncio.create_task(stopping.wait())
-        try:
-            await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopped.cancel()
-            waiting.cancel()
-        if not stopping.is_set():
-            await waiting
-
-    async def _claim(self, free: int, beat: LeaseClock) -> float:
-        """Start a run for each lane that is ready; how long to wait before there may be more. Fewer than were asked for
-        are all there were; what has come since wakes us."""
+    async def _claim(self, free: int, beat: LeaseClock, stopped: asyncio.Task[Any], wait_s: float) -> float:
+        """Start a run for each lane that is ready, waiting up to `wait_s` for one unless the process stops; how long to
+        wait before there may be more. Fewer than were asked for are all there were; what has come since wakes us."""
         wanted = min(free, CLAIM_LANES_MAX)
-        found = await self._lanes.claim(
-            self._id,
-            lanes_max=wanted,
-            messages_max=TURN_MESSAGES_MAX,
-            attempts_max=TURN_ATTEMPTS_MAX,
+        claiming = asyncio.create_task(
+            self._lanes.claim(
+                self._id,
+                lanes_max=wanted,
+                messages_max=TURN_MESSAGES_MAX,
+                attempts_max=TURN_ATTEMPTS_MAX,
+                wait_s=wait_s,
+            )
         )
-        # No await from here on: a lane that was claimed has a run, whatever happens next.
+        if wait_s > 0:
+            try:
+                await asyncio.wait({claiming, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                is_cut_short = claiming.cancel()  # what it gets after all is handed back
+            if is_cut_short:
+                return 0.0
+        found = await claiming
+        # No pause from here on: a lane that was claimed has a run, whatever happens next.
         for claim in found.claims:
             self._start(claim, beat)
         for dead in found.dead:

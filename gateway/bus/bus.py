@@ -63,8 +63,7 @@ async def open_bus(
     except BaseException:
         await waiting.close()
         raise
-    # A shard has one pipeline under way at a time on each connection, so that many are never needed.
-    intake, lines = (NodeClients(lambda node: server.line_client(node, connections_max=count)) for _ in range(2))
+    intake, lines = (NodeClients(server.line_client) for _ in range(2))
     names = InstallationNames(found)
     caps = BusCaps(lane_messages_max, queue_messages_max, user_turns_max, turns_max).of_each(count)
 

@@ -2,9 +2,8 @@
 
 A `PipelinedConnection` sends its commands in the order they were called, and together. A pooled client may let two
 commands of one task overtake each other, which would break the order of a conversation. Here every call joins a
-queue; whatever has gathered while the last write was under way goes out as one pipeline. A broken connection is
-mended and the pipeline repeated for `BUS_RETRY_FOR_S`: every script of the bus may be repeated, by its digests,
-fences and entry ids.
+queue. A broken connection is mended and what was not answered is sent again, in order, for `BUS_RETRY_FOR_S`: every
+script of the bus may be repeated, by its digests, fences and entry ids.
 
 A `Pool` is for what may block or needs a connection of its own: waits, stream reads, transactions, subscriptions.
 """
@@ -18,7 +17,6 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.sentinel import MasterNotFoundError
 from redis.exceptions import (
@@ -41,10 +39,10 @@ from redis.exceptions import (
 )
 
 from gateway.bus.cluster import NodeResolver
-from gateway.bus.scripts import Command, ScriptCall, Word, all_scripts
-from gateway.bus.server import ServerNode
+from gateway.bus.scripts import Command, ScriptCall, Word
+from gateway.bus.server import ServerConnection, ServerNode, pack, shaped
 from gateway.contracts.errors import BusError, BusUnavailable, ConfigError
-from gateway.limits import BUS_BATCH_MAX, BUS_RETRY_FOR_S, REPLICA_WAIT_S
+from gateway.limits import BUS_BATCH_MAX, BUS_RETRY_FOR_S, COMMAND_TIMEOUT_S, REPLICA_WAIT_S
 
 _PASSING: Final = ("MISCONF", "BUSY ", "NOREPLICAS")
 """First words of a server that will serve us again without anybody changing our configuration, where redis-py
@@ -61,6 +59,7 @@ _PASSING_CLASSES: Final = (
 )
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
+_ASKING: Final = pack(("ASKING",))
 _NOTICED_WITHIN_S: Final = 0.02  # a cancellation that is not forgotten ends a call at once
 _ELSEWHERE: Final = (MovedError, ConnectionError, ReadOnlyError, ClusterDownError, OSError)
 """Errors after which another server may have taken over."""
@@ -123,7 +122,7 @@ class Copies:
     """On how many replicas a write must be before it counts as done. `mark` is a key to write for that.
 
     WAIT looks at the last write of its connection. A repeated command may have nothing left to write, so
-    that every pipeline ends with a write of its own: what came before it is copied before it.
+    that every batch ends with a write of its own: what came before it is copied before it.
     """
 
     replicas: int
@@ -139,22 +138,56 @@ class _TooFewCopies(ConnectionError):
     """As after a lost connection nobody may rely on what was written; the same calls are made again."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Call:
-    command: Command
+    """One command until it is answered. `failure` is what its last attempt ended with, its first that failed did so at
+    `failed_at_s`."""
+
+    packed: bytes
     answer: asyncio.Future[Any]
+    called_at_s: float
+    failure: Exception | None = None
+    failed_at_s: float = 0.0
+
+    def fail(self, error: Exception, now_s: float) -> None:
+        """Note an attempt that failed."""
+        self.failed_at_s = self.failed_at_s if self.failure else now_s
+        self.failure = error
+
+    def is_over(self, now_s: float) -> bool:
+        """Tell whether it has failed for good: it would fail again, or there is no time left to try."""
+        return self.failure is not None and (
+            not _asks_again(self.failure)
+            or now_s - self.failed_at_s >= BUS_RETRY_FOR_S
+            or now_s - self.called_at_s >= COMMAND_TIMEOUT_S
+        )
 
 
 class PipelinedConnection:
-    """An ordered connection of one role. Every method raises `BusUnavailable` when Redis stays away."""
+    """An ordered connection of one role. Every method raises `BusUnavailable` when Redis stays away.
+
+    A call waits in `_waiting`, then it is on its way in `_sent`, in the order of the calls. Whatever was called in one
+    turn of the event loop travels in one write, and no call waits for the answer to another one. When the connection
+    ends, all of `_sent` goes back to the front of `_waiting`. A call that the server refuses only for now waits in
+    `_refused` until nothing is on its way any more, and goes back likewise: nobody overtakes it from then on. After
+    any failure the first call goes out alone, and the others when it was answered.
+    """
 
     def __init__(self, resolver: NodeResolver, where: str, *, copies: Copies | None = None) -> None:
         self._resolver = resolver
         self._where = where
-        self._copies = copies
+        self._copies = tuple(pack(command) for command in copies.commands()) if copies else ()
+        self._replicas = copies.replicas if copies else 0
         self._waiting: deque[_Call] = deque()
-        self._writer: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._sent: deque[_Call] = deque()
+        self._refused: list[_Call] = []
+        self._early: list[Any] = []  # answers that count only when that of WAIT is there
+        self._server: ServerConnection | None = None
+        self._is_proven = False  # it answered since something failed
+        self._pause_s = _FIRST_PAUSE_S
+        self._is_flushing = False
+        self._mending: asyncio.Task[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
 
     async def run_script(self, call: ScriptCall) -> Any:
         """Run one script; return its raw answer."""
@@ -162,117 +195,212 @@ class PipelinedConnection:
 
     async def call(self, *command: Word) -> Any:
         """Send one command; its answer. A caller that is cancelled does not take its command back."""
-        return await self._join(command)
+        return shaped(command, await self._join(command))
 
     async def call_all(self, commands: Sequence[Command]) -> list[Any]:
         """Send several independent commands in one write; their answers in order."""
-        return list(await asyncio.gather(*[self._join(command) for command in commands]))
+        answers = await asyncio.gather(*[self._join(command) for command in commands])
+        return list(map(shaped, commands, answers))
 
     async def close(self) -> None:
         """Finish what was called, and take no more calls."""
-        self._is_closed = True
-        if self._writer is not None:
-            await asyncio.wait({self._writer})
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_future()
+        self._finish()
+        await self._closing
+
+    # --- the way there
 
     def _join(self, command: Command) -> asyncio.Future[Any]:
-        if self._is_closed:
+        if self._closing is not None:
             raise BusUnavailable(f"the connection to Redis at {self._where} is closed")
-        call = _Call(command, asyncio.get_running_loop().create_future())
+        try:
+            packed = pack(command)
+        except RedisError as error:
+            raise translated(error, self._where) from None
+        loop = asyncio.get_running_loop()
+        call = _Call(packed, loop.create_future(), loop.time())
         self._waiting.append(call)
-        if self._writer is None:
-            self._writer = asyncio.create_task(self._write(), name="bus-pipeline")
+        if not self._is_flushing:
+            self._is_flushing = True
+            loop.call_soon(self._flush)
         return call.answer
 
-    async def _write(self) -> None:
-        try:
-            while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BUS_BATCH_MAX))]
-                await self._settle(batch)
-        finally:
-            self._writer = None
-            self._give_up()
+    def _flush(self) -> None:
+        """Send what waits, unless something must be mended or answered first."""
+        self._is_flushing = False
+        if self._mending is not None or self._refused or (self._copies and self._sent):
+            return
+        if self._server is None:
+            self._mend_soon()
+            return
+        room = (BUS_BATCH_MAX if self._is_proven else 1) - len(self._sent)
+        batch = [self._waiting.popleft() for _ in range(min(room, len(self._waiting)))]
+        if batch:
+            self._sent.extend(batch)
+            packed = [*[call.packed for call in batch], *self._copies]
+            self._server.write(b"".join(packed), len(packed))
 
-    async def _settle(self, batch: Sequence[_Call]) -> None:
-        """Answer every call of the batch, with a failure if it must be."""
-        try:
-            answers = await self._deliver([call.command for call in batch])
-        except asyncio.CancelledError:
-            for call in batch:
-                _answer(call, BusUnavailable(f"the connection to Redis at {self._where} was closed"))
-            raise
-        except (RedisError, OSError) as error:
-            answers = [error] * len(batch)
-        for call, answer in zip(batch, answers, strict=True):
-            _answer(call, translated(answer, self._where) if isinstance(answer, Exception) else answer)
+    # --- the way back
 
-    async def _deliver(self, commands: Sequence[Command]) -> list[Any]:
-        """The answers, in order; those the server refuses for good are exceptions among them."""
-        loop = asyncio.get_running_loop()
-        give_up_at, pause_s = loop.time() + BUS_RETRY_FOR_S, _FIRST_PAUSE_S
-        answers: list[Any] = [None] * len(commands)
-        open_calls = list(range(len(commands)))
-        while True:
-            try:
-                fresh = await self._pipeline(await self._resolver.client(), [commands[index] for index in open_calls])
-                await self._ask_elsewhere([commands[index] for index in open_calls], fresh)
-            except (RedisError, OSError) as error:
-                if not is_passing(error) or loop.time() >= give_up_at:
-                    raise
+    def _take_answers(self, answers: Sequence[Any]) -> None:
+        if self._copies:
+            self._early += answers
+            if len(self._early) < len(self._sent) + len(self._copies):
+                return
+            *answers, _, copied = self._early
+            self._early = []
+            if not isinstance(copied, int) or copied < self._replicas:
+                self._lose(_TooFewCopies(f"{copied} of {self._replicas} replicas have it"))
+                return
+        for answer in answers:
+            call = self._sent.popleft()
+            if isinstance(answer, Exception) and _asks_again(answer):
+                call.fail(answer, asyncio.get_running_loop().time())
+                self._refused.append(call)
             else:
-                for index, answer in zip(open_calls, fresh, strict=True):
-                    answers[index] = answer
-                open_calls = [index for index in open_calls if _asks_again(answers[index])]
-                if not open_calls or loop.time() >= give_up_at:
-                    return answers
-                if any(isinstance(answers[index], NoScriptError) for index in open_calls):
-                    await self._load_scripts()
-                    continue
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            with contextlib.suppress(RedisError, OSError):
-                await self._resolver.look_again()
+                self._is_proven, self._pause_s = True, _FIRST_PAUSE_S
+                self._settle(call, answer)
+        if self._refused and not self._sent:
+            self._mend_soon()
+        elif self._waiting:
+            self._flush()
+        self._finish()
 
-    async def _pipeline(self, client: Redis, commands: Sequence[Command]) -> list[Any]:
-        """One write, one answer per command."""
-        pipeline = client.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)
-        if self._copies is None:
-            return list(await pipeline.execute(raise_on_error=False))
-        for command in self._copies.commands():
-            pipeline.execute_command(*command)
-        *answers, _, copied = await pipeline.execute(raise_on_error=False)
-        if not isinstance(copied, int) or copied < self._copies.replicas:
-            raise _TooFewCopies(f"{copied} of {self._copies.replicas} replicas have it")
-        return answers
+    def _settle(self, call: _Call, answer: Any) -> None:
+        if call.answer.done():  # its caller was cancelled
+            return
+        if isinstance(answer, Exception):
+            call.answer.set_exception(translated(answer, self._where))
+        else:
+            call.answer.set_result(answer)
 
-    async def _load_scripts(self) -> None:
-        await self._pipeline(await self._resolver.client(), [("SCRIPT LOAD", script.text) for script in all_scripts()])
+    def _lose(self, error: Exception) -> None:
+        """Begin again with everything that was not answered."""
+        now_s = asyncio.get_running_loop().time()
+        for call in self._sent:
+            call.fail(error, now_s)
+        self._refused += self._sent
+        self._sent.clear()
+        self._hang_up()
+        if self._mending is None:  # else it finds that the server has gone
+            self._put_back()
+            if self._waiting:
+                self._mend_soon()
 
-    async def _ask_elsewhere(self, commands: Sequence[Command], answers: list[Any]) -> None:
-        """Commands whose slot is just moving are for once asked of the server it moves to."""
-        for index, answer in enumerate(answers):
-            if isinstance(answer, AskError) and not isinstance(answer, MovedError):
-                guest = self._resolver.client_of(ServerNode(answer.host, int(answer.port)))
-                _, answers[index] = await self._pipeline(guest, [("ASKING",), commands[index]])
+    def _hang_up(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
-    def _give_up(self) -> None:
-        """Only a cancelled writer leaves calls behind."""
-        while self._waiting:
-            _answer(self._waiting.popleft(), BusUnavailable(f"the connection to Redis at {self._where} was closed"))
+    def _put_back(self) -> None:
+        """Let what was refused or not answered be first in line again, for a new connection."""
+        self._hang_up()
+        self._waiting.extendleft(reversed(self._refused))
+        self._refused.clear()
+        self._early.clear()
+        self._is_proven = False
+
+    # --- mending
+
+    def _mend_soon(self) -> None:
+        if self._mending is None:
+            self._mending = asyncio.create_task(self._mend(), name="bus-mending")
+
+    async def _mend(self) -> None:
+        """Have a server that can be written to, for as long as somebody waits for one."""
+        try:
+            await self._ask_elsewhere()
+            if self._refused or self._server is None:
+                self._put_back()
+            while self._server is None and self._expire():
+                if self._waiting[0].failure is not None:
+                    await self._look_elsewhere()
+                await self._connect()
+        except asyncio.CancelledError:
+            self._put_back()
+            for call in self._waiting:
+                self._settle(call, ConnectionError("it was closed"))
+            self._waiting.clear()
+            raise
+        finally:
+            self._mending = None
+            self._finish()
+        self._flush()
+
+    async def _connect(self) -> None:
+        try:
+            self._server = await ServerConnection.to(await self._resolver.client())
+        except (RedisError, OSError) as error:
+            now_s = asyncio.get_running_loop().time()
+            for call in self._waiting:
+                call.fail(error, now_s)
+        else:
+            self._server.listen(self._take_answers, self._lose)
+
+    async def _look_elsewhere(self) -> None:
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        with contextlib.suppress(RedisError, OSError):
+            await self._resolver.look_again()
+
+    async def _ask_elsewhere(self) -> None:
+        """Ask commands whose slot is just moving, for once, of the server it moves to."""
+        while self._refused:
+            call, error = self._refused[0], self._refused[0].failure
+            if not isinstance(error, AskError) or isinstance(error, MovedError):
+                return
+            try:
+                async with self._resolver.lend(ServerNode(error.host, int(error.port))) as guest:
+                    _, answer = await exchange(guest, (_ASKING, call.packed))
+            except (RedisError, OSError):
+                return
+            if isinstance(answer, Exception) and _asks_again(answer):
+                return
+            del self._refused[0]
+            self._settle(call, answer)
+
+    def _expire(self) -> bool:
+        """Fail the calls whose time is over; tell whether any are left."""
+        now_s = asyncio.get_running_loop().time()
+        for _ in range(len(self._waiting)):
+            call = self._waiting.popleft()
+            if call.failure is not None and call.is_over(now_s):
+                self._settle(call, call.failure)
+            else:
+                self._waiting.append(call)
+        return bool(self._waiting)
+
+    def _finish(self) -> None:
+        """Close when that is wished and nothing is left to do."""
+        is_busy = self._waiting or self._sent or self._refused
+        if self._closing is not None and not is_busy and not self._closing.done():
+            self._hang_up()
+            self._closing.set_result(None)
 
 
-def _asks_again(answer: Any) -> bool:
-    return isinstance(answer, NoScriptError) or (isinstance(answer, ResponseError) and is_passing(answer))
+def _asks_again(error: Exception) -> bool:
+    return isinstance(error, NoScriptError) or is_passing(error)
 
 
-def _answer(call: _Call, answer: Any) -> None:
-    if call.answer.done():
-        return
-    if isinstance(answer, Exception):
-        call.answer.set_exception(answer)
-    else:
-        call.answer.set_result(answer)
+async def exchange(connection: ServerConnection, packed: Sequence[bytes]) -> list[Any]:
+    """Send packed commands in one write on a connection that nobody else uses; return their answers, errors of the
+    server among them. Raises what redis raises when the connection ends."""
+    answered: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+    answers: list[Any] = []
+
+    def take(more: Sequence[Any]) -> None:
+        answers.extend(more)
+        if len(answers) == len(packed) and not answered.done():
+            answered.set_result(answers)
+
+    def end(error: Exception) -> None:
+        if not answered.done():
+            answered.set_exception(error)
+
+    connection.listen(take, end)
+    connection.write(b"".join(packed), len(packed))
+    return await answered
 
 
 async def honest(call: Awaitable[T]) -> T:
@@ -303,21 +431,30 @@ class Pool:
 
     async def call(self, *command: Word) -> Any:
         """Send one command that may block; its answer. Raises what `translated` says."""
+        return (await self.call_all([command]))[0]
+
+    async def call_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Send several commands in one write, each of which runs when the one before it is done; their answers. Raises
+        the first error among them. A caller that is cancelled hangs up: what was sent may run or not."""
         try:
-            client = await self._resolver.client()
-            return await honest(client.execute_command(*command))  # type: ignore[no-untyped-call]
+            packed = [pack(command) for command in commands]
+            async with self._resolver.lend() as connection:
+                answers = await exchange(connection, packed)
+            for answer in answers:
+                if isinstance(answer, Exception):
+                    raise answer
         except (RedisError, OSError) as error:
-            raise await self._understood(error) from error
+            if isinstance(error, _ELSEWHERE):
+                await self.look_again()
+            raise translated(error, self._where) from error
+        return list(map(shaped, commands, answers))
 
     async def transaction(self, commands: Sequence[Command]) -> None:
         """Run several commands as a transaction: other clients see all of them or none."""
-        try:
-            transaction = (await self._resolver.client()).pipeline(transaction=True)
-            for command in commands:
-                transaction.execute_command(*command)
-            await honest(transaction.execute())
-        except (RedisError, OSError) as error:
-            raise await self._understood(error) from error
+        *_, results = await self.call_all([("MULTI",), *commands, ("EXEC",)])
+        for result in results:
+            if isinstance(result, Exception):
+                raise translated(result, self._where)
 
     async def subscription(self) -> PubSub:
         """Open a connection for pub/sub; its errors are those of redis."""
@@ -327,8 +464,3 @@ class Pool:
         """Find out who serves us, for the next call: the server we knew does not any more."""
         with contextlib.suppress(RedisError, OSError):  # nobody is there to tell who: asked again before the next call
             await self._resolver.look_again()
-
-    async def _understood(self, error: RedisError | OSError) -> Exception:
-        if isinstance(error, _ELSEWHERE):
-            await self.look_again()
-        return translated(error, self._where)

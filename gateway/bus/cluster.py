@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from redis import Redis as BlockingRedis
@@ -19,7 +20,7 @@ from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, ClusterDownError, ConnectionError, NoPermissionError, RedisError
 
 from gateway.bus.keys import ShardKeys
-from gateway.bus.server import Server, ServerNode, close_client
+from gateway.bus.server import Server, ServerConnection, ServerNode, close_client
 
 _LOOK_AGAIN_S: Final = 0.1  # many connections meet the same failover at once: one look is enough for all
 
@@ -102,6 +103,7 @@ class NodeClients:
     def __init__(self, make: Callable[[ServerNode | None], Redis]) -> None:
         self._make = make
         self._clients: dict[ServerNode | None, Redis] = {}
+        self._idle: dict[Redis, list[ServerConnection]] = {}
 
     def of(self, node: ServerNode | None) -> Redis:
         """Return the client of `node`."""
@@ -109,8 +111,27 @@ class NodeClients:
             self._clients[node] = self._make(node)
         return self._clients[node]
 
+    async def take(self, client: Redis) -> ServerConnection:
+        """Return a connection of `client` that nobody uses, a new one if there is none."""
+        idle = self._idle.get(client, [])
+        while idle:
+            if (connection := idle.pop()).is_open:
+                return connection
+        return await ServerConnection.to(client)
+
+    def give_back(self, client: Redis, connection: ServerConnection) -> None:
+        """Keep a connection that owes nothing for the next who takes one."""
+        self._idle.setdefault(client, []).append(connection)
+
+    def hang_up(self) -> None:
+        """Close every connection that nobody uses."""
+        for idle in self._idle.values():
+            while idle:
+                idle.pop().close()
+
     async def close(self) -> None:
         """Close the clients of all nodes."""
+        self.hang_up()
         for client in self._clients.values():
             await close_client(client)
 
@@ -135,18 +156,31 @@ class NodeResolver:
             self._chosen = await self._cluster.somebody()
         return self._clients.of(self._chosen)
 
+    @asynccontextmanager
+    async def lend(self, guest: ServerNode | None = None) -> AsyncIterator[ServerConnection]:
+        """Lend a connection to the server that serves us now, or to the one that a slot is just moving to (ASK); a
+        connection whose use fails is closed."""
+        if guest is None or self._cluster is None:  # one server moves no slots
+            client = await self.client()
+        else:
+            client = self._clients.of(guest)
+        connection = await self._clients.take(client)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        self._clients.give_back(client, connection)
+
     async def look_again(self) -> None:
         """Find out who serves us: the one we knew does not any more."""
         if self._cluster is None:
             # A primary that became a replica: the next connection goes to its successor.
+            self._clients.hang_up()
             await self._clients.of(None).connection_pool.disconnect(inuse_connections=False)
             return
         self._chosen = None
         await self._cluster.look()
-
-    def client_of(self, node: ServerNode) -> Redis:
-        """Return the client of the server that a slot is just moving to (ASK). One server moves no slots."""
-        return self._clients.of(None if self._cluster is None else node)
 
 
 def client_of_owner(server: Server, nodes: Sequence[ServerNode], shard: int) -> BlockingRedis:

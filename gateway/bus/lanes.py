@@ -11,9 +11,11 @@ import asyncio
 import random
 import re
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gateway.bus import subscriptions
 from gateway.bus.keys import HANDLE_SEPARATOR, lane_handle
@@ -28,6 +30,7 @@ from gateway.limits import ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD
 
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
 _KINDS: Final = frozenset(CancelKind)
+_Claiming: TypeAlias = asyncio.Task[ClaimBatch] | asyncio.Task[ClaimBatch | None]
 _WORKER: Final = re.compile(r"[^\s|\x00-\x1f]{1,128}")
 
 
@@ -187,16 +190,18 @@ class _ShardLanes:
         self.holdings = Holdings()
         self.leases = Leases(shard, self.holdings)
         self.dead_entries: dict[str, bytes] = {}
-        self._claiming = asyncio.Lock()
+        self._claiming: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._unsettled: list[Claim] = []
 
-    async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
-        """Lease lanes of this shard."""
+    async def claim(
+        self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int, wait_s: float
+    ) -> ClaimBatch:
+        """Lease lanes of this shard as soon as there may be any, at the latest after `wait_s`."""
         keys = self.shard.keys
         # One at a time: what a claim may give again depends on what the one before was answered.
-        async with self._claiming:
+        async with self._claiming[worker]:
             await self._settle(worker)
-            answer = await self.shard.run_script(
+            claiming = self.shard.call(
                 "claim",
                 (keys.workers, keys.fence, keys.dead_letters, keys.untold),
                 (
@@ -204,6 +209,10 @@ class _ShardLanes:
                     *(lanes_max, messages_max, attempts_max, self.shard.caps.turns_max),
                 ),
             )
+            if wait_s > 0:
+                answer = await self.shard.run_after_pop(keys.wake, claiming, wait_s=wait_s)
+            else:
+                answer = await self.shard.line.run_script(claiming)
             if answer == -1:
                 return ClaimBatch((), None)
             next_due_ms, rows, dead = answer
@@ -324,8 +333,13 @@ class Lanes:
 
     # --- claims
 
-    async def claim(self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int) -> ClaimBatch:
+    async def claim(
+        self, worker: str, *, lanes_max: int, messages_max: int, attempts_max: int, wait_s: float = 0.0
+    ) -> ClaimBatch:
         """Lease up to `lanes_max` ready lanes; an empty batch when nothing is ready or the lease is lost.
+
+        It waits up to `wait_s` until a lane may be ready. On one server the claim travels with the wait, and cannot be
+        taken back: what it gives to a caller who was cancelled meanwhile is handed back, without counting a failed run.
 
         A lane that failed runs again whole; on its last try its head runs alone. A message that failed
         `attempts_max` times is in `dead` and in the dead letters, and the rest of its lane goes on; until
@@ -337,7 +351,8 @@ class Lanes:
         """
         wish = _Wish(worker, messages_max, attempts_max)
         if self._shards.is_one:
-            return await wish.ask(self._parts[0], lanes_max)
+            return await self._claim_when_ready(wish, lanes_max, wait_s)
+        await self._wait_for_token(wait_s)
         hungry = self._in_turn()
         claims: list[Claim] = []
         due_s: list[float] = []
@@ -365,24 +380,6 @@ class Lanes:
         entry = part.dead_entries.pop(message.id, None)
         if entry is not None:
             await part.shard.line.call("ZREM", part.shard.keys.untold, entry)
-
-    async def wait_for_work(self, *, timeout_s: float) -> None:
-        """Return when a lane may be ready, at the latest after `timeout_s` or BUS_WAIT_MAX_S.
-
-        All idle workers hear that there is a token, one gets it, and only that one goes on to claim.
-        """
-        if timeout_s <= 0:
-            return
-        if self._shards.is_one:
-            await self._shards.first.pop(self._shards.first.keys.wake, wait_s=timeout_s)
-            return
-        loop = asyncio.get_running_loop()
-        give_up_at = loop.time() + timeout_s
-        while loop.time() < give_up_at:
-            await self._wakeups.wait(give_up_at - loop.time())
-            awake = self._shards.outages.present(self._wakeups.take())
-            if any(await asyncio.gather(*[self._take_token(number) for number in awake])):
-                return
 
     # --- runs
 
@@ -457,10 +454,31 @@ class Lanes:
         if self._late:
             await asyncio.wait(self._late)
 
+    async def _claim_when_ready(self, wish: _Wish, lanes_max: int, wait_s: float) -> ClaimBatch:
+        if wait_s <= 0:
+            return await wish.ask(self._parts[0], lanes_max)
+        claiming = asyncio.create_task(wish.ask(self._parts[0], lanes_max, wait_s))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            self._hand_back_later(0, claiming)
+            raise
+
     # --- claims over several shards
 
     def _part(self, key: SessionKey) -> _ShardLanes:
         return self._parts[self._shards.of(key).number]
+
+    async def _wait_for_token(self, wait_s: float) -> None:
+        """Wait until a lane may be ready: all idle workers hear that there is a token, one gets it, and only that one
+        goes on to claim."""
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + wait_s
+        while loop.time() < give_up_at:
+            await self._wakeups.wait(give_up_at - loop.time())
+            awake = self._shards.outages.present(self._wakeups.take())
+            if any(await asyncio.gather(*[self._take_token(number) for number in awake])):
+                return
 
     async def _ask(self, numbers: Sequence[int], wish: _Wish, share: int) -> dict[int, ClaimBatch]:
         """Return the batches of those that answer soon. A claim is never cancelled: its lanes would be nobody's."""
@@ -504,20 +522,22 @@ class Lanes:
             self._promising.add(number)
         return token is not None
 
-    def _hand_back_later(self, number: int, claiming: asyncio.Task[ClaimBatch | None]) -> None:
+    def _hand_back_later(self, number: int, claiming: _Claiming) -> None:
         task = asyncio.create_task(self._hand_back(number, claiming))
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
-    async def _hand_back(self, number: int, claiming: asyncio.Task[ClaimBatch | None]) -> None:
-        batch = await claiming
-        if batch is None:
+    async def _hand_back(self, number: int, claiming: _Claiming) -> None:
+        part = self._parts[number]
+        if self._shards.is_one:  # it waits for a token: let it have one
+            with suppress(BusError):  # it waits for a second at most
+                await part.shard.line.call("RPUSH", part.shard.keys.wake, "1")
+        try:
+            batch = await claiming
+            for claim in batch.claims if batch is not None else ():
+                await part.end("restart", claim)
+        except BusError:  # the lease ends by itself
             return
-        for claim in batch.claims:
-            try:
-                await self._parts[number].end("restart", claim)
-            except BusError:  # the lease ends by itself
-                return
 
 
 @dataclass(frozen=True, slots=True)
@@ -528,9 +548,13 @@ class _Wish:
     messages_max: int
     attempts_max: int
 
-    async def ask(self, part: _ShardLanes, lanes_max: int) -> ClaimBatch:
+    async def ask(self, part: _ShardLanes, lanes_max: int, wait_s: float = 0.0) -> ClaimBatch:
         return await part.claim(
-            self.worker, lanes_max=lanes_max, messages_max=self.messages_max, attempts_max=self.attempts_max
+            self.worker,
+            lanes_max=lanes_max,
+            messages_max=self.messages_max,
+            attempts_max=self.attempts_max,
+            wait_s=wait_s,
         )
 
 

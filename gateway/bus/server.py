@@ -8,33 +8,40 @@ Each has a form with TLS (`rediss+…`). No message of this module ever contains
 
 A role has ordered connections for its commands (`PipelinedConnection`) and a pool for what blocks: waits, stream
 reads, subscriptions; its heartbeat has connections of its own, in threads of its own.
+
+redis-py finds the server, connects, encrypts and logs in. Then a `ServerConnection` takes the socket over, because
+redis-py's way of a command, with a task, a pipeline and a timer for each, costs several times what the command does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+import hiredis
 import redis
+from redis._parsers.response_callbacks import get_response_callbacks
 from redis.asyncio import Connection, ConnectionPool, Redis, Sentinel
-from redis.asyncio.connection import parse_url
+from redis.asyncio.connection import DefaultParser, parse_url
 from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import ConnectionError, DataError, RedisError, TimeoutError
 from redis.retry import Retry as BlockingRetry
 
-from gateway.bus.scripts import all_scripts
+from gateway.bus.scripts import Command, all_scripts
 from gateway.contracts.errors import ConfigError
 from gateway.limits import BUS_CONNECT_TIMEOUT_S, BUS_WAIT_MAX_S, COMMAND_TIMEOUT_S, DISCOVERY_TIMEOUT_S
 
 _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
-_POOL_MAX: Final = 64  # blocking reads of one role: a handful per channel or worker
+_POOL_MAX: Final = 64  # subscriptions of one role: a handful per channel or worker
 _PLAIN: Final[dict[str, Any]] = {"driver_info": None, "protocol": 2}
+_SHAPES: Final = get_response_callbacks(user_protocol=2, legacy_responses=True)
 _T = TypeVar("_T")
 _LOGIN_OPTIONS: Final = {"sentinel_username": "username", "sentinel_password": "password"}
 
@@ -140,11 +147,9 @@ class Server:
     def is_cluster(self) -> bool:
         return self.address.arrangement is Arrangement.CLUSTER
 
-    def line_client(self, node: ServerNode | None = None, *, connections_max: int = 1) -> Redis:
+    def line_client(self, node: ServerNode | None = None) -> Redis:
         """A client for ordered lines, each of which needs one connection; it loads the scripts on each."""
-        return self._client(
-            node, max_connections=connections_max, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_greet
-        )
+        return self._client(node, socket_timeout=COMMAND_TIMEOUT_S, redis_connect_func=_greet)
 
     def pool_client(self, node: ServerNode | None = None) -> Redis:
         """A client for reads that block up to `BUS_WAIT_MAX_S`, each on a connection of its own."""
@@ -238,6 +243,128 @@ async def close_client(client: Redis) -> None:
             await pool.sentinel_manager.aclose()
     except (RedisError, OSError):
         return
+
+
+def pack(command: Command) -> bytes:
+    """Return a command as it travels; its first word may be two, as "SCRIPT LOAD". Raises `DataError`."""
+    name, *arguments = command
+    words = name.split() if isinstance(name, str) else [name]
+    try:
+        packed: bytes = hiredis.pack_command((*words, *arguments))
+    except (TypeError, UnicodeEncodeError) as error:
+        raise DataError(f"{name!r} has an argument that cannot be sent: {error}") from None
+    return packed
+
+
+def shaped(command: Command, answer: Any) -> Any:
+    """Return the answer to a command as redis-py gives it: a hash as a dict, the entries of a stream as pairs."""
+    shape = _SHAPES.get(str(command[0]))
+    return answer if shape is None else shape(answer)
+
+
+class ServerConnection(asyncio.Protocol):
+    """One socket on which commands go out as they are written, and whose answers come back in the same order.
+
+    `listen` says who takes the answers and hears of the end. A connection that ended gives no more answers, whatever
+    arrives; one that owes answers and is silent for `patience_s` is ended, for it may be half open.
+    """
+
+    def __init__(self, transport: asyncio.Transport, *, patience_s: float, forget: Callable[[], None]) -> None:
+        """Speak over `transport`; `forget` tells redis-py, which holds it too, when it is closed."""
+        self.is_open = True
+        self._transport = transport
+        self._patience_s = patience_s
+        self._forget = forget
+        self._loop = asyncio.get_running_loop()
+        self._reader = hiredis.Reader(protocolError=ConnectionError, replyError=DefaultParser.parse_error)
+        self._owed = 0
+        self._heard_at_s = 0.0
+        self._watch: asyncio.TimerHandle | None = None
+        self._on_answers: Callable[[Sequence[Any]], None] = _nobody
+        self._on_end: Callable[[Exception], None] = _nobody
+
+    @classmethod
+    async def to(cls, client: Redis) -> ServerConnection:
+        """Connect to the server of `client`, which says with whom and how. Raises what redis and sockets raise."""
+        connection: Any = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        try:
+            await connection.connect()
+        except BaseException:
+            connection._close()
+            raise
+        transport = connection._writer.transport
+        taken = cls(transport, patience_s=connection.socket_timeout, forget=connection._close)
+        transport.set_protocol(taken)
+        return taken
+
+    def listen(self, on_answers: Callable[[Sequence[Any]], None], on_end: Callable[[Exception], None]) -> None:
+        """Give answers, errors of the server among them, to `on_answers` as they come; if the connection ends by
+        itself `on_end` hears why, once."""
+        self._on_answers, self._on_end = on_answers, on_end
+
+    def write(self, packed: bytes, answers: int) -> None:
+        """Send packed commands that will be answered by so many answers."""
+        if not self._owed:
+            self._heard_at_s = self._loop.time()
+            if self._watch is None:
+                self._watch = self._loop.call_later(self._patience_s, self._look)
+        self._owed += answers
+        self._transport.write(packed)
+
+    def close(self) -> None:
+        """Hang up, at once and without a word to the listener."""
+        self.is_open = False
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self._transport.abort()
+        self._forget()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has arrived, cut anywhere."""
+        if not self.is_open:
+            return
+        answers: list[Any] = []
+        broken: Exception | None = None
+        try:
+            self._reader.feed(data)
+            while (answer := self._reader.gets()) is not False:  # RESP2 knows no booleans
+                answers.append(answer)
+        except ConnectionError as error:
+            broken = error
+        if len(answers) > self._owed:
+            broken = ConnectionError("the server gave an answer that nobody asked for")
+            del answers[self._owed :]
+        self._owed -= len(answers)
+        self._heard_at_s = self._loop.time()
+        if answers:
+            self._on_answers(answers)
+        if broken is not None:
+            self._end(broken)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that the socket is closed."""
+        self._end(ConnectionError(f"the connection was lost ({exc or 'closed by the server'})"))
+
+    def _look(self) -> None:
+        """End a connection that owes answers and is silent; one timer serves all commands of a while."""
+        self._watch = None
+        if not self._owed:
+            return
+        left_s = self._heard_at_s + self._patience_s - self._loop.time()
+        if left_s <= 0:
+            self._end(TimeoutError(f"no answer within {self._patience_s:g} s"))
+        else:
+            self._watch = self._loop.call_later(left_s, self._look)
+
+    def _end(self, error: Exception) -> None:
+        if self.is_open:
+            self.close()
+            self._on_end(error)
+
+
+def _nobody(_: object) -> None:
+    """Listen to a connection that nobody uses just now."""
 
 
 def _split(url: str) -> SplitResult:

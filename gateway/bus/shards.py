@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar
 
 from redis import Redis as BlockingRedis
 
-from gateway.bus.client import PipelinedConnection, Pool
+from gateway.bus.client import PipelinedConnection, Pool, Refused
 from gateway.bus.keys import InstallationNames, ShardKeys, shard_number
-from gateway.bus.scripts import LANE_SCRIPTS, ScriptCall, Word, script
+from gateway.bus.scripts import LANE_SCRIPTS, Command, ScriptCall, Word, script
 from gateway.bus.subscriptions import WakeupSubscription
 from gateway.contracts.envelope import Wire, encode
 from gateway.contracts.errors import BusError, BusUnavailable
@@ -111,8 +111,17 @@ class Shard:
 
     async def pop(self, key: str, *, wait_s: float) -> bytes | None:
         """Take the first element of a list, waiting up to `wait_s` (at most BUS_WAIT_MAX_S) for one."""
-        found = await self.pool.call("BLPOP", key, f"{max(_WAIT_MIN_S, min(wait_s, BUS_WAIT_MAX_S)):.3f}")
+        found = await self.pool.call(*_pop(key, wait_s))
         return None if found is None else bytes(found[1])
+
+    async def run_after_pop(self, key: str, call: ScriptCall, *, wait_s: float) -> Any:
+        """Take the first element of a list, waiting for one as `pop` does, and run a script then, found or not; return
+        its raw answer. Both travel at once, on a connection of their own, so that no trip lies between them."""
+        try:
+            _, answer = await self.pool.call_all([_pop(key, wait_s), call.command])
+        except Refused:  # such as for a script that nobody has loaded since the server was emptied
+            return await self.line.run_script(call)
+        return answer
 
 
 class NotSigned(BusError):
@@ -296,6 +305,10 @@ class Outages:
             else:
                 del self._probes[number]
                 return
+
+
+def _pop(key: str, wait_s: float) -> Command:
+    return "BLPOP", key, f"{max(_WAIT_MIN_S, min(wait_s, BUS_WAIT_MAX_S)):.3f}"
 
 
 def bounded(value: Wire) -> bytes:

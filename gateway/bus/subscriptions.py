@@ -20,7 +20,6 @@ from redis.exceptions import TimeoutError as RedisTimeout
 from gateway.bus.client import Pool, honest
 from gateway.limits import BELL_SAFETY_S, COMMAND_TIMEOUT_S
 
-_LISTEN_S: Final = 1.0  # how long one look at the socket may block
 _NEVER: Final = float("-inf")
 _PAUSE_S: Final = 0.2  # between attempts to subscribe again
 
@@ -62,18 +61,16 @@ async def hear(pool: Pool, *channels: str) -> AsyncGenerator[Heard | None, None]
 
 async def _listen(subscription: PubSub) -> AsyncGenerator[Heard, None]:
     """Yield messages until the connection breaks. A server that hangs leaves a PING unanswered."""
-    loop = asyncio.get_running_loop()
-    heard_at, is_asked = loop.time(), False
+    is_asked = False
     while True:
-        message: dict[str, Any] | None = await honest(subscription.get_message(timeout=_LISTEN_S))
-        now = loop.time()
+        message: dict[str, Any] | None = await honest(subscription.get_message(timeout=COMMAND_TIMEOUT_S))
         if message is not None:
-            heard_at, is_asked = now, False
+            is_asked = False
             if message["type"] == "message":
                 yield Heard(message["channel"].decode(), message["data"])
-        elif now - heard_at > 2 * COMMAND_TIMEOUT_S:
+        elif is_asked:
             raise RedisTimeout("nothing was heard, not even an answer")
-        elif now - heard_at > COMMAND_TIMEOUT_S and not is_asked:
+        else:
             is_asked = True
             await honest(subscription.ping())
 

@@ -15,6 +15,7 @@ from gateway.bus.heartbeat import Beating, Heartbeat
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Cancel, CancelKind, Claim
 from tests.parts.bus_samples import ANNA, control, message
+from tests.parts.claiming import claim_now
 
 CLAIM_AND_HANG = """
 import asyncio, sys
@@ -117,12 +118,9 @@ async def test_the_pulse_reaps_the_dead(bus: RedisBus, valkey_url: str) -> None:
     await bus.lanes.claim("doomed", lanes_max=1, messages_max=1, attempts_max=4)
     await bus.lanes.beat("doomed", lease_ttl_s=-1)
     async with Worker().pulse(bus):
-        await asyncio.wait_for(bus.lanes.wait_for_work(timeout_s=5), 10)
-        batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
-        while not batch.claims:
-            await bus.lanes.wait_for_work(timeout_s=5)
-            batch = await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4)
-    assert batch.claims[0].attempts == 1
+        while not (claims := await claim_now(bus, wait_s=1.0)):
+            pass
+    assert claims[0].attempts == 1
 
 
 async def test_the_lanes_of_a_killed_worker_go_to_a_living_one(bus: RedisBus, valkey_url: str) -> None:
@@ -140,8 +138,7 @@ async def test_the_lanes_of_a_killed_worker_go_to_a_living_one(bus: RedisBus, va
     taken: list[Claim] = []
     async with Worker().pulse(bus):
         while len(taken) < 3:
-            taken += (await bus.lanes.claim("w1", lanes_max=10, messages_max=20, attempts_max=4)).claims
-            await bus.lanes.wait_for_work(timeout_s=0.1)
+            taken += await claim_now(bus, wait_s=1.0)
     assert sorted(str(claim.key) for claim in taken) == ["telegram:0", "telegram:1", "telegram:2"]
     assert {claim.attempts for claim in taken} == {1}
 
@@ -161,8 +158,8 @@ async def test_a_worker_that_was_paused_beyond_its_lease_can_commit_nothing(bus:
     child.send_signal(signal.SIGSTOP)
     await bus.lanes.register("w1", lease_ttl_s=60)
     async with Worker().pulse(bus):
-        while not (claims := (await bus.lanes.claim("w1", lanes_max=1, messages_max=20, attempts_max=4)).claims):
-            await bus.lanes.wait_for_work(timeout_s=0.1)
+        while not (claims := await claim_now(bus, wait_s=1.0)):
+            pass
     child.send_signal(signal.SIGCONT)
     child.stdin.write(b"go on\n")
     assert await child.stdout.readline() == b"False\n"

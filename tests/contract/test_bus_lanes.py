@@ -11,21 +11,23 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.errors import BusError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
-from gateway.contracts.ports import Claim, Verdict
+from gateway.contracts.ports import Claim, ClaimBatch, Verdict
 from gateway.limits import ENVELOPE_BYTES_MAX, USER_TURNS_MAX
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
 from tests.parts.claiming import claim_now, claim_one, claim_some
+from tests.parts.waiting import until
 
 LEASE_TTL_S = 60.0
 
 
 async def claim_eventually(bus: RedisBus, worker: str = "w1") -> Claim:
     """The next lane that becomes ready, however long it settles."""
+    wait_s = 0.0
     while True:
-        batch = await bus.lanes.claim(worker, lanes_max=1, messages_max=20, attempts_max=4)
+        batch = await bus.lanes.claim(worker, lanes_max=1, messages_max=20, attempts_max=4, wait_s=wait_s)
         if batch.claims:
             return batch.claims[0]
-        await bus.lanes.wait_for_work(timeout_s=batch.next_due_s or 1)
+        wait_s = batch.next_due_s or 1
 
 
 @pytest.fixture(autouse=True)
@@ -410,19 +412,60 @@ async def test_a_claim_whose_answer_was_lost_is_given_again(bus: RedisBus) -> No
     assert await claim_now(bus) == []
 
 
-async def test_waiting_ends_when_work_arrives(bus: RedisBus) -> None:
-    waiting = asyncio.create_task(bus.lanes.wait_for_work(timeout_s=60))
+def waiting_claim(bus: RedisBus) -> asyncio.Task[ClaimBatch]:
+    return asyncio.create_task(bus.lanes.claim("w1", lanes_max=9, messages_max=9, attempts_max=9, wait_s=60))
+
+
+async def test_a_claim_that_waits_has_what_arrives(bus: RedisBus) -> None:
+    claiming = waiting_claim(bus)
+    await asyncio.sleep(0)
     await bus.intake.enqueue(message(1))
-    await asyncio.wait_for(waiting, 5)
-    assert len(await claim_some(bus)) == 1
+    (claim,) = (await asyncio.wait_for(claiming, 5)).claims
+    assert await bus.lanes.commit(claim, handled=1)
+
+
+@pytest.mark.one_shard
+async def test_a_claim_that_waited_asks_anew_where_the_server_forgot_the_scripts(bus: RedisBus, raw_redis: Any) -> None:
+    await bus.intake.enqueue(message(1))
+    raw_redis.script_flush()
+    assert len((await asyncio.wait_for(waiting_claim(bus), 5)).claims) == 1
+
+
+@pytest.mark.one_shard
+async def test_who_stops_waiting_gives_back_what_the_wait_brings_after_all(bus: RedisBus, raw_redis: Any) -> None:
+    """The claim is under way and cannot be taken back; no failed run is counted, and nobody waits for its lease."""
+    claiming = waiting_claim(bus)
+    await until(lambda: raw_redis.info("clients")["blocked_clients"] == 1)
+    raw_redis.client_pause(60_000, all=False)  # what writes waits: the claim and the message meet when it is over
+    arriving = asyncio.create_task(bus.intake.enqueue(message(1)))
+    await until(lambda: raw_redis.info("clients")["paused_actions"] != b"none")
+    claiming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    raw_redis.client_unpause()
+    assert (await arriving).verdict is Verdict.ACCEPTED
+    await bus.lanes.close()
+    claim = await claim_one(bus, worker="w2")
+    assert (ids(claim.messages), claim.attempts) == (["1"], 0)
+
+
+@pytest.mark.one_shard
+async def test_who_stops_waiting_for_nothing_is_done_at_once(bus: RedisBus, raw_redis: Any) -> None:
+    """The wait ends with it, not seconds later."""
+    claiming = waiting_claim(bus)
+    await until(lambda: raw_redis.info("clients")["blocked_clients"] == 1)
+    claiming.cancel()
+    await asyncio.wait({claiming})
+    await until(lambda: raw_redis.info("clients")["blocked_clients"] == 0)
+    await bus.lanes.close()
+    assert await claim_now(bus) == []
 
 
 async def test_one_token_wakes_the_next_worker_while_lanes_are_left(bus: RedisBus, raw_redis: Any) -> None:
     for user in range(5):
         await bus.intake.enqueue(message(1, SessionKey("telegram", str(user))))
     assert raw_redis.llen("{q0}:wake") == 1
-    await bus.lanes.wait_for_work(timeout_s=5)
-    assert raw_redis.llen("{q0}:wake") == 0
+    raw_redis.delete("{q0}:wake")
     await claim_now(bus, lanes_max=2)
     assert raw_redis.llen("{q0}:wake") == 1
 

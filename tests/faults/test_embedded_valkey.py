@@ -22,7 +22,7 @@ from gateway.bus.embedded import EmbeddedValkey, embedded_url, find_server
 from gateway.config.secrets import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Verdict
+from gateway.contracts.ports import ClaimBatch, Verdict
 from tests.parts.bus_samples import message
 from tests.parts.databases import INSTALLATION
 
@@ -109,7 +109,7 @@ async def test_waiting_reads_say_that_the_server_is_gone(tmp_path: Path) -> None
     server = EmbeddedValkey(tmp_path)
     bus = await open_bus(await server.start(), installation=INSTALLATION)
     waiting = asyncio.gather(
-        bus.lanes.wait_for_work(timeout_s=5),
+        bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4, wait_s=5),
         bus.deliveries.replies("telegram", "c1", count=1, wait_s=5),
         return_exceptions=True,
     )
@@ -117,7 +117,7 @@ async def test_waiting_reads_say_that_the_server_is_gone(tmp_path: Path) -> None
     await server.stop()
     assert [type(error).__name__ for error in await waiting] == ["BusUnavailable", "BusUnavailable"]
     await server.start()
-    await bus.lanes.wait_for_work(timeout_s=0.01)
+    assert await bus.lanes.claim("w1", lanes_max=1, messages_max=1, attempts_max=4, wait_s=0.01) == ClaimBatch((), None)
     await bus.close()
     await server.stop()
 

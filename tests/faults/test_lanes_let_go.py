@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ports import Claim
+from gateway.store import Store
 from gateway.store.store import open_store
 from tests.parts.agents import message as spoken
 from tests.parts.agents import running_agent
@@ -55,6 +57,26 @@ async def test_a_run_that_ended_while_redis_was_away_is_claimed_again(tmp_path: 
     assert await claims(bus) == ()
     await bus.close()
     await server.stop()
+
+
+@pytest.mark.parametrize("turns_later", [0, 1, 2, 3, 5, 8])
+async def test_a_worker_that_stops_while_a_message_arrives_keeps_no_lane(
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, turns_later: int
+) -> None:
+    """It waits with a claim that cannot be taken back. What that brings is answered, or is there for the next worker as
+    if nobody had had it."""
+    async with running_agent(bus, sqlite_store, ScriptedClient(), tmp_path) as agent:
+        await agent.ask("hello", "telegram:2")
+        arriving = asyncio.create_task(bus.intake.enqueue(spoken("late")))
+        for _ in range(turns_later):
+            await asyncio.sleep(0)
+    await arriving
+    await bus.lanes.close()
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    left = await claims(bus)
+    figures = await bus.operator.figures()
+    assert (figures.running, figures.queued) == (len(left), sum(len(claim.messages) for claim in left))
+    assert [claim.attempts for claim in left] == [0] * len(left)
 
 
 async def test_a_turn_that_sql_refuses_is_given_back(bus: RedisBus, sqlite_url: str, tmp_path: Path) -> None:

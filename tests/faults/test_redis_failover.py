@@ -60,11 +60,9 @@ class Town:
 
     async def claim_once(self, group: asyncio.TaskGroup) -> None:
         try:
-            batch = await self.bus.lanes.claim("w1", lanes_max=64, messages_max=5, attempts_max=99)
+            batch = await self.bus.lanes.claim("w1", lanes_max=64, messages_max=5, attempts_max=99, wait_s=0.5)
             for claim in batch.claims:  # each by itself, as a worker runs its turns: one may wait for its server
                 group.create_task(self.commit(claim))
-            if not batch.claims:
-                await self.bus.lanes.wait_for_work(timeout_s=0.5)
         except BusUnavailable:
             await asyncio.sleep(0.05)
 

@@ -69,13 +69,15 @@ class EchoAgent:
                 await asyncio.sleep(0.1)
 
     async def _work(self) -> None:
+        wait_s = 0.0
         while True:
             try:
-                batch = await self._bus.lanes.claim(self.worker, lanes_max=16, messages_max=1, attempts_max=4)
+                batch = await self._bus.lanes.claim(
+                    self.worker, lanes_max=16, messages_max=1, attempts_max=4, wait_s=wait_s
+                )
                 for claim in batch.claims:
                     await self._turn(claim)
-                if not batch.claims:
-                    await self._bus.lanes.wait_for_work(timeout_s=0.2)
+                wait_s = 0.0 if batch.claims else 0.2
             except BusUnavailable:
                 await asyncio.sleep(0.1)
 

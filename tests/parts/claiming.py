@@ -13,10 +13,18 @@ _ASKED_AGAIN_AFTER_S = 1.0
 
 
 async def claim_now(
-    bus: RedisBus, worker: str = "w1", *, lanes_max: int = 100, messages_max: int = 20, attempts_max: int = 4
+    bus: RedisBus,
+    worker: str = "w1",
+    *,
+    lanes_max: int = 100,
+    messages_max: int = 20,
+    attempts_max: int = 4,
+    wait_s: float = 0.0,
 ) -> list[Claim]:
-    """What `worker` is given at this moment, which may be nothing."""
-    batch = await bus.lanes.claim(worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=attempts_max)
+    """What `worker` is given at this moment, or when work arrives within `wait_s`, which may be nothing."""
+    batch = await bus.lanes.claim(
+        worker, lanes_max=lanes_max, messages_max=messages_max, attempts_max=attempts_max, wait_s=wait_s
+    )
     return list(batch.claims)
 
 
@@ -25,12 +33,12 @@ async def claim_some(
 ) -> list[Claim]:
     """What `worker` is given, asked again until these are `lanes` or more; with 1, what a single claim gives."""
     claims: list[Claim] = []
+    wait_s = 0.0
     while len(claims) < lanes:
         with suppress(BusUnavailable):  # all servers of a Cluster at once: a busy test machine is no outage
-            found = await claim_now(bus, worker, lanes_max=lanes_max - len(claims), messages_max=messages_max)
-            claims += found
-            if not found:
-                await bus.lanes.wait_for_work(timeout_s=_ASKED_AGAIN_AFTER_S)
+            lanes_left = lanes_max - len(claims)
+            claims += await claim_now(bus, worker, lanes_max=lanes_left, messages_max=messages_max, wait_s=wait_s)
+            wait_s = _ASKED_AGAIN_AFTER_S
     return claims
 
 

@@ -62,7 +62,7 @@ class Ours:
         await self._bus.lanes.drain(WORKER)
 
     async def _claim_for_ever(self, tally: race.Tally) -> None:
-        free, freed = race.SLOTS, asyncio.Event()
+        free, freed, wait_s = race.SLOTS, asyncio.Event(), 0.0
 
         def give_back(_: asyncio.Task[None]) -> None:
             nonlocal free
@@ -75,13 +75,16 @@ class Ours:
                     freed.clear()
                     await freed.wait()
                 found = await self._bus.lanes.claim(
-                    WORKER, lanes_max=min(free, CLAIM_LANES_MAX), messages_max=1, attempts_max=TURN_ATTEMPTS_MAX
+                    WORKER,
+                    lanes_max=min(free, CLAIM_LANES_MAX),
+                    messages_max=1,
+                    attempts_max=TURN_ATTEMPTS_MAX,
+                    wait_s=wait_s,
                 )
                 for claim in found.claims:
                     free -= 1
                     turns.create_task(self._take(claim, tally)).add_done_callback(give_back)
-                if not found.claims:
-                    await self._bus.lanes.wait_for_work(timeout_s=_WAIT_S)
+                wait_s = 0.0 if found.claims else _WAIT_S
 
     async def _take(self, claim: Claim, tally: race.Tally) -> None:
         number = claim.messages[0].received_at_ms
