@@ -184,6 +184,7 @@ LINKED_ENDS_MAX: Final = 8  # three platforms, several workspaces; each look int
 PROJECTION_STAGED_S: Final = 60  # a projection under way; whoever died over it leaves it behind
 PROJECTION_LOOK_S: Final = 2.0  # how long a bus that lost its memory lets nobody in
 REASON_CHARS_MAX: Final = 200  # why somebody was blocked, in an operator's words
+VIEWS_KEPT: Final = 4096  # of people and places, in one process and shard: half a megabyte
 RATED_AUTHORS_MAX: Final = 4096  # people whose pace one channel remembers; who is forgotten has that of a guest
 
 # --- sub-agents, as people may configure them

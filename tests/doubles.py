@@ -15,7 +15,16 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.files import Files
 from gateway.bus.inbound import Inbound
 from gateway.bus.places import Places
-from gateway.contracts.access import AccessView, Pairing, PairingOffer, PairingResult, PlaceRule, Projection, Rate
+from gateway.contracts.access import (
+    AccessView,
+    Pairing,
+    PairingOffer,
+    PairingResult,
+    PlaceRule,
+    Projection,
+    Rate,
+    ShownAccess,
+)
 from gateway.contracts.budgets import Limited, LimitRule
 from gateway.contracts.commands import Suggestion, SuggestionRequest
 from gateway.contracts.errors import BusUnavailable
@@ -35,7 +44,7 @@ from gateway.contracts.messages import (
 )
 from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, TokenWish, Verdict, WantedFile
 from gateway.limits import BOT_TURNS_MAX
-from gateway.scrub import Scrubber, StreamScrubber
+from gateway.scrub import Scrubbed, Scrubber, StreamScrubber
 
 
 @dataclass
@@ -63,11 +72,9 @@ class PlainScrubber(Scrubber):
     def for_chat(self, chat: str) -> PlainScrubber:
         return self
 
-    def scrub(self, text: str) -> CleanText:
-        return CleanText(text.replace("SECRET", "[redacted:test]"))
-
-    def findings(self, text: str) -> Sequence[Finding]:
-        return [Finding("test", start, start + 6) for start in range(len(text)) if text.startswith("SECRET", start)]
+    def examine(self, text: str) -> Scrubbed:
+        found = [Finding("test", start, start + 6) for start in range(len(text)) if text.startswith("SECRET", start)]
+        return Scrubbed(CleanText(text.replace("SECRET", "[redacted:test]")), tuple(found))
 
     def stream(self) -> StreamScrubber:
         return Scrubber(known_values=["SECRET"]).stream()
@@ -129,6 +136,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         settle_ms: int = 0,
         interrupts: bool = False,
         rate: Rate = Rate(),  # noqa: B008 - frozen
+        judged_by: ShownAccess | None = None,
     ) -> Admission:
         self._check()
         self.rates.append(rate)
@@ -176,13 +184,18 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         self._check()
         self.positions[name] = value
 
-    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
+    async def view(
+        self, owner: SessionKey, places: Sequence[SessionKey] = (), *, shown: ShownAccess | None = None
+    ) -> AccessView:
         self._check()
         return AccessView(
             self.roles.get(str(owner)),
             {place: self.rules[place] for place in places if place in self.rules},
             self.limits,
         )
+
+    def kept(self, owner: SessionKey, places: Sequence[SessionKey], *, lane: SessionKey) -> AccessView | None:
+        return None
 
     async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
         self.roles = {str(grant.key): grant.role for grant in projection.grants}

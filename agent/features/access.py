@@ -29,6 +29,7 @@ from gateway.contracts.access import (
     PlaceApproval,
     PlacePolicy,
     PlaceRule,
+    ShownAccess,
     admit,
     least_of,
     levels_of,
@@ -63,9 +64,9 @@ class People:
     """Looks up roles, as the bus shows them, and places, as SQL has them. A person without a decision, whom
     intake let in, is a guest.
 
-    Each question whether somebody is blocked goes to the bus. A turn asks it when it begins, before each call
-    and before its commit; the roles and limits it asks for in between are those of the last look, for
-    LOOK_HOLDS_S.
+    A turn asks whether somebody is blocked when it begins, before each call and before its commit. Each time it knows
+    which projection the bus shows by then; what is kept of that one need not be asked for again. The roles and limits
+    that the turn asks for in between are those of the last look, for LOOK_HOLDS_S.
     """
 
     def __init__(self, access: Access, book: AccessStore, policy: AccessPolicy, clock: Clock) -> None:
@@ -83,12 +84,13 @@ class People:
         place = self._policy.place(levels, view.places)
         return admit(user, view.granted, self._policy, place) is Admittance.ADMITTED
 
-    async def role_of(self, user: SessionKey) -> GrantRole:
-        """Return the role of one user (an owner key); an unknown role word counts as no role (fail closed)."""
+    async def role_of(self, user: SessionKey, shown: ShownAccess | None = None) -> GrantRole:
+        """Return the role of one user (an owner key), by the projection that is `shown` now, if that is known; an
+        unknown role word counts as no role (fail closed)."""
         if user in self._policy.admins:
             self._looks.pop(user, None)  # later answers about this person must be of this moment, too
             return GrantRole.ADMIN
-        return self._role(user, await self._look(user))
+        return self._role(user, await self._look(user, shown))
 
     async def limits_of(self, user: SessionKey) -> tuple[GrantRole, LimitRule]:
         """Return the role of one user, and what was decided about the limits of that user or role, both of
@@ -101,8 +103,8 @@ class People:
         look = self._looks.get(user)
         return look.view if look and self._clock.monotonic_s() < look.until_s else await self._look(user)
 
-    async def _look(self, user: SessionKey) -> AccessView:
-        view = await retry_until_available(lambda: self._access.view(user))
+    async def _look(self, user: SessionKey, shown: ShownAccess | None = None) -> AccessView:
+        view = await retry_until_available(lambda: self._access.view(user, shown=shown))
         self._looks[user] = _Look(view, self._clock.monotonic_s() + LOOK_HOLDS_S)
         self._looks.move_to_end(user)
         while len(self._looks) > LOOKS_KEPT:
@@ -112,10 +114,15 @@ class People:
     def _role(self, user: SessionKey, view: AccessView) -> GrantRole:
         return self._policy.role_of(user, view.granted) or GrantRole.GUEST
 
-    async def blocked_authors(self, messages: Sequence[InboundMessage]) -> frozenset[str]:
-        """Return the ids of the messages whose authors have been blocked since they wrote them."""
+    def has_admin(self, messages: Sequence[InboundMessage]) -> bool:
+        """Tell whether an admin by configuration wrote any of these, whom nobody can block."""
+        return any(message.author in self._policy.admins for message in messages)
+
+    async def blocked_authors(self, messages: Sequence[InboundMessage], shown: ShownAccess | None) -> frozenset[str]:
+        """Return the ids of the messages whose authors have been blocked since they wrote them, by the projection that
+        is `shown` now."""
         authors = dict.fromkeys(message.author for message in messages)
-        blocked = {author for author in authors if await self.role_of(author) is GrantRole.BLOCKED}
+        blocked = {author for author in authors if await self.role_of(author, shown) is GrantRole.BLOCKED}
         return frozenset(message.id for message in messages if message.author in blocked)
 
     async def least_among(self, authors: Sequence[SessionKey]) -> tuple[SessionKey, GrantRole]:

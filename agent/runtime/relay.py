@@ -29,6 +29,7 @@ _SWEEP_EVERY_S: Final = 5.0
 _SWEEP_ROWS_MAX: Final = 200
 _RECEIPTS_MAX: Final = 200
 _RECEIPTS_WAIT_S: Final = 5.0
+_RECEIPTS_GATHERED_S: Final = 0.25  # a sync of the disk each quarter of a second, however many replies arrive in it
 _RETRY_S: Final = 1.0
 
 
@@ -45,7 +46,7 @@ class Relay:
         self._clock = clock
         self._spans = spans
         self._tally = tally
-        self._unwritten: Sequence[tuple[str, Receipt]] = ()
+        self._unwritten: list[tuple[str, Receipt]] = []
         self._sweep_at_s = clock.monotonic_s()
 
     async def relay_receipts(self) -> None:
@@ -61,17 +62,29 @@ class Relay:
                 await asyncio.sleep(_RETRY_S)
 
     async def write_receipts(self) -> int:
-        """Move waiting receipts from the bus to SQL; how many there were."""
+        """Move waiting receipts from the bus to SQL, those of a quarter of a second together; how many there were.
+        Until SQL has them the bus keeps them for whoever comes after us."""
         # The bus gives each out once: those that SQL did not take stay here for the next try.
         if not self._unwritten:
-            self._unwritten = await self._bus.take_receipts(self._id, count=_RECEIPTS_MAX, wait_s=_RECEIPTS_WAIT_S)
+            await self._gather()
         waiting = self._unwritten
         if waiting:
             await self._store.outbox.record_receipts([receipt for _, receipt in waiting])
             await self._bus.finish_receipts([entry_id for entry_id, _ in waiting])
-            self._unwritten = ()
+            self._unwritten = []
             self._tell([receipt for _, receipt in waiting])
         return len(waiting)
+
+    async def _gather(self) -> None:
+        wait_s = _RECEIPTS_WAIT_S
+        while (room := _RECEIPTS_MAX - len(self._unwritten)) > 0:
+            found = await self._bus.take_receipts(self._id, count=room, wait_s=wait_s)
+            if not found:
+                return
+            self._unwritten += found
+            if wait_s and len(found) < room:
+                await asyncio.sleep(_RECEIPTS_GATHERED_S)
+            wait_s = 0.0
 
     def _tell(self, receipts: Sequence[Receipt]) -> None:
         for receipt in receipts:

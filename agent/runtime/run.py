@@ -228,9 +228,10 @@ class TurnRun:
         if self._clock.monotonic_s() >= self._beat.lease_end_s:
             return False
         try:
-            if not await self._lanes.is_in_work(self.claim.key, self.claim.lease.fence):
+            owned = await self._lanes.ownership(self.claim.key, self.claim.lease.fence)
+            if not owned.is_held:
                 self.lose()
-            elif self.turn is not None and await self._people.blocked_authors(self.turn.batch.messages):
+            elif self.turn and await self._people.blocked_authors(self.turn.batch.messages, owned.access):
                 self.cancel(CancelKind.RESTART)  # without the messages of authors who were blocked
         except BusUnavailable:
             return False
@@ -396,7 +397,7 @@ class LaneRunner:
         first = first_batch(lane)
         stale = await retry_until_available(lambda: stale_among(self._store.tasks, first))
         wanted = [message for message in first if message.id not in stale]
-        blocked = await self._people.blocked_authors(wanted)
+        blocked = await self._people.blocked_authors(wanted, claim.access)
         messages = tuple(message for message in wanted if message.id not in blocked) or tuple(wanted)
         if not messages:
             await self._pass_over(run, first)
@@ -450,8 +451,7 @@ class LaneRunner:
         elif run.cancelled is None:
             self._title(run, turn)
             commit = await run.decide(self._turns.take_turn(turn))
-            messages = turn.batch.messages
-            if commit is not None and len(await self._people.blocked_authors(messages)) == len(messages):
+            if commit is not None and await self._are_all_blocked(turn):
                 commit = self._commits.stopped(turn)
         if run.is_lost:
             _log.info("turn.given_up")
@@ -465,6 +465,13 @@ class LaneRunner:
         else:
             committed = await self._commit(run, turn, commit, handled=run.answered, earlier=unsent)
             self._follow_up(Finished(turn, commit, committed.has_boundary))
+
+    async def _are_all_blocked(self, turn: Turn) -> bool:
+        batch = turn.batch
+        if self._people.has_admin(batch.messages):
+            return False
+        owned = await retry_until_available(lambda: self._lanes.ownership(batch.key, batch.fence))
+        return len(await self._people.blocked_authors(batch.messages, owned.access)) == len(batch.messages)
 
     async def _commit(
         self, run: TurnRun, turn: Turn, commit: TurnCommit, *, handled: int, earlier: Sequence[Reply] = ()

@@ -19,7 +19,7 @@ from channels.core.sanitize import clean_name
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
-from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Pairing, Rate, admit, levels_of
+from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Pairing, Rate, ShownAccess, admit, levels_of
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply, ReplyKind, literal_text
 from gateway.contracts.ports import Clock
@@ -83,6 +83,18 @@ class AuthorRates:
     commands: Rate
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What happens to a message, and the projection that says so; None where none was needed."""
+
+    admittance: Admittance
+    shown: ShownAccess | None
+
+    @property
+    def is_admitted(self) -> bool:
+        return self.admittance is Admittance.ADMITTED
+
+
 class AdmissionControl:
     """The decision about each message that comes to one channel."""
 
@@ -94,19 +106,31 @@ class AdmissionControl:
         self._paces: OrderedDict[SessionKey, AuthorRates] = OrderedDict()
         self._albums: OrderedDict[str, None] = OrderedDict()
 
-    async def admit(self, incoming: Incoming) -> Admittance:
+    async def judge(self, incoming: Incoming, *, lane: SessionKey | None = None) -> Judgement:
         """Decide what happens to the message. Raises `BusUnavailable` where nobody can say who is blocked; an admin by
-        configuration is let in even then."""
+        configuration is let in even then.
+
+        With the `lane` to which the message goes if it is admitted, a kept view will do: the lane refuses what was
+        judged by an old one. Nobody is turned away by a kept view.
+        """
         owner = SessionKey(incoming.channel, incoming.user_id)
         levels = levels_of(incoming.channel, incoming.realm, incoming.place)
-        is_admin = owner in self._policy.admins
-        view = AccessView() if is_admin else await self._access.view(owner, levels)
-        admittance = admit(owner, view.granted, self._policy, self._policy.place(levels, view.places), incoming.roles)
+
+        def admittance_by(view: AccessView) -> Admittance:
+            place = self._policy.place(levels, view.places)
+            return admit(owner, view.granted, self._policy, place, incoming.roles)
+
+        view = None if lane is None else self._access.kept(owner, levels, lane=lane)
+        if owner in self._policy.admins:
+            view = AccessView()
+        elif view is None or admittance_by(view) is not Admittance.ADMITTED:
+            view = await self._access.view(owner, levels)
+        admittance = admittance_by(view)
         if admittance is Admittance.ADMITTED:
             _remember(self._paces, owner, self._pace(owner, view))
         else:
             self._paces.pop(owner, None)
-        return admittance
+        return Judgement(admittance, view.shown)
 
     def rate_of(self, incoming: Incoming) -> Rate:
         """Return how fast the author of an admitted message may write. An album is one message, however many parts it

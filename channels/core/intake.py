@@ -19,7 +19,7 @@ from typing import Final
 
 from channels.core import notices
 from channels.core.adapter import ChannelAdapter, IntakeOutcome, QueueFull, SupportsDeferredReplies
-from channels.core.admission import AdmissionControl, RateOf, RejectionNotifier, unlimited
+from channels.core.admission import AdmissionControl, Judgement, RateOf, RejectionNotifier, unlimited
 from channels.core.message import Incoming, Retraction
 from channels.core.sanitize import OpenEndings, Sanitizer
 from channels.core.secrets import SecretCapture
@@ -307,19 +307,20 @@ class MessageIntake:
         if not incoming.is_addressed and not self._is_on_a_lane(incoming) and not self._albums.knows(incoming):
             return IntakeOutcome.IGNORED
         self._check_open()
-        admittance = await self._admission.admit(incoming)
-        if admittance is not Admittance.ADMITTED:
+        kind = incoming.command.control if incoming.command else None
+        is_for_lane = kind is None and not incoming.is_edit
+        judged = await self._admission.judge(incoming, lane=incoming.key(self._scope) if is_for_lane else None)
+        if not judged.is_admitted:
             if not incoming.is_edit:
-                await self._notifier.turn_away(incoming, admittance)
+                await self._notifier.turn_away(incoming, judged.admittance)
             return IntakeOutcome.REFUSED
         if incoming.is_edit:
             return await self._amend(incoming)
         self._albums.note(incoming)
-        kind = incoming.command.control if incoming.command else None
         if kind is not None:
             return await self._control(incoming, kind)
         async with self._taking:
-            return await self._take(incoming)
+            return await self._take(incoming, judged)
 
     async def retract(self, retraction: Retraction) -> IntakeOutcome:
         """Take a deleted message off its lane. Raises `BusUnavailable`."""
@@ -335,7 +336,7 @@ class MessageIntake:
         pressed, None if the agent decides it. Raises `BusUnavailable`."""
         self._check_open()
         kind = BY_BUTTON.get(press.command.name) if press.command else None
-        admittance = await self._admission.admit(press)
+        admittance = (await self._admission.judge(press)).admittance
         if admittance in (Admittance.BLOCKED, Admittance.SILENT_HERE):
             return literal_text("")
         if admittance is not Admittance.ADMITTED and kind is not ControlKind.PRESS:  # it may be a guest's of that place
@@ -379,7 +380,7 @@ class MessageIntake:
         typed = clipped(self._scrubber.for_chat(str(key)).scrub(typing.command.arguments), SUGGESTION_TYPED_CHARS_MAX)
         try:
             async with self._suggesting:
-                if await self._admission.admit(typing) is not Admittance.ADMITTED:
+                if not (await self._admission.judge(typing)).is_admitted:
                     return ()
                 wanted = SuggestionRequest(key, owner, kind, typed, typing.language)
                 return await self._suggestions.ask(wanted, wait_s=SUGGESTIONS_WAIT_S)
@@ -417,12 +418,12 @@ class MessageIntake:
             self._endings.keep(incoming, now_ms)
         return IntakeOutcome.AMENDED
 
-    async def _take(self, incoming: Incoming) -> IntakeOutcome:
+    async def _take(self, incoming: Incoming, judged: Judgement) -> IntakeOutcome:
         """Bring a message to its lane, read after what its author's last message left open."""
         now_ms, is_known = self._clock.now_ms(), self._recent.key_of(incoming.id) is not None
         is_alone = is_known or incoming.command is not None  # no command is an announced value
         message = self._sanitizer.clean(incoming, "" if is_alone else self._endings.before(incoming, now_ms))
-        outcome = await self._enqueue(message, incoming)
+        outcome = await self._enqueue(message, incoming, judged)
         if outcome in (IntakeOutcome.QUEUED, IntakeOutcome.DUPLICATE):
             await self._delete_if_secret(message)
             if not is_known:
@@ -433,15 +434,19 @@ class MessageIntake:
         if self._delete is not None and message.removed:
             await self._delete(message)
 
-    async def _enqueue(self, message: InboundMessage, incoming: Incoming) -> IntakeOutcome:
+    async def _enqueue(self, message: InboundMessage, incoming: Incoming, judged: Judgement) -> IntakeOutcome:
         if not self._has_disk():
             await self._tell_full(incoming, message.key)
             raise QueueFull("the disk is nearly full (limits.disk.free_mb); messages stay with their platform")
         await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         rate = self._admission.rate_of(incoming)
-        admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts, rate=rate)
+        admission = await self._bus.enqueue(
+            message, settle_ms=settle, interrupts=self._interrupts, rate=rate, judged_by=judged.shown
+        )
         match admission.verdict:
+            case Verdict.STALE:
+                return await self._judge_again(message, incoming)
             case Verdict.ACCEPTED:
                 self._admission.taken(incoming)
                 self._recent.keep(incoming, message.key)
@@ -461,6 +466,14 @@ class MessageIntake:
             case Verdict.QUEUE_FULL:
                 await self._tell_full(incoming, message.key)
                 raise QueueFull("the queue is full; messages stay with their platform until there is room")
+
+    async def _judge_again(self, message: InboundMessage, incoming: Incoming) -> IntakeOutcome:
+        """Look who may speak now, and go on as that says: each time that is decided anew in between."""
+        judged = await self._admission.judge(incoming)
+        if judged.is_admitted:
+            return await self._enqueue(message, incoming, judged)
+        await self._notifier.turn_away(incoming, judged.admittance)
+        return IntakeOutcome.REFUSED
 
     async def _tell_full(self, incoming: Incoming, key: SessionKey) -> None:
         await self._notifier.tell(incoming, key, "queue-full", self._notifier.words(incoming).say(notices.QUEUE_FULL))

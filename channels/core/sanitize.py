@@ -15,7 +15,7 @@ from gateway.contracts.ids import SessionScope
 from gateway.contracts.messages import Attachment, CleanText, Finding, InboundMessage, Quote, RemovedSecrets, clipped
 from gateway.contracts.ports import Clock
 from gateway.limits import AUTHOR_NAME_CHARS_MAX, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
-from gateway.scrub import Scrubber, removed_secrets
+from gateway.scrub import Scrubbed, Scrubber, removed_secrets
 from gateway.scrub.raw_text import head
 from gateway.scrub.scrubber import open_ending, scrub_after
 
@@ -27,7 +27,28 @@ invisible ones."""
 def clean_name(name: str, scrubber: Scrubber) -> CleanText:
     """Remove secrets from a name and cut it to at most AUTHOR_NAME_CHARS_MAX characters."""
     whole = scrubber.scrub(name)  # before a secret is parted where something unfit stood in it
-    return clipped(scrubber.scrub(_UNFIT.sub(" ", whole).strip()), AUTHOR_NAME_CHARS_MAX)
+    fit = _UNFIT.sub(" ", whole).strip()
+    return clipped(whole if fit == whole else scrubber.scrub(fit), AUTHOR_NAME_CHARS_MAX)
+
+
+NAMES_MAX: Final = 4_096  # people who speak to one account in a busy hour; a forgotten name is scrubbed once more
+
+
+class HarmlessNames:
+    """Names in which nothing had to change: the same in every chat, so nobody's is scrubbed for each message."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, CleanText] = OrderedDict()
+
+    def clean(self, name: str, scrubber: Scrubber) -> CleanText:
+        """Return what `clean_name` makes of the name. A name that held a secret is not kept."""
+        known = self._known.pop(name, None)
+        clean = clean_name(name, scrubber) if known is None else known
+        if clean == name:
+            self._known[name] = clean
+            if len(self._known) > NAMES_MAX:
+                self._known.popitem(last=False)
+        return clean
 
 
 # Text that fits the bus. Pure.
@@ -90,14 +111,14 @@ QUOTES_MAX: Final = 40  # what was said in a thread before we were called: enoug
 QUOTE_CHARS_MAX: Final = 4_000  # of each: context must not crowd out what is said
 
 
-def quoted(incoming: Incoming, scrubber: Scrubber) -> list[Quote]:
+def quoted(incoming: Incoming, scrubber: Scrubber, names: HarmlessNames) -> list[Quote]:
     """Return the newest quotes of `incoming` without their files, in their order."""
     clean = []
     for found in incoming.quotes[-QUOTES_MAX:]:
         # Whose name nobody could look up is called by the id of the account.
         author = incoming.author_name if found.author_name == incoming.user_id else found.author_name
         text = clipped(scrubber.scrub(head(found.text, QUOTE_CHARS_MAX)), QUOTE_CHARS_MAX)
-        clean.append(Quote(found.kind, clean_name(author, scrubber), text))
+        clean.append(Quote(found.kind, names.clean(author, scrubber), text))
     return clean
 
 
@@ -171,6 +192,7 @@ class Sanitizer:
         self._clock = clock
         self._scope = scope
         self._language = language
+        self._names = HarmlessNames()
 
     def clean(self, incoming: Incoming, ending: str = "") -> InboundMessage:
         """Return the message as it goes on the bus; `ending` is what its author's last message left open."""
@@ -178,20 +200,21 @@ class Sanitizer:
         scrubber = self._scrubber.for_chat(str(key))
         text, found = scrub_after(scrubber, ending, incoming.text)
         bounded = fit(text)
+        file_names = _file_names(incoming.attachments, scrubber)
         return InboundMessage(
             id=incoming.id,
             key=key,
             address=incoming.address,
             text=text if bounded == text else scrubber.scrub(bounded),
             author_id=incoming.user_id,
-            author_name=clean_name(incoming.author_name, scrubber),
+            author_name=self._names.clean(incoming.author_name, scrubber),
             is_private=incoming.is_private,
             sent_at_ms=incoming.sent_at_ms or self._clock.now_ms(),
             received_at_ms=incoming.edited_at_ms or self._clock.now_ms(),  # an edit that comes twice is one
-            attachments=_attachments(incoming.attachments, scrubber),
-            removed=_removed(found, incoming.attachments, scrubber),
+            attachments=_attachments(incoming.attachments, file_names, scrubber),
+            removed=_removed(found, file_names),
             language=self._language or _language(incoming.language),
-            quotes=fitting(_with_files(quoted(incoming, scrubber), incoming, scrubber)),
+            quotes=fitting(_with_files(quoted(incoming, scrubber, self._names), incoming, scrubber)),
             place=() if key.place else incoming.place,
             realm=incoming.realm,
             is_aside=incoming.is_aside,
@@ -199,25 +222,30 @@ class Sanitizer:
         )
 
 
-def _removed(
-    found: Sequence[Finding], files: Sequence[FileReference], scrubber: Scrubber
-) -> tuple[RemovedSecrets, ...]:
+def _file_names(files: Sequence[FileReference], scrubber: Scrubber) -> list[Scrubbed]:
+    return [scrubber.examine(file.name) for file in files]
+
+
+def _removed(found: Sequence[Finding], file_names: Sequence[Scrubbed]) -> tuple[RemovedSecrets, ...]:
     """Count what the author is told of: how many of each kind, in the text and in the names of files."""
-    in_names = removed_secrets(finding for file in files for finding in scrubber.findings(file.name))
+    in_names = removed_secrets(finding for name in file_names for finding in name.findings)
     return (*removed_secrets(found), *in_names)
 
 
-def _attachments(files: Sequence[FileReference], scrubber: Scrubber) -> tuple[Attachment, ...]:
+def _attachments(
+    files: Sequence[FileReference], names: Sequence[Scrubbed], scrubber: Scrubber
+) -> tuple[Attachment, ...]:
     """Convert the files to attachments; a reference longer than any platform's is dropped, since it leads nowhere."""
-    fit_ones = (found for found in files if len(found.reference) <= REFERENCE_CHARS_MAX)
-    return tuple(_attachment(found, scrubber) for found in islice(fit_ones, FILES_MAX))
+    named = zip(files, names, strict=True)
+    fit_ones = ((file, name.text) for file, name in named if len(file.reference) <= REFERENCE_CHARS_MAX)
+    return tuple(_attachment(file, name, scrubber) for file, name in islice(fit_ones, FILES_MAX))
 
 
-def _attachment(found: FileReference, scrubber: Scrubber) -> Attachment:
+def _attachment(found: FileReference, name: CleanText, scrubber: Scrubber) -> Attachment:
     return Attachment(
         kind=found.kind,
         reference=found.reference,
-        name=clipped(scrubber.scrub(found.name), FILE_NAME_CHARS_MAX),
+        name=clipped(name, FILE_NAME_CHARS_MAX),
         media_type=clipped(scrubber.scrub(found.media_type), MEDIA_TYPE_CHARS_MAX),
         size_bytes=found.size_bytes,
     )
@@ -227,7 +255,7 @@ def _with_files(quotes: Sequence[Quote], incoming: Incoming, scrubber: Scrubber)
     """Give each of the last quotes of the message the files that were found in it."""
     raw = incoming.quotes[len(incoming.quotes) - len(quotes) :]
     return [
-        replace(quote, attachments=_attachments(found.attachments, scrubber))
+        replace(quote, attachments=_attachments(found.attachments, _file_names(found.attachments, scrubber), scrubber))
         for quote, found in zip(quotes, raw, strict=True)
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from itertools import count, takewhile
@@ -13,7 +14,16 @@ from typing import Any, Final
 
 from gateway.bus.scripts import Command
 from gateway.bus.shards import Shard, Shards, bounded
-from gateway.contracts.access import AccessView, Audience, Pairing, PairingOffer, PairingResult, PlaceRule, Projection
+from gateway.contracts.access import (
+    AccessView,
+    Audience,
+    Pairing,
+    PairingOffer,
+    PairingResult,
+    PlaceRule,
+    Projection,
+    ShownAccess,
+)
 from gateway.contracts.budgets import LIMITED_ROLES, Limited, LimitRule
 from gateway.contracts.commands import (
     Suggestion,
@@ -28,7 +38,7 @@ from gateway.contracts.errors import BadEnvelope, BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ControlRequest, InboundMessage, PutQuestion, QuestionState, Reply
 from gateway.contracts.sessions import Grant
-from gateway.limits import BUS_WAIT_MAX_S, PROJECTION_STAGED_S, SUGGESTIONS_TTL_S
+from gateway.limits import BUS_WAIT_MAX_S, PROJECTION_STAGED_S, SUGGESTIONS_TTL_S, VIEWS_KEPT
 
 _CHUNK: Final = 1000  # fields per command of a projection
 _OPEN: Final = b"open"
@@ -40,15 +50,25 @@ class Access:
     Where no projection is (a new bus, or one that lost its memory), nobody can say who is blocked: looking raises
     `BusUnavailable` until an agent process has shown what SQL holds, which takes it seconds. A grant is in the shard of
     its owner, rules are in every one, all pairing codes in the first.
+
+    A view is kept until another projection is seen in its shard. It may be used where something tells that its
+    projection is shown still: the script that takes a message in, or leases a lane. On a Cluster that holds for people
+    whose shard is that of the lane; others are looked up each time.
     """
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
+        self._kept = [_KeptViews() for _ in shards]
 
-    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
-        """Return what was decided about a user and about these places, all of one moment. Raises `BusUnavailable` where
-        nobody has shown it yet."""
+    async def view(
+        self, owner: SessionKey, places: Sequence[SessionKey] = (), *, shown: ShownAccess | None = None
+    ) -> AccessView:
+        """Return what was decided about a user and about these places, all of one moment. With the projection that is
+        `shown` now, the bus is asked only for what is not kept of it. Raises `BusUnavailable` where nobody has shown
+        any yet."""
         shard = self._shards.of(owner)
+        if shown is not None and (view := self._kept[shard.number].find(owner, places)) and view.shown == shown:
+            return view
         keys = shard.keys
         found = await shard.run_script(
             "view_access",
@@ -58,12 +78,21 @@ class Access:
         if found is None:
             raise BusUnavailable("the bus does not know who is let in: an agent process tells it within seconds")
         limited: tuple[Limited, ...] = (owner, *LIMITED_ROLES)
-        role, limits, rules = found[0], found[1 : 1 + len(limited)], found[1 + len(limited) :]
-        return AccessView(
+        mark, role, limits, rules = found[0], found[1], found[2 : 2 + len(limited)], found[2 + len(limited) :]
+        view = AccessView(
             role.decode() or None,
             {place: _rule(text) for place, text in zip(places, rules, strict=True) if text},
             {whom: _limits(text) for whom, text in zip(limited, limits, strict=True) if text},
+            ShownAccess(shard.number, mark),
         )
+        self._kept[shard.number].keep(owner, places, view)
+        return view
+
+    def kept(self, owner: SessionKey, places: Sequence[SessionKey], *, lane: SessionKey) -> AccessView | None:
+        """Return the last view of a user and these places, which may be old by now: `Inbound.enqueue` for this lane
+        tells. None where it could not tell, or nothing is kept."""
+        shard = self._shards.of(owner)
+        return self._kept[shard.number].find(owner, places) if shard is self._shards.of(lane) else None
 
     async def project(self, projection: Projection, *, is_forced: bool = False) -> bool:
         """Replace the whole projection, so that no reader ever sees half of it. False: a later one is there, which is
@@ -78,9 +107,9 @@ class Access:
 
     async def projected(self) -> int | None:
         """Return the revision that is shown; None where none is, or not everywhere the same."""
-        found = set(await self._shards.ask_all(lambda shard: shard.line.call("GET", shard.keys.access)))
-        revision = found.pop() if len(found) == 1 else None
-        return None if revision is None else int(revision)
+        shown = await self._shards.ask_all(lambda shard: shard.line.call("GET", shard.keys.access))
+        found = {None if text is None else int(text.partition(b":")[0]) for text in shown}
+        return found.pop() if len(found) == 1 else None
 
     async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
         """Return the pending code of a stranger, which is that of `pairing` if he has none yet."""
@@ -144,9 +173,30 @@ class Access:
         answer = await shard.run_script(
             "swap_access",
             (keys.access, keys.grants, keys.place_rules, keys.limit_rules, *staged),
-            (projection.revision, int(is_forced)),
+            (f"{projection.revision}:{mark}", int(is_forced)),
         )
         return bool(answer)
+
+
+class _KeptViews:
+    """Views of one projection, those of the newest VIEWS_KEPT people and places."""
+
+    def __init__(self) -> None:
+        self._shown: ShownAccess | None = None
+        self._views: OrderedDict[tuple[SessionKey, ...], AccessView] = OrderedDict()
+
+    def find(self, owner: SessionKey, places: Sequence[SessionKey]) -> AccessView | None:
+        """Return the view of a user and these places."""
+        return self._views.get((owner, *places))
+
+    def keep(self, owner: SessionKey, places: Sequence[SessionKey], view: AccessView) -> None:
+        """Keep a view; those of another projection go."""
+        if view.shown != self._shown:
+            self._views.clear()
+            self._shown = view.shown
+        self._views[(owner, *places)] = view
+        if len(self._views) > VIEWS_KEPT:
+            self._views.popitem(last=False)
 
 
 class Questions:

@@ -7,7 +7,7 @@ from typing import Final
 from gateway.bus.keys import lane_handle
 from gateway.bus.scripts import digest
 from gateway.bus.shards import Shards, bounded
-from gateway.contracts.access import Rate
+from gateway.contracts.access import Rate, ShownAccess
 from gateway.contracts.envelope import inbound_prefix
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage
@@ -19,6 +19,7 @@ _VERDICTS: Final = {
     -1: Verdict.LANE_FULL,
     -2: Verdict.QUEUE_FULL,
     -3: Verdict.TOO_FAST,
+    -4: Verdict.STALE,
 }
 _AMENDMENTS: Final = {1: Amendment.CHANGED, 2: Amendment.RESTARTED, 0: Amendment.TOO_LATE}
 _RESTARTED: Final = "restarted:"
@@ -41,24 +42,30 @@ class Inbound:
         settle_ms: int = 0,
         interrupts: bool = False,
         rate: Rate = Rate(),  # noqa: B008 - frozen
+        judged_by: ShownAccess | None = None,
     ) -> Admission:
         """Deduplicate by `message.id` and append to its lane: both or neither.
 
         With `settle_ms` an idle lane waits that long for more; each further fragment renews the wait,
         up to SETTLE_MAX_S. With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the
         same step. With a `rate`, its author is not taken more from, in the same step: what comes again counts once.
+        A message that was judged by a projection which its shard shows no more is STALE, in the same step; that of
+        another shard says nothing here.
 
         A message whose answer was lost with a connection is sent again by itself and
         may then be reported as a duplicate of itself: it is on the bus either way. What an author may still send
         lies with the lane: one who writes into places of their own lanes on a Cluster has some for each shard.
         """
         shard = self._shards.of(message.key)
+        mark = judged_by.mark if judged_by is not None and judged_by.shard == shard.number else b""
         enqueue = shard.call(
             "enqueue",
-            arguments=(
+            (shard.keys.access,),
+            (
                 *(lane_handle(message.key), bounded(message), shard.keys.seen(""), digest(message.id)),
                 *(settle_ms, int(interrupts), shard.caps.lane_messages_max, shard.caps.queue_messages_max),
                 *(shard.keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
+                mark,
             ),
         )
         verdict, queued, running, wait_ms = await shard.intake.run_script(enqueue)

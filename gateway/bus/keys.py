@@ -402,7 +402,7 @@ DECLARED: Final = (
     KeyKind("grants", "hash", _PERMANENT, "access", "owner -> role, projected from SQL"),
     KeyKind("places", "hash", _PERMANENT, "access", "place -> who may speak there, projected from SQL"),
     KeyKind("limits", "hash", _PERMANENT, "access", "owner or role -> what limits him, projected from SQL"),
-    KeyKind("access", "string", _PERMANENT, "access", "the revision of that projection; absent: nobody is let in"),
+    KeyKind("access", "string", _PERMANENT, "access", "revision and mark of that projection; absent: nobody is let in"),
     KeyKind(
         "staged:(grants|places|limits):.+", "hash", _EXPIRES, "access", "a projection under way, PROJECTION_STAGED_S"
     ),

@@ -21,11 +21,12 @@ from gateway.bus import subscriptions
 from gateway.bus.keys import HANDLE_SEPARATOR, lane_handle
 from gateway.bus.scripts import ScriptCall, Word, digest
 from gateway.bus.shards import Shard, Shards, bounded
+from gateway.contracts.access import ShownAccess
 from gateway.contracts.envelope import decode_inbound
 from gateway.contracts.errors import BadEnvelope, BusError, NewerEnvelope
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply
-from gateway.contracts.ports import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, Lease
+from gateway.contracts.ports import Cancel, CancelKind, Claim, ClaimBatch, DeadMessage, Lease, Ownership
 from gateway.limits import ERROR_CHARS_MAX, NEWER_DELAY_S, RETRY_DELAYS_S, SHARD_PATIENCE_S
 
 _ARRIVAL_DIGITS: Final = 13  # milliseconds in front of each envelope in a mailbox (enqueue.lua)
@@ -203,7 +204,7 @@ class _ShardLanes:
             await self._settle(worker)
             claiming = self.shard.call(
                 "claim",
-                (keys.workers, keys.fence, keys.dead_letters, keys.untold),
+                (keys.workers, keys.fence, keys.dead_letters, keys.untold, keys.access),
                 (
                     *(worker, self.holdings.known_fence(worker)),
                     *(lanes_max, messages_max, attempts_max, self.shard.caps.turns_max),
@@ -215,8 +216,9 @@ class _ShardLanes:
                 answer = await self.shard.line.run_script(claiming)
             if answer == -1:
                 return ClaimBatch((), None)
-            next_due_ms, rows, dead = answer
-            claims = [claim for row in rows if (claim := await self._readable(worker, row)) is not None]
+            next_due_ms, rows, dead, mark = answer
+            access = ShownAccess(self.shard.number, mark)
+            claims = [claim for row in rows if (claim := await self._readable(worker, row, access)) is not None]
             # Only now: a caller cancelled before this line is given the same lanes by its next claim.
             for claim in claims:
                 self.holdings.take(worker, str(claim.key), claim.lease.fence, len(claim.messages))
@@ -252,13 +254,13 @@ class _ShardLanes:
         self.dead_entries[message.id] = entry
         return DeadMessage(entry.decode(), message)
 
-    async def _readable(self, worker: str, row: Sequence[Any]) -> Claim | None:
+    async def _readable(self, worker: str, row: Sequence[Any], access: ShownAccess) -> Claim | None:
         """The claim up to the first message that we cannot read, or None if that is the first of all: then the
         lane waits, as after a failed run, or for a worker of the newer release that wrote the message."""
         handle, fence, attempts, stopped, rows = row
         key, lease = SessionKey.parse(_lane(handle)), Lease(worker, fence)
         envelopes = [row[_ARRIVAL_DIGITS:] for row in rows]
-        claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0)
+        claim = Claim(key, lease, attempts, (), is_stopped=stopped > 0, access=access)
         if not all(envelopes):  # withdrawn before we heard of the claim
             await self.end("restart", claim)
             return None
@@ -440,9 +442,15 @@ class Lanes:
 
     async def is_in_work(self, key: SessionKey, fence: int) -> bool:
         """Tell whether the turn with this fencing token still owns the lane."""
+        return (await self.ownership(key, fence)).is_held
+
+    async def ownership(self, key: SessionKey, fence: int) -> Ownership:
+        """Return whether the turn with this fencing token still owns the lane, and which projection of access is shown:
+        one trip."""
         shard = self._shards.of(key)
-        owner = await shard.line.call("HGET", shard.keys.own, str(key))
-        return owner is not None and int(owner.split(b"|")[-2]) == fence
+        owner, mark = await shard.line.call_all([("HGET", shard.keys.own, str(key)), ("GET", shard.keys.access)])
+        is_held = owner is not None and int(owner.split(b"|")[-2]) == fence
+        return Ownership(is_held, ShownAccess(shard.number, mark or b""))
 
     async def stop(self, key: SessionKey) -> None:
         """End the running turn of a lane and drop what waits in it, as /stop does; nobody is told. It returns at once:

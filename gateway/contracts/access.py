@@ -309,13 +309,23 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownAccess:
+    """Which projection a shard of the bus shows. Whatever is shown next has another mark, also what was shown before;
+    the mark is empty where nothing is shown."""
+
+    shard: int
+    mark: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class AccessView:
     """What the projection says of one person and some places, all of one moment. `granted` is the word of his grant,
-    None without one; `limits` those of the person and of every role."""
+    None without one; `limits` those of the person and of every role. `shown` is the projection that says it."""
 
     granted: str | None = None
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
     limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
+    shown: ShownAccess | None = None
 
     def limits_of(self, owner: SessionKey, role: GrantRole) -> LimitRule:
         """Return the decisions about the limits of this person, who has this role."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from gateway.contracts.access import ShownAccess
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import DeliveryRecord, InboundMessage, Reply
 
@@ -40,6 +41,8 @@ class Verdict(StrEnum):
     LANE_FULL = "lane_full"
     QUEUE_FULL = "queue_full"
     TOO_FAST = "too_fast"
+    STALE = "stale"
+    """The author was judged by a projection that is not shown any more. Look again, and enqueue again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ class Claim:
     """One leased lane with the messages at its head, oldest first. `attempts` counts failed runs so far.
 
     `is_stopped`: a /stop came for these messages while their worker died or stalled; commit them as
-    stopped, do not run them.
+    stopped, do not run them. `access` is the projection that was shown when the lane was leased.
     """
 
     key: SessionKey
@@ -92,6 +95,15 @@ class Claim:
     attempts: int
     messages: tuple[InboundMessage, ...]
     is_stopped: bool = False
+    access: ShownAccess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """Whether a turn still owns its lane, and the projection that was shown at that moment."""
+
+    is_held: bool
+    access: ShownAccess
 
 
 @dataclass(frozen=True, slots=True)

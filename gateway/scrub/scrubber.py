@@ -37,6 +37,9 @@ class Scrubbed(NamedTuple):
     findings: tuple[Finding, ...]
 
 
+_NOTHING: Final = Scrubbed(CleanText(""), ())
+
+
 class Scrubber:
     """The one maker of `CleanText`, on the rules of `rules.toml` and the values it is told to keep.
 
@@ -85,6 +88,8 @@ class Scrubber:
 
     def examine(self, text: str) -> Scrubbed:
         """`scrub` and `findings` in one pass."""
+        if not text:
+            return _NOTHING
         try:
             machine = self.machine()
             clean = machine.feed(text, is_last=True)
@@ -189,26 +194,29 @@ def open_ending(text: str) -> str:
     return end if end and announces(end) else ""
 
 
-def scrub_after(scrubber: Scrubber, ending: str, text: str) -> tuple[CleanText, tuple[Finding, ...]]:
+def scrub_after(scrubber: Scrubber, ending: str, text: str) -> Scrubbed:
     """Scrub `text` as its author said it after `ending`; the findings are those in it, not their positions.
 
-    A value counts as announced only where the message begins with it. Otherwise this is `scrubber.scrub(text)`.
+    A value counts as announced only where the message begins with it. Otherwise this is `scrubber.examine(text)`.
     """
-    known = tuple(scrubber.findings(text))
+    alone = scrubber.examine(text)
     message = text.lstrip()
     if not ending or not message:
-        return scrubber.scrub(text), known
+        return alone
     border = len(ending) + 1
     raw = f"{ending} {message}"
-    found = sorted(scrubber.findings(raw), key=lambda each: each.start)
+    clean, unsorted = scrubber.examine(raw)
+    found = sorted(unsorted, key=lambda each: each.start)
     in_message = tuple(each for each in found if each.end > border)
-    if not in_message or in_message[0].start != border or any(each.start == len(text) - len(message) for each in known):
-        return scrubber.scrub(text), known
-    shown = _after_border(raw, scrubber.scrub(raw), found, border)
+    begins_at = len(text) - len(message)
+    if not in_message or in_message[0].start != border or any(each.start == begins_at for each in alone.findings):
+        return alone
+    shown = _after_border(raw, clean, found, border)
     if shown is None:  # the clean text does not say where the message begins: it may hold what it should not
-        return scrubber.scrub(WHOLE_TEXT), in_message
+        return Scrubbed(scrubber.scrub(WHOLE_TEXT), in_message)
     # Read alone it may show what the announcement has hidden.
-    return scrubber.scrub(shown), (*in_message, *scrubber.findings(shown))
+    again = scrubber.examine(shown)
+    return Scrubbed(again.text, (*in_message, *again.findings))
 
 
 def announces(text: str) -> bool:

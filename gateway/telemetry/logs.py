@@ -2,13 +2,15 @@
 
 Scrubbing is done by the formatter, on the finished line: whatever a message, its arguments, its extra
 fields, a bound context variable or a traceback brought along, and whichever library logged it, has to pass
-there. Before that each text is scrubbed as it is, for a line has only its escapes. Bind what belongs to one turn
+there. Before that each text is scrubbed as it is, for a line has only its escapes; only plain words under names of ours
+are the same in both. Bind what belongs to one turn
 with `structlog.contextvars.bound_contextvars(turn_id=…)`.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import Any, Final, TextIO
 
@@ -28,6 +30,18 @@ _OWN_HANDLERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "discord",
 _OURS: Final = ("trivet", "gateway", "channels", "agent")
 """Ours may be as talkative as the operator wants. What libraries tell below INFO is content, cut into pieces or
 escaped, in which no scrubber can recognise anything."""
+
+_OUR_FIELDS: Final = frozenset(
+    {
+        *("event", "level", "logger", "timestamp"),
+        *("turn_id", "lane", "session_id", "task_id", "message_id", "reply_id", "letter_id"),
+        *("code", "reference", "state", "verdict"),
+    }
+)
+"""Fields that hold constants and ids of ours. Any other may hold what somebody else said."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.:/~+-]{0,160}")
+"""A text that has the same form in a line: the scrubber sees all of it there."""
 
 UNPRINTABLE: Final = "a log record could not be printed"
 
@@ -109,9 +123,15 @@ def configure_logs(
 
 def _cleaner(scrubber: Scrubber) -> Processor:
     def clean(_logger: Any, _method: str, event: EventDict) -> EventDict:
-        return {name: each_text(value, scrubber.scrub) for name, value in event.items()}
+        return {
+            name: value if _is_plain(name, value) else each_text(value, scrubber.scrub) for name, value in event.items()
+        }
 
     return clean
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return name in _OUR_FIELDS and isinstance(value, str) and _PLAIN.fullmatch(value) is not None
 
 
 def _renderer(*, as_json: bool) -> Processor:

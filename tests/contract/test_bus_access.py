@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,14 +12,18 @@ from typing import Any
 import pytest
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.access import Audience, PairingOffer, PlaceRule, Projection, Rate
+from gateway.bus.keys import CLUSTER_SHARDS, shard_number
+from gateway.bus.scripts import Word
+from gateway.bus.shards import Shard
+from gateway.contracts.access import Audience, PairingOffer, PlaceRule, Projection, Rate, ShownAccess
 from gateway.contracts.budgets import LimitRule
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import QueueFigures, Verdict
+from gateway.contracts.ports import Ownership, QueueFigures, Verdict
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_LOCKED_S, QUEUE_PAST_S
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
+from tests.parts.claiming import claim_one
 from tests.parts.keepers import pairing
 from tests.parts.valkey import BusServers
 
@@ -122,6 +127,102 @@ async def test_without_a_projection_nobody_is_looked_up(bus: RedisBus, bus_serve
     assert await bus.access.projected() is None
     await bus.access.project(Projection(4, [grant(ANNA, GrantRole.BLOCKED)]))
     assert await granted(bus, ANNA) == "blocked"
+
+
+async def test_an_exchange_that_is_repeated_changes_nothing(bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer may be lost with a connection, and by then nothing is staged any more."""
+    run_script = Shard.run_script
+
+    async def twice(self: Shard, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
+        if name == "swap_access":
+            await run_script(self, name, keys, arguments)
+        return await run_script(self, name, keys, arguments)
+
+    monkeypatch.setattr(Shard, "run_script", twice)
+    assert await bus.access.project(Projection(1, [grant(ANNA, GrantRole.BLOCKED)]))
+    assert await granted(bus, ANNA) == "blocked"
+
+
+# --- views that are kept
+
+
+async def shown_to(bus: RedisBus, owner: SessionKey) -> ShownAccess:
+    shown = (await bus.access.view(owner)).shown
+    assert shown is not None
+    return shown
+
+
+async def test_who_was_judged_by_an_old_projection_is_not_taken_in(bus: RedisBus) -> None:
+    await bus.access.project(Projection(1, [grant(ANNA, GrantRole.MEMBER)]))
+    judged_by = await shown_to(bus, ANNA)
+    assert (await bus.intake.enqueue(message(1, ANNA), judged_by=judged_by)).verdict is Verdict.ACCEPTED
+    await bus.access.project(Projection(2, [grant(ANNA, GrantRole.BLOCKED)]))
+    for number in (1, 2):
+        assert (await bus.intake.enqueue(message(number, ANNA), judged_by=judged_by)).verdict is Verdict.STALE
+    assert (await bus.lanes.depth(ANNA))[0] == 1
+    now = await shown_to(bus, ANNA)
+    assert (await bus.intake.enqueue(message(2, ANNA), judged_by=now)).verdict is Verdict.ACCEPTED
+
+
+async def test_a_bus_that_shows_nothing_takes_nobody_in_by_what_it_showed(
+    bus: RedisBus, bus_servers: BusServers
+) -> None:
+    await bus.access.project(Projection(1, [grant(ANNA, GrantRole.MEMBER)]))
+    judged_by = await shown_to(bus, ANNA)
+    for client in bus_servers.clients:
+        client.flushall()
+    assert (await bus.intake.enqueue(message(1, ANNA), judged_by=judged_by)).verdict is Verdict.STALE
+
+
+async def test_the_same_revision_shown_anew_is_another_projection(bus: RedisBus) -> None:
+    """A database that was put back to an earlier day comes to its old revisions once more, by other decisions."""
+    await bus.access.project(Projection(7, [grant(ANNA, GrantRole.MEMBER)]))
+    before = await shown_to(bus, ANNA)
+    await bus.access.project(Projection(6), is_forced=True)
+    await bus.access.project(Projection(7, [grant(ANNA, GrantRole.BLOCKED)]))
+    assert (await bus.intake.enqueue(message(1, ANNA), judged_by=before)).verdict is Verdict.STALE
+    assert (await bus.access.view(ANNA, shown=before)).granted == "member", "it is kept, and nothing shows it any more"
+    assert await granted(bus, ANNA) == "blocked"
+
+
+async def test_a_kept_view_serves_while_its_projection_is_shown(bus: RedisBus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A claim and a look at the lane tell which one that is: the bus is asked once for each."""
+    looks: Counter[str] = Counter()
+    run_script = Shard.run_script
+
+    async def counting(self: Shard, name: str, keys: Sequence[str] = (), arguments: Sequence[Word] = ()) -> Any:
+        looks[name] += 1
+        return await run_script(self, name, keys, arguments)
+
+    monkeypatch.setattr(Shard, "run_script", counting)
+    await bus.access.project(Projection(1, [grant(ANNA, GrantRole.MEMBER)]))
+    await bus.intake.enqueue(message(1, ANNA))
+    await bus.lanes.register("w1", lease_ttl_s=60)
+    claim = await claim_one(bus)
+    for _ in range(3):
+        assert (await bus.access.view(ANNA, shown=claim.access)).granted == "member"
+        owned = await bus.lanes.ownership(ANNA, claim.lease.fence)
+        assert owned == Ownership(True, claim.access or owned.access)
+    assert looks["view_access"] == 1
+    await bus.access.project(Projection(2, [grant(ANNA, GrantRole.BLOCKED)]))
+    owned = await bus.lanes.ownership(ANNA, claim.lease.fence)
+    assert (await bus.access.view(ANNA, shown=owned.access)).granted == "blocked"
+    assert looks["view_access"] == 2
+
+
+async def test_only_where_the_lane_can_tell_is_a_kept_view_given(bus: RedisBus, bus_servers: BusServers) -> None:
+    """On a Cluster a person may speak on a lane of another shard."""
+    places = (SessionKey("telegram", "", ("-100",)),)
+    lanes = [SessionKey("telegram", "", (f"-{number}",)) for number in range(40)]
+    await bus.access.project(Projection(1, [grant(ANNA, GrantRole.MEMBER)]))
+    assert bus.access.kept(ANNA, places, lane=ANNA) is None
+    seen = await bus.access.view(ANNA, places)
+    assert bus.access.kept(ANNA, places, lane=ANNA) == seen
+    assert bus.access.kept(ANNA, (), lane=ANNA) is None
+    shards = CLUSTER_SHARDS if len(bus_servers.clients) > 1 else 1
+    for lane in lanes:
+        is_told = shard_number(lane, shards) == shard_number(ANNA, shards)
+        assert bus.access.kept(ANNA, places, lane=lane) == (seen if is_told else None)
 
 
 async def test_a_word_of_a_later_release_closes_its_place(bus: RedisBus, raw_redis: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply, ReplyKind
-from gateway.contracts.ports import Claim, NoSpans
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
+from gateway.contracts.ports import Claim, NoSpans, Ownership, PendingReply
 from gateway.contracts.sessions import Committed, PromptQuery, TurnCommit, TurnStart, UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX
 from gateway.store import Store, open_store
@@ -177,18 +177,18 @@ async def test_a_turn_waits_for_a_bus_that_is_away(
     agent: AgentProcess, mind: Mind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can say whether the lane is still ours: no model is called before somebody can."""
-    is_in_work = agent.bus.lanes.is_in_work
+    ownership = agent.bus.lanes.ownership
     asked = 0
 
-    async def silent(key: SessionKey, fence: int) -> bool:
+    async def silent(key: SessionKey, fence: int) -> Ownership:
         nonlocal asked
         asked += 1
         if asked <= 3:
             raise BusUnavailable("the test took the bus away")
         assert mind.calls == 0
-        return await is_in_work(key, fence)
+        return await ownership(key, fence)
 
-    monkeypatch.setattr(agent.bus.lanes, "is_in_work", silent)
+    monkeypatch.setattr(agent.bus.lanes, "ownership", silent)
     await agent.say("hello")
     await until(lambda: asked > 3)
     monkeypatch.undo()
@@ -274,6 +274,40 @@ async def test_a_receipt_that_sql_did_not_take_is_written_later(
     assert await relay.write_receipts() == 1
     (known,) = await store.outbox.recent(reply.key, limit=5)
     assert known.state is DeliveryState.SENT
+
+
+async def test_receipts_of_a_moment_are_written_together(bus: RedisBus, store: Store, valkey_url: str) -> None:
+    """And while they are gathered the bus has them: whoever dies over it loses none."""
+    replies = [_reply(number, 1_000) for number in range(2)]
+    await store.outbox.put(replies)
+    await bus.deliveries.publish(replies)
+    first, second = await bus.deliveries.replies("telegram", "c1", count=9, wait_s=1)
+
+    async def arrives(pending: PendingReply) -> None:
+        record = DeliveryRecord(pending.reply.id, DeliveryState.SENT, attempt=1)
+        await bus.deliveries.finish("telegram", pending.entry_id, Receipt(record, pending.reply.key, "telegram"))
+
+    await arrives(first)
+    for dies in (True, False):
+        opened = await open_bus(valkey_url)
+        taken, take = asyncio.Event(), opened.deliveries.take_receipts
+
+        async def taking(worker: str, *, count: int, wait_s: float) -> Sequence[tuple[str, Receipt]]:
+            found = await take(worker, count=count, wait_s=wait_s)  # noqa: B023 - of this round
+            taken.set()  # noqa: B023
+            return found
+
+        opened.deliveries.take_receipts = taking  # type: ignore[method-assign]
+        relay = Relay("relay-1", opened.deliveries, store, SystemClock(), NoSpans(), Tally())
+        writing = asyncio.create_task(relay.write_receipts())
+        await taken.wait()
+        if dies:
+            writing.cancel()
+            await asyncio.wait({writing})
+        else:
+            await arrives(second)
+            assert await writing == 2
+        await opened.close()
 
 
 def _reply(number: int, created_at_ms: int) -> Reply:

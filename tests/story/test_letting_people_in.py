@@ -169,8 +169,9 @@ async def test_what_waits_is_not_answered_once_its_author_is_blocked(street: Str
     gate = street.mind.hold()
     for who in (ANN, BEN):
         await street.say(who, "say begun")
-        await street.say(who, "say waiting")
     await street.mind.until_asked(2)
+    for who in (ANN, BEN):
+        await street.say(who, "say waiting")
     before = len(street.agent.replies)
     await street.say(BOSS, "/block telegram:1")
     await street.agent.heard(before + 1)

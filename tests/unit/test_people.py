@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from agent.features.access import People
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT
-from gateway.contracts.access import AccessView
+from gateway.contracts.access import AccessView, ShownAccess
 from gateway.contracts.budgets import LimitRule
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage
@@ -25,7 +25,9 @@ class Showing:
         self.shown = AccessView("member")
         self.looks = 0
 
-    async def view(self, owner: SessionKey, places: Sequence[SessionKey] = ()) -> AccessView:
+    async def view(
+        self, owner: SessionKey, places: Sequence[SessionKey] = (), *, shown: ShownAccess | None = None
+    ) -> AccessView:
         self.looks += 1
         return self.shown
 
@@ -51,7 +53,7 @@ async def test_role_and_limits_are_of_the_moment_a_turn_began() -> None:
     """One look serves all three."""
     bus, clock = Showing(), Hands()
     asked = people(bus, clock)
-    assert await asked.blocked_authors(said()) == frozenset()
+    assert await asked.blocked_authors(said(), None) == frozenset()
     assert await asked.least_among([ANNA]) == (ANNA, GrantRole.MEMBER)
     assert (await asked.limits_of(ANNA))[0] is GrantRole.MEMBER
     assert bus.looks == 1
@@ -60,9 +62,9 @@ async def test_role_and_limits_are_of_the_moment_a_turn_began() -> None:
 async def test_a_block_is_seen_by_the_very_next_question() -> None:
     bus, clock = Showing(), Hands()
     asked = people(bus, clock)
-    assert await asked.blocked_authors(said()) == frozenset()
+    assert await asked.blocked_authors(said(), None) == frozenset()
     bus.shown = AccessView("blocked")
-    assert await asked.blocked_authors(said()) == {said()[0].id}
+    assert await asked.blocked_authors(said(), None) == {said()[0].id}
     assert await asked.least_among([ANNA]) == (ANNA, GrantRole.BLOCKED)
 
 
@@ -80,7 +82,7 @@ async def test_of_an_admin_by_configuration_nothing_is_held_from_one_turn_to_the
     bus, clock = Showing(), Hands()
     asked = people(bus, clock, admins=[ANNA])
     for _ in range(2):
-        assert await asked.blocked_authors(said()) == frozenset()
+        assert await asked.blocked_authors(said(), None) == frozenset()
         await asked.limits_of(ANNA)
     assert bus.looks == 2
 

@@ -1,8 +1,8 @@
 -- Lease ready lanes to one worker, with the messages at their heads.
--- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}}...}, {{entry, dead message}...}},
--- or -1 when the worker has no lease. Repeating a call whose answer was lost gives the same lanes again:
--- `known_fence` is the highest fence the worker has heard of.
-local workers, fences, dead_letters, untold = unpack(KEYS, 8)
+-- Answers {ms to the next due lane or -1, {{handle, fence, failed runs, stopped, {message...}}...}, {{entry, dead message}...},
+-- mark of the projection of access that is shown}, or -1 when the worker has no lease. Repeating a call whose answer was
+-- lost gives the same lanes again: `known_fence` is the highest fence the worker has heard of.
+local workers, fences, dead_letters, untold, shown_access = unpack(KEYS, 8)
 local worker, known_fence = ARGV[7], ARGV[8]
 local lanes_max, messages_max, attempts_max, turns_max = unpack(ARGV, 9)
 lanes_max, messages_max = tonumber(lanes_max), tonumber(messages_max)
@@ -99,4 +99,4 @@ if turns_max == 0 or call('HLEN', own) < turns_max then
   wake_for_ready()
 end
 local next_due = call('ZRANGE', delay, 0, 0, 'WITHSCORES')[2]
-return { next_due and math.max(0, tonumber(next_due) - now) or -1, claims, dead }
+return { next_due and math.max(0, tonumber(next_due) - now) or -1, claims, dead, call('GET', shown_access) or '' }

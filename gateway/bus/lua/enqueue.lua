@@ -1,10 +1,12 @@
 -- Deduplicate and append one message: both or neither.
 -- Answers {verdict, waiting, running, ms}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full, -3 its author
--- writes too fast: `ms` until he may go on. What is not taken costs him nothing.
+-- writes too fast: `ms` until he may go on, -4 he was judged by a projection that is not shown any more. What is not taken
+-- costs him nothing.
 local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
 local settle_ms, interrupts = tonumber(ARGV[11]), ARGV[12] == '1'
 local lane_max, queue_max = tonumber(ARGV[13]), tonumber(ARGV[14])
 local rate_of_author, per_minute, burst = ARGV[15], tonumber(ARGV[16]), tonumber(ARGV[17])
+local shown_access, judged_by = KEYS[8], ARGV[18]
 
 local now = now_ms()
 local lane = lane_of(handle)
@@ -13,6 +15,9 @@ local worker, fence, in_work = owner_of(lane)
 local running = worker and 1 or 0
 local waiting = call('LLEN', mailbox) - (in_work or 0)
 
+if judged_by ~= '' and call('GET', shown_access) ~= judged_by then
+  return { -4, waiting, running, 0 }
+end
 if is_known(seen, digest, now) then
   return { 0, waiting, running, 0 }
 end
