@@ -440,7 +440,14 @@ class MessageIntake:
         await self._keep(message, incoming)
         settle = max(self._settle_ms, settle_ms(incoming))
         rate = self._admission.rate_of(incoming)
-        admission = await self._bus.enqueue(message, settle_ms=settle, interrupts=self._interrupts, rate=rate)
+        admission = await self._bus.enqueue(
+            message,
+            settle_ms=settle,
+            interrupts=self._interrupts,
+            rate=rate,
+            # A message with a secret has to come again until it is to be deleted, too.
+            position=None if message.removed else incoming.position,
+        )
         match admission.verdict:
             case Verdict.ACCEPTED:
                 self._admission.taken(incoming)
