@@ -168,6 +168,11 @@ class AgentSettings(Section):
         description="Model for titles and summaries. Empty: the cheapest known of the same provider; for an "
         "entry of models, the entry itself.",
     )
+    titles: bool = Field(
+        default=True,
+        description="Give each conversation a title, by one small call of the utility model. false: only where the "
+        "platform shows it, as a topic or a thread does.",
+    )
     summary_tokens_max: int = Field(
         default=1_024,
         ge=128,
