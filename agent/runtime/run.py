@@ -172,7 +172,7 @@ class TurnRun:
         self._is_steered = is_steered
         self._is_decided = False
         self._has_ended = asyncio.Event()
-        self._has_called = asyncio.Event()
+        self.has_called = asyncio.Event()  # a model or a tool; also once it is decided
         self._beside: asyncio.Task[None] | None = None
         self._behind: list[InboundMessage] = []
         self._covered = len(claim.messages)
@@ -221,10 +221,6 @@ class TurnRun:
         """Work of the turn that nobody waits for; it ends with the turn if that is cut short."""
         self._beside = task
 
-    async def until_called(self) -> None:
-        """Return when the turn has called a model or a tool, and waits for it, or when it is decided."""
-        await self._has_called.wait()
-
     async def permit(self) -> None:
         """Return when the turn may call a model or a tool; raise `CancelledError` when it has ended.
 
@@ -234,7 +230,7 @@ class TurnRun:
             await asyncio.sleep(_UNSURE_S)
         if self._is_cut:  # background work of a turn that ended well may go on
             raise asyncio.CancelledError
-        self._has_called.set()
+        self.has_called.set()
 
     async def _is_ours(self) -> bool:
         """Tell whether the lane is still ours; False when that cannot be known right now."""
@@ -317,7 +313,7 @@ class TurnRun:
     def settle(self) -> None:
         """Mark that the commit is under way: from here on the run is not cut short."""
         self._is_decided = True
-        self._has_called.set()
+        self.has_called.set()
 
 
 def _forget(working: asyncio.Task[TurnCommit]) -> None:
@@ -516,7 +512,7 @@ class LaneRunner:
 
     async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
         """Give a title while the turn waits for its model, or after it: it takes no time from the answer."""
-        await run.until_called()
+        await run.has_called.wait()
         await asyncio.sleep(TITLE_AFTER_S)
         batch = turn.batch
         address = nameable(batch.newest)

@@ -35,7 +35,7 @@ from channels.telegram import limits
 # The object around every answer of a Bot API server. Pure.
 
 
-class Answer(bytes):
+class BotApiAnswer(bytes):
     """The body of an answer, with what it says as JSON: the SDK takes the body and asks for the JSON afterwards."""
 
     said: Any
@@ -51,11 +51,11 @@ def status_of(said: Any) -> int | None:
     return (code if code >= HTTPStatus.BAD_REQUEST else HTTPStatus.INTERNAL_SERVER_ERROR) if "ok" in response else None
 
 
-def read_answer(status: int, body: bytes) -> tuple[int, Answer]:
+def read_answer(status: int, body: bytes) -> tuple[int, BotApiAnswer]:
     """Parse an answer, once. The SDK believes the status of HTTP, but the envelope decides, and whether a Bot API
     server wrote one: an HTML page of a proxy between us and the server says nothing of the token. Raises
     `NetworkError`."""
-    answer = Answer(body)
+    answer = BotApiAnswer(body)
     try:
         answer.said = json.loads(body.decode(errors="replace"))
     except (ValueError, RecursionError):
@@ -68,7 +68,7 @@ def read_answer(status: int, body: bytes) -> tuple[int, Answer]:
 
 def said_in(payload: bytes) -> Any:
     """Return what `read_answer` has parsed."""
-    return payload.said if isinstance(payload, Answer) else None
+    return payload.said if isinstance(payload, BotApiAnswer) else None
 
 
 def _phrase(status: int) -> str:
@@ -215,7 +215,7 @@ class AiohttpRequest(BaseRequest):
         write_timeout: ODVInput[float] = BaseRequest.DEFAULT_NONE,
         connect_timeout: ODVInput[float] = BaseRequest.DEFAULT_NONE,
         pool_timeout: ODVInput[float] = BaseRequest.DEFAULT_NONE,
-    ) -> tuple[int, Answer]:
+    ) -> tuple[int, BotApiAnswer]:
         """Do the request as the SDK says; return the status that the answer carries in itself, and the answer."""
         if self._session is None:
             raise RuntimeError("the HTTP client is closed")
@@ -274,7 +274,7 @@ class HttpxRequest(HTTPXRequest):
             proxy=proxy or None,
         )
 
-    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, Answer]:
+    async def do_request(self, *args: Any, **kwargs: Any) -> tuple[int, BotApiAnswer]:
         """Do the request as `AiohttpRequest` does."""
         try:
             return read_answer(*await super().do_request(*args, **kwargs))

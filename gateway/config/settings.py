@@ -238,7 +238,11 @@ class AgentSettings(Section):
         default=1, ge=0, le=PROCESSES_MAX, description="Agent processes that `trivet up` starts on this machine."
     )
     concurrency: int = Field(
-        default=64, ge=1, le=CONCURRENCY_MAX, description="Turns at once in each agent process, one per session key."
+        default=512,
+        ge=1,
+        le=CONCURRENCY_MAX,
+        description="Turns at once in each agent process, one per session key. One that waits for its model holds some "
+        "60 kB of memory, its conversation apart.",
     )
 
 
