@@ -309,7 +309,13 @@ class _Parts:
             turns=turns,
             commits=self._commits,
             titler=Titler(
-                self.client, self.models, self._store, self._scrubber, self._clock, self._bus.deliveries.publish
+                self.client,
+                self.models,
+                self._store,
+                self._scrubber,
+                self._clock,
+                self._bus.deliveries.publish,
+                is_for_all=self._settings.agent.titles,
             ),
             scrubber=self._scrubber,
             background=background,

@@ -97,6 +97,7 @@ CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
 TONE_CHARS_MAX: Final = 8_000  # of a message whose tone is looked for: three searches, some 25 ms at the very worst
 
 # --- titles
+TITLE_AFTER_S: Final = 0.1  # since the turn was allowed its model call, which is on its way by then
 TITLE_INPUT_CHARS_MAX: Final = 2_000
 TITLE_OUTPUT_CHARS_MAX: Final = 8_000  # of an answer that is looked at: a provider may ignore the next two
 TITLE_LINE_CHARS_MAX: Final = 1_000  # of a line that is looked at: its marks come off one by one

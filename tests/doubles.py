@@ -42,7 +42,16 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import Admission, Amendment, Outlook, PendingReply, TokenWish, Verdict, WantedFile
+from gateway.contracts.ports import (
+    Admission,
+    Amendment,
+    Outlook,
+    PendingReply,
+    Position,
+    TokenWish,
+    Verdict,
+    WantedFile,
+)
 from gateway.limits import BOT_TURNS_MAX
 from gateway.scrub import Scrubbed, Scrubber, StreamScrubber
 
@@ -137,9 +146,12 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         interrupts: bool = False,
         rate: Rate = Rate(),  # noqa: B008 - frozen
         judged_by: ShownAccess | None = None,
+        position: Position | None = None,
     ) -> Admission:
         self._check()
         self.rates.append(rate)
+        if position is not None and self.verdict in (Verdict.ACCEPTED, Verdict.DUPLICATE):
+            self.positions[position.name] = position.value
         if self.verdict is Verdict.ACCEPTED:
             if any(known.id == message.id for known in self.queued):
                 return Admission(Verdict.DUPLICATE)

@@ -1,4 +1,4 @@
-"""Titles of sessions: made alongside the reply, sent to the place that may bear one."""
+"""Titles of sessions: made while the reply is, sent to the place that may bear one."""
 
 from __future__ import annotations
 
@@ -190,13 +190,17 @@ class Titler:
         scrubber: Scrubber,
         clock: Clock,
         publish: Callable[[Sequence[Reply]], Awaitable[None]],
+        *,
+        is_for_all: bool = True,
     ) -> None:
+        """Give titles to all conversations, or only to those in places that show one."""
         self._client = client
         self._models = models
         self._store = store
         self._scrubber = scrubber
         self._clock = clock
         self._publish = publish
+        self._is_for_all = is_for_all
 
     async def title(
         self, session: Session, *, turn_id: str, permit: Permit, address: ReplyAddress | None = None
@@ -204,6 +208,8 @@ class Titler:
         """Title `session` alongside that turn, if it still has no title, and tell the place at `address`. Two workers
         never pay for the same title."""
         if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
+            return
+        if address is None and not self._is_for_all:
             return
         try:
             first_text = await self._store.transcript.first_said(session.id)

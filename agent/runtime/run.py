@@ -15,7 +15,14 @@ from agent.concurrency import BackgroundTasks
 from agent.engine import AfterTurn, Batch, Finished, Joined, Turn, reply_id_of
 from agent.features.access import People
 from agent.features.titles import Titler, nameable
-from agent.limits import BEGIN_PATIENCE_S, COMMIT_PATIENCE_S, CUT_GRACE_S, DRAFT_CHARS_MAX, DRAFT_EVERY_S
+from agent.limits import (
+    BEGIN_PATIENCE_S,
+    COMMIT_PATIENCE_S,
+    CUT_GRACE_S,
+    DRAFT_CHARS_MAX,
+    DRAFT_EVERY_S,
+    TITLE_AFTER_S,
+)
 from agent.runtime.commit import Commits
 from agent.runtime.turn import TurnRunner
 from agent.subagents.wakes import stale_among
@@ -26,7 +33,7 @@ from gateway.contracts.errors import BusError, BusUnavailable, Fenced, StoreErro
 from gateway.contracts.ids import ReplyAddress, turn_id_of
 from gateway.contracts.messages import Activity, CleanText, Draft, InboundMessage, Reply, literal_text
 from gateway.contracts.ports import CancelKind, Claim, Clock
-from gateway.contracts.sessions import Committed, TurnCommit, TurnStart, is_firing
+from gateway.contracts.sessions import UNTITLED, Committed, TurnCommit, TurnStart, is_firing
 from gateway.limits import RETRY_DELAYS_S, TURN_MESSAGES_MAX
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
@@ -165,6 +172,7 @@ class TurnRun:
         self._is_steered = is_steered
         self._is_decided = False
         self._has_ended = asyncio.Event()
+        self.has_called = asyncio.Event()  # a model or a tool; also once it is decided
         self._beside: asyncio.Task[None] | None = None
         self._behind: list[InboundMessage] = []
         self._covered = len(claim.messages)
@@ -222,6 +230,7 @@ class TurnRun:
             await asyncio.sleep(_UNSURE_S)
         if self._is_cut:  # background work of a turn that ended well may go on
             raise asyncio.CancelledError
+        self.has_called.set()
 
     async def _is_ours(self) -> bool:
         """Tell whether the lane is still ours; False when that cannot be known right now."""
@@ -299,12 +308,13 @@ class TurnRun:
             return None
         if working.cancelled():
             raise RuntimeError("the work of a turn was cancelled, and not by its worker")
-        self._is_decided = True
+        self.settle()
         return working.result()
 
     def settle(self) -> None:
         """Mark that the commit is under way: from here on the run is not cut short."""
         self._is_decided = True
+        self.has_called.set()
 
 
 def _forget(working: asyncio.Task[TurnCommit]) -> None:
@@ -505,11 +515,16 @@ class LaneRunner:
             self._background.start(after(finished))
 
     def _title(self, run: TurnRun, turn: Turn) -> None:
+        if not turn.batch.is_command and turn.session.title == UNTITLED:
+            run.beside(self._background.start(self._title_beside(run, turn)))
+
+    async def _title_beside(self, run: TurnRun, turn: Turn) -> None:
+        """Give a title while the turn waits for its model, or after it: it takes no time from the answer."""
+        await run.has_called.wait()
+        await asyncio.sleep(TITLE_AFTER_S)
         batch = turn.batch
-        if not batch.is_command:
-            address = nameable(batch.newest)
-            title = self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
-            run.beside(self._background.start(title))
+        address = nameable(batch.newest)
+        await self._titler.title(turn.session, turn_id=batch.turn_id, permit=turn.hold.permit, address=address)
 
     async def _put_off(self, run: TurnRun) -> None:
         """Put the run off because the store did not accept it. If the lane is still ours it is tried again, without

@@ -442,7 +442,13 @@ class MessageIntake:
         settle = max(self._settle_ms, settle_ms(incoming))
         rate = self._admission.rate_of(incoming)
         admission = await self._bus.enqueue(
-            message, settle_ms=settle, interrupts=self._interrupts, rate=rate, judged_by=judged.shown
+            message,
+            settle_ms=settle,
+            interrupts=self._interrupts,
+            rate=rate,
+            judged_by=judged.shown,
+            # A message with a secret has to come again until it is to be deleted, too.
+            position=None if message.removed else incoming.position,
         )
         match admission.verdict:
             case Verdict.STALE:

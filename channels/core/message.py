@@ -13,6 +13,7 @@ from gateway.contracts.commands import Command
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
 from gateway.contracts.messages import AttachmentKind, QuoteKind
+from gateway.contracts.ports import Position
 
 Raw: TypeAlias = Mapping[str, Any]
 
@@ -144,7 +145,7 @@ class Incoming:
     where it says nothing. `realm` is what the place belongs to, a server of Discord or a workspace of Slack: its id,
     empty where there is none; `roles` are the ids of those that the author has there. `quotes` is what came along as
     context. `is_bot`: another bot wrote it, one that the operator named. `is_aside` and
-    `is_nameable` are those of `InboundMessage`.
+    `is_nameable` are those of `InboundMessage`. `position` is true of its platform once the bus has the message.
     """
 
     id: str
@@ -170,6 +171,7 @@ class Incoming:
     is_bot: bool = False
     is_aside: bool = False
     is_nameable: bool = False
+    position: Position | None = None
 
     @property
     def is_addressed(self) -> bool:

@@ -26,7 +26,7 @@ from gateway.contracts.ports import Clock
 log = logging.getLogger(__name__)
 
 STATUS: Final = "is thinking…"
-SHOWN_AFTER_S: Final = 0.2  # an answer that is quicker needs no indicator, which costs a platform call like a send
+SHOWN_AFTER_S: Final = 0.8  # nobody misses an indicator for so long, and it costs a platform call like a send
 ACCEPTED_FOR_S: Final = 8.0  # until the agent's first announcement; longer only when all workers are busy
 REFUSED_FOR_S: Final = 600.0  # a place that shut us out is not asked again every few seconds
 SHOWN_MAX: Final = 500  # lanes with an indicator at once: each costs a request every few seconds

@@ -12,7 +12,7 @@ import hmac
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -41,7 +41,7 @@ from gateway.bus.places import Places
 from gateway.config import table_of
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.contracts.messages import CleanText, literal_text
-from gateway.contracts.ports import Clock
+from gateway.contracts.ports import Clock, Position
 from gateway.limits import POLLER_LEASE_TTL_S
 
 log = logging.getLogger(__name__)
@@ -160,7 +160,8 @@ class Offset:
 #
 # Telegram forgets an update when the next `getUpdates` asks for a higher offset, so the offset moves after the last
 # message of a batch is on the bus and never before; a batch that was interrupted comes again, and the bus knows what
-# it has.
+# it has. Each message takes the offset after it along to the bus, where both are written in one step: a write of the
+# offset alone, on its way to the disk, would stand before an agent that comes for the message.
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +208,19 @@ class Poller:
             self._offset = Offset.parse(await self._positions.position(self._position))
         asked, asked_s = self._offset.update_id, _now_s()
         updates = await self._get_updates(self._offset.valid_at(self._clock.now_ms()), wait_s)
-        refusals = _Refusals()
+        refusals, now_ms = _Refusals(), self._clock.now_ms()
         for update in updates:
             update_id = id_of(update)
-            if (
-                update_id not in self._taken
-                and await self._hand_in(update, handler, refusals)
-                and update_id is not None
-            ):
+            if update_id in self._taken:
+                continue
+            offset = None if update_id is None else Offset(update_id + 1, now_ms)
+            if await self._hand_in(update, offset, handler, refusals) and update_id is not None:
                 self._taken.add(update_id)
         known = [update_id for update in updates if (update_id := id_of(update)) is not None]
         if refusals.first_id is not None:
-            await self._move_to(refusals.first_id)
+            await self._move_to(Offset(refusals.first_id, now_ms))
         elif known and refusals.first is None:
-            await self._move_to(known[-1] + 1)
+            await self._move_to(Offset(known[-1] + 1, now_ms))
         if refusals.first is not None:
             raise refusals.first
         if self._offset.update_id == asked:
@@ -233,12 +233,11 @@ class Poller:
         if _now_s() - asked_s < min(wait_s, limits.EMPTY_POLL_PAUSE_S):
             await asyncio.sleep(limits.EMPTY_POLL_PAUSE_S)
 
-    async def _move_to(self, update_id: int) -> None:
+    async def _move_to(self, offset: Offset) -> None:
         """Record the offset before it is used: the next poll makes Telegram forget all updates below it."""
-        offset = Offset(update_id, self._clock.now_ms())
         await self._positions.set_position(self._position, offset.as_text())
         self._offset = offset
-        self._taken = {taken for taken in self._taken if taken >= update_id}
+        self._taken = {taken for taken in self._taken if taken >= offset.update_id}
 
     async def _get_updates(self, offset: int, wait_s: int) -> list[Any]:
         async with asyncio.timeout(wait_s + 2 * self._silence_s):  # a read timeout begins anew with each byte
@@ -254,13 +253,16 @@ class Poller:
             )
         return answer if isinstance(answer, list) else []
 
-    async def _hand_in(self, update: Any, handler: InboundHandler, refusals: _Refusals) -> bool:
-        """Bring it to the bus; False where there was no room for it."""
+    async def _hand_in(self, update: Any, offset: Offset | None, handler: InboundHandler, refusals: _Refusals) -> bool:
+        """Bring it to the bus, with the offset after it unless an earlier one was refused; False where there was no
+        room for it."""
         incoming = await self._updates.message_in(update, handler)
         if incoming is None:
             return True
         if refusals.holds_back(incoming):
             return False
+        if offset is not None and refusals.first is None:
+            incoming = replace(incoming, position=Position(self._position, offset.as_text()))
         try:
             await handler.accept(incoming)
         except QueueFull as error:

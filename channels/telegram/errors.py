@@ -9,7 +9,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-import httpx
 from telegram.error import (
     BadRequest,
     ChatMigrated,
@@ -22,6 +21,7 @@ from telegram.error import (
 )
 
 from channels.core.tasks import Backoff
+from channels.telegram.client import NotConnected
 from gateway.contracts.errors import (
     AddressDead,
     AddressMoved,
@@ -63,9 +63,6 @@ _GONE: Final = (
 
 _TOO_LARGE: Final = "request entity too large"
 """A 413, which python-telegram-bot knows as a network error."""
-
-_NEVER_LEFT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
-"""Transport errors that happen before the request is written."""
 
 REJECTED: Final = "Telegram does not accept the bot token; set it to the one that @BotFather shows"
 
@@ -117,9 +114,8 @@ def _bad_request(error: BadRequest) -> DeliveryError:
 def _network_error(error: NetworkError) -> DeliveryError:
     if _TOO_LARGE in error.message.lower():
         return FormatRefused(error.message)
-    cause = error.__cause__
-    if isinstance(cause, _NEVER_LEFT):
-        return SendFailed(f"no connection ({type(cause).__name__})")
-    if cause is None or isinstance(cause, TelegramError):  # a 5xx: a server in between may have lost the answer only
-        return OutcomeUnknown("Telegram's server has trouble")
-    return OutcomeUnknown(f"cut before an answer came ({type(cause).__name__})")
+    if isinstance(error, NotConnected):
+        return SendFailed(f"no connection ({error.message})")
+    cause = error.__cause__  # something that nobody foresaw, and its text may hold the address
+    # Also after a 5xx: a server in between may have lost the answer only.
+    return OutcomeUnknown(error.message if cause is None else f"cut before an answer came ({type(cause).__name__})")

@@ -47,7 +47,6 @@ UPLOAD_TIMEOUT_S: Final = 120.0  # ten megabytes over a poor line
 CALL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 10.0
 CONNECTIONS_MAX: Final = 64
-IDLE_CONNECTIONS_MAX: Final = 16  # a bot's thirty calls a second need fewer; each call looks at all that are open
 
 LOST_IDS_MAX: Final = 12  # ids that are asked for when a send got lost; each is a request
 

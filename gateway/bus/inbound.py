@@ -11,7 +11,7 @@ from gateway.contracts.access import Rate, ShownAccess
 from gateway.contracts.envelope import inbound_prefix
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ControlKind, ControlRequest, InboundMessage
-from gateway.contracts.ports import Admission, Amendment, Verdict
+from gateway.contracts.ports import Admission, Amendment, Position, Verdict
 
 _VERDICTS: Final = {
     1: Verdict.ACCEPTED,
@@ -21,6 +21,7 @@ _VERDICTS: Final = {
     -3: Verdict.TOO_FAST,
     -4: Verdict.STALE,
 }
+_ON_THE_BUS: Final = (1, 0)
 _AMENDMENTS: Final = {1: Amendment.CHANGED, 2: Amendment.RESTARTED, 0: Amendment.TOO_LATE}
 _RESTARTED: Final = "restarted:"
 """In front of a message id: the digest by which the dedupe sets know that a change restarted its turn."""
@@ -34,6 +35,7 @@ class Inbound:
 
     def __init__(self, shards: Shards) -> None:
         self._shards = shards
+        self._carried: dict[str, str] = {}  # positions that came along with a message, until they are to be kept
 
     async def enqueue(
         self,
@@ -43,6 +45,7 @@ class Inbound:
         interrupts: bool = False,
         rate: Rate = Rate(),  # noqa: B008 - frozen
         judged_by: ShownAccess | None = None,
+        position: Position | None = None,
     ) -> Admission:
         """Deduplicate by `message.id` and append to its lane: both or neither.
 
@@ -50,7 +53,8 @@ class Inbound:
         up to SETTLE_MAX_S. With `interrupts` an accepted message cancels the running turn of its lane (RESTART), in the
         same step. With a `rate`, its author is not taken more from, in the same step: what comes again counts once.
         A message that was judged by a projection which its shard shows no more is STALE, in the same step; that of
-        another shard says nothing here.
+        another shard says nothing here. A `position` that is true once the message is on the bus is kept in the same
+        step, if its shard is the message's: `set_position` has nothing left to do then.
 
         A message whose answer was lost with a connection is sent again by itself and
         may then be reported as a duplicate of itself: it is on the bus either way. What an author may still send
@@ -58,6 +62,7 @@ class Inbound:
         """
         shard = self._shards.of(message.key)
         mark = judged_by.mark if judged_by is not None and judged_by.shard == shard.number else b""
+        carried = position if position and self._shards.named(position.name) is shard else Position("", "")
         enqueue = shard.call(
             "enqueue",
             (shard.keys.access,),
@@ -66,9 +71,12 @@ class Inbound:
                 *(settle_ms, int(interrupts), shard.caps.lane_messages_max, shard.caps.queue_messages_max),
                 *(shard.keys.rate(str(message.author) if rate.per_minute else ""), rate.per_minute, rate.burst),
                 mark,
+                *(shard.keys.positions, carried.name, carried.value),
             ),
         )
         verdict, queued, running, wait_ms = await shard.intake.run_script(enqueue)
+        if verdict in _ON_THE_BUS and carried.value:
+            self._carried[carried.name] = carried.value
         return Admission(_VERDICTS[verdict], queued=queued, is_running=running == 1, wait_s=wait_ms / 1000)
 
     async def amend(self, message: InboundMessage) -> Amendment:
@@ -126,6 +134,8 @@ class Inbound:
         return None if answer is None else answer.decode()
 
     async def set_position(self, name: str, value: str) -> None:
-        """Keep an intake position."""
+        """Keep an intake position, unless the last message has brought this very one along."""
+        if self._carried.pop(name, None) == value:
+            return
         shard = self._shards.named(name)
         await shard.intake.call("HSET", shard.keys.positions, name, value)

@@ -168,6 +168,11 @@ class AgentSettings(Section):
         description="Model for titles and summaries. Empty: the cheapest known of the same provider; for an "
         "entry of models, the entry itself.",
     )
+    titles: bool = Field(
+        default=True,
+        description="Give each conversation a title, by one small call of the utility model. false: only where the "
+        "platform shows it, as a topic or a thread does.",
+    )
     summary_tokens_max: int = Field(
         default=1_024,
         ge=128,
@@ -233,7 +238,11 @@ class AgentSettings(Section):
         default=1, ge=0, le=PROCESSES_MAX, description="Agent processes that `trivet up` starts on this machine."
     )
     concurrency: int = Field(
-        default=64, ge=1, le=CONCURRENCY_MAX, description="Turns at once in each agent process, one per session key."
+        default=512,
+        ge=1,
+        le=CONCURRENCY_MAX,
+        description="Turns at once in each agent process, one per session key. One that waits for its model holds some "
+        "60 kB of memory, its conversation apart.",
     )
 
 

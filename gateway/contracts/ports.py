@@ -60,6 +60,14 @@ class Admission:
     wait_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a platform's messages are taken: `value` is kept under `name`."""
+
+    name: str
+    value: str
+
+
 class Amendment(StrEnum):
     """What became of a message that its author changed or deleted."""
 

@@ -19,7 +19,7 @@ from gateway.contracts.access import Audience, PairingOffer, PlaceRule, Projecti
 from gateway.contracts.budgets import LimitRule
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.ports import Ownership, QueueFigures, Verdict
+from gateway.contracts.ports import Ownership, Position, QueueFigures, Verdict
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_LOCKED_S, QUEUE_PAST_S
 from tests.parts.bus_samples import ANNA, BORIS, message, reply
@@ -334,6 +334,32 @@ async def test_positions_are_kept(bus: RedisBus) -> None:
     await bus.intake.set_position("telegram:offset", "17")
     await bus.intake.set_position("telegram:offset", "18")
     assert await bus.intake.position("telegram:offset") == "18"
+
+
+async def test_a_position_comes_along_with_a_message_that_is_on_the_bus(bus: RedisBus) -> None:
+    """In one step where one server has both; in any case it is kept when that is asked for."""
+    name = "telegram:offset"
+    await bus.intake.enqueue(message(1, ANNA), position=Position(name, "17"))
+    await bus.intake.set_position(name, "17")
+    assert await bus.intake.position(name) == "17"
+    assert (await bus.intake.enqueue(message(1, ANNA), position=Position(name, "18"))).verdict is Verdict.DUPLICATE
+    await bus.intake.set_position(name, "18")
+    assert await bus.intake.position(name) == "18"
+    await bus.intake.set_position(name, "19")
+    assert await bus.intake.position(name) == "19"
+    await bus.intake.enqueue(message(2, ANNA))
+    assert await bus.intake.position(name) == "19"
+
+
+@pytest.mark.one_shard
+async def test_a_position_in_one_step_is_written_by_the_message_alone(bus: RedisBus) -> None:
+    """A message that is refused moves nothing."""
+    rate, name = Rate(per_minute=1, burst=0), "telegram:offset"
+    await bus.intake.enqueue(message(1, ANNA), rate=rate, position=Position(name, "17"))
+    assert await bus.intake.position(name) == "17"
+    refused = await bus.intake.enqueue(message(2, ANNA), rate=rate, position=Position(name, "18"))
+    assert refused.verdict is Verdict.TOO_FAST
+    assert await bus.intake.position(name) == "17"
 
 
 async def test_figures_show_every_state_of_a_lane(bus: RedisBus) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from channels.registry import open_channel
+from channels.telegram.client import AiohttpRequest, HttpxRequest, TelegramEndpoint, http_client
 from gateway.bus.bus import RedisBus
 from gateway.config import Settings, load_settings
 from gateway.config.show import as_table
@@ -74,6 +75,30 @@ def test_its_password_is_known_to_the_scrubber_and_not_shown() -> None:
     assert {LOGIN.partition(":")[2], "another-proxy-password"} <= set(found.secrets)
     assert LOGIN.partition(":")[2] not in as_table(found)
     assert "another-proxy-password" not in as_table(found)
+
+
+@pytest.mark.parametrize(
+    ("named", "environment", "used", "client"),
+    [
+        ("", {}, "", AiohttpRequest),
+        ("http://a:1", {"HTTPS_PROXY": "http://b:1"}, "http://a:1", AiohttpRequest),
+        ("", {"HTTPS_PROXY": "http://b:1"}, "http://b:1", AiohttpRequest),
+        ("", {"HTTPS_PROXY": "b:1"}, "http://b:1", AiohttpRequest),
+        ("", {"ALL_PROXY": "http://b:1"}, "http://b:1", AiohttpRequest),
+        ("", {"HTTP_PROXY": "http://b:1"}, "", AiohttpRequest),
+        ("", {"HTTPS_PROXY": "http://b:1", "NO_PROXY": "api.telegram.org"}, "", AiohttpRequest),
+        ("https://a:1", {}, "https://a:1", HttpxRequest),
+    ],
+)
+def test_telegram_is_called_through(
+    monkeypatch: pytest.MonkeyPatch, named: str, environment: dict[str, str], used: str, client: type
+) -> None:
+    """The proxy that was named, otherwise the one of the environment."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    endpoint = TelegramEndpoint(TELEGRAM_TOKEN, "https://api.telegram.org", proxy=named)
+    assert endpoint.proxy_in_use == used
+    assert type(http_client(used, 1)) is client
 
 
 async def test_a_socks_proxy_without_its_package_is_named(bus: RedisBus) -> None:

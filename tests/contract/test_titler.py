@@ -56,10 +56,16 @@ async def nobody(_: Sequence[Reply]) -> None:
 
 
 def titler(
-    store: Store, client: Namer, tmp_path: Path, publish: Callable[[Sequence[Reply]], Awaitable[None]] = nobody
+    store: Store,
+    client: Namer,
+    tmp_path: Path,
+    publish: Callable[[Sequence[Reply]], Awaitable[None]] = nobody,
+    *,
+    is_for_all: bool = True,
 ) -> Titler:
     settings = Settings(data_dir=tmp_path, agent=AgentSettings(model="demo/scripted", utility_model="demo/scripted"))
-    return Titler(client, Models(client, settings), store, Scrubber(), SystemClock(), publish)
+    models = Models(client, settings)
+    return Titler(client, models, store, Scrubber(), SystemClock(), publish, is_for_all=is_for_all)
 
 
 async def now(store: Store) -> Session:
@@ -184,6 +190,16 @@ async def test_the_place_of_the_conversation_is_told_of_its_title(store: Store, 
     assert (reply.key, reply.address, reply.turn_id) == (ANN, HERE, "turn")
     assert reply in await store.outbox.take_stale(after_ms=0, limit=9)
     assert reply.id not in {row.reply_id for row in await store.outbox.recent(ANN, limit=9)}
+
+
+async def test_where_titles_are_off_only_a_place_that_shows_one_costs_a_call(store: Store, tmp_path: Path) -> None:
+    client = Namer()
+    thrifty = titler(store, client, tmp_path, is_for_all=False)
+    session = await talk(store, ANN, "hello", number=1)
+    await thrifty.title(session, turn_id="turn", permit=always)
+    assert client.asked == []
+    await thrifty.title(session, turn_id="turn", permit=always, address=ReplyAddress("slack", "a thread", "{}"))
+    assert [request.purpose for request in client.asked] == [UsagePurpose.TITLE]
 
 
 async def test_a_bus_that_is_away_leaves_the_title_to_the_relay(store: Store, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from gateway.bus.bus import RedisBus, open_bus
 from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, InboundMessage, Receipt, Reply, ReplyKind
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply, ReplyKind
 from gateway.contracts.ports import Claim, NoSpans, Ownership, PendingReply
 from gateway.contracts.sessions import Committed, PromptQuery, TurnCommit, TurnStart, UsagePurpose
 from gateway.limits import TURN_ATTEMPTS_MAX

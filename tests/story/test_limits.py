@@ -238,6 +238,7 @@ async def test_admins_see_what_somebody_used_also_where_nothing_is_limited(
 ) -> None:
     """/limits tells what /usage tells."""
     async with running_agent(bus, store, Mind(), tmp_path, admins=(ADA,), limits=UNLIMITED) as agent:
+        await agent.ask("/title No call for this", "telegram:2")
         await agent.ask("say hello", "telegram:2")
         today = (await agent.ask("/usage", "telegram:2")).partition("**This month**")[0].strip()
         assert "turns: 1" in today

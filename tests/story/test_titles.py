@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent.models.demo import ScriptedClient
+from agent.models.requests import ModelEvent, ModelRequest
 from gateway.bus.bus import RedisBus
 from gateway.contracts.messages import ReplyKind
+from gateway.contracts.sessions import UsagePurpose
 from gateway.ops.admin.trace import hops_of
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, message, running_agent
@@ -51,6 +53,49 @@ async def test_it_is_told_of_the_first_and_of_each_that_follows(agent: AgentProc
     assert {title.text for title in agent.titles} == {""}
     hops = [hop.name for hop in await hops_of(agent.titles[0].turn_id, agent.store, agent.bus.operator)]
     assert (hops.count("title"), hops.count("reply committed")) == (1, 1)
+
+
+class Slow(ScriptedClient):
+    """Answers a turn when it may; `asked` is what calls were for, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[UsagePurpose] = []
+        self.may_answer = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        self.asked.append(request.purpose)
+        if request.purpose is UsagePurpose.TURN:
+            await self.may_answer.wait()
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_it_is_made_while_the_answer_is_waited_for_and_never_before(
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
+) -> None:
+    client = Slow()
+    async with running_agent(bus, sqlite_store, client, tmp_path) as agent:
+        await agent.bus.intake.enqueue(message("plan a trip to Rome with two children", ANNA))
+        assert await told(agent, 1) == ["Plan a trip to Rome with"]
+        assert client.asked == [UsagePurpose.TURN, UsagePurpose.TITLE]
+        client.may_answer.set()
+        await agent.heard(1, "discord")
+
+
+async def test_a_conversation_in_several_places_costs_one_call(
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
+) -> None:
+    client = Slow()
+    client.may_answer.set()
+    async with running_agent(bus, sqlite_store, client, tmp_path) as agent:
+        for answered, lane in enumerate(("1", "500", "600"), 1):
+            said = message(f"hello from {lane}", "discord:1")
+            elsewhere = replace(said, address=replace(said.address, lane=lane), is_private=answered == 1)
+            await agent.bus.intake.enqueue(elsewhere)
+            await agent.heard(answered, "discord")
+            await told(agent, 1)
+    assert client.asked.count(UsagePurpose.TITLE) == 1
 
 
 async def test_it_is_not_told_of_a_conversation_that_is_elsewhere_too(agent: AgentProcess) -> None:

@@ -42,7 +42,7 @@ def test_defaults_are_those_of_the_product_table(tmp_path: Path, monkeypatch: py
     assert (settings.http.host, settings.http.port, settings.http.webhook_port) == ("127.0.0.1", 8420, 8421)
     assert settings.http.admin_token is None
     assert settings.agent.model == "demo/scripted"
-    assert (settings.agent.processes, settings.agent.concurrency) == (1, 64)
+    assert (settings.agent.processes, settings.agent.concurrency) == (1, 512)
     assert settings.channels.telegram.api_base == "https://api.telegram.org"
     assert settings.channels.telegram.mode == "polling"
     assert settings.channels.discord.api_base == "https://discord.com/api/v10"

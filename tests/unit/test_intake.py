@@ -31,7 +31,7 @@ from gateway.contracts.messages import (
     ReplyKind,
     literal_text,
 )
-from gateway.contracts.ports import Verdict
+from gateway.contracts.ports import Position, Verdict
 from gateway.i18n import ENGLISH
 from gateway.limits import DISK_LOOK_EVERY_S, ENVELOPE_BYTES_MAX, INBOUND_CHARS_MAX
 from tests.doubles import ManualClock, MemoryBus, door_rooms
@@ -293,6 +293,14 @@ class TestScrubbing:
         bus = MemoryBus()
         await door(bus).accept(private_message(text="SECRET and SECRET"))
         assert bus.queued[0].removed == (RemovedSecrets("test", 2),)
+
+    async def test_takes_no_position_along(self) -> None:
+        """After a crash the message comes again, and is deleted then."""
+        bus, position = MemoryBus(), Position("telegram:42", "8@1")
+        await door(bus).accept(replace(private_message(text="my SECRET"), position=position))
+        assert bus.positions == {}
+        await door(bus).accept(replace(private_message(text="hello"), id="2", position=position))
+        assert bus.positions == {"telegram:42": "8@1"}
 
 
 class TestAccess:

@@ -1,12 +1,13 @@
 -- Deduplicate and append one message: both or neither.
 -- Answers {verdict, waiting, running, ms}; verdict 1 accepted, 0 duplicate, -1 lane full, -2 queue full, -3 its author
 -- writes too fast: `ms` until he may go on, -4 he was judged by a projection that is not shown any more. What is not taken
--- costs him nothing.
+-- costs him nothing. With what is on the bus the position of its platform moves, if one came along.
 local handle, envelope, seen, digest = unpack(ARGV, 7, 10)
 local settle_ms, interrupts = tonumber(ARGV[11]), ARGV[12] == '1'
 local lane_max, queue_max = tonumber(ARGV[13]), tonumber(ARGV[14])
 local rate_of_author, per_minute, burst = ARGV[15], tonumber(ARGV[16]), tonumber(ARGV[17])
 local shown_access, judged_by = KEYS[8], ARGV[18]
+local positions, name, position = unpack(ARGV, 19, 21)
 
 local now = now_ms()
 local lane = lane_of(handle)
@@ -18,7 +19,14 @@ local waiting = call('LLEN', mailbox) - (in_work or 0)
 if judged_by ~= '' and call('GET', shown_access) ~= judged_by then
   return { -4, waiting, running, 0 }
 end
+local function move()
+  if position ~= '' then
+    call('HSET', positions, name, position)
+  end
+end
+
 if is_known(seen, digest, now) then
+  move()
   return { 0, waiting, running, 0 }
 end
 if waiting >= lane_max then
@@ -35,6 +43,7 @@ if per_minute > 0 then
 end
 
 remember(seen, digest, now)
+move()
 call('INCR', total)
 -- Thirteen digits of arrival time in front: settling needs them without parsing the envelope.
 local length = call('RPUSH', mailbox, whole(now) .. envelope)
