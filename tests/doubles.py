@@ -306,9 +306,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
     def put_back(self, channel: str) -> None:
         return
 
-    async def finish(
-        self, channel: str, entry_id: str, receipt: Receipt, *, sent: SentMessages | None = None
-    ) -> None:
+    async def finish(self, channel: str, entry_id: str, receipt: Receipt, *, sent: SentMessages | None = None) -> None:
         self._check()
         self._note_sent(sent)
         self.receipts[entry_id] = receipt

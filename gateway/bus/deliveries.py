@@ -98,17 +98,15 @@ class Deliveries:
         """Return up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
 
         First come those that other consumers left behind, whoever they are: the caller holds the lease.
-        A reply is handed out once per process until it is finished. Look at its record: SENDING means that
-        nobody knows whether the platform got it, SENT that only the entry is left to finish.
+        A reply is handed out once per process until it is finished. What the ledger says of it is told when its
+        delivery begins: SENDING means that nobody knows whether the platform got it.
         """
         reader = self._reader(channel, self._process.sign(consumer))
-        entries = await reader.read(count=count, wait_s=wait_s)
-        if not entries:
-            return []
-        shard = entries[0][0]
         return [
-            PendingReply(self._shards.sign(shard, entry_id), reply, _since_published(entry_id, ledger_row(reply.id, {})))
-            for shard, entry_id, reply in entries
+            PendingReply(
+                self._shards.sign(shard, entry_id), reply, _since_published(entry_id, ledger_row(reply.id, {}))
+            )
+            for shard, entry_id, reply in await reader.read(count=count, wait_s=wait_s)
         ]
 
     async def begin(self, channel: str, entry_id: str, attempt: SendAttempt) -> Beginning | None:
@@ -146,9 +144,7 @@ class Deliveries:
         if channel in self._readers:
             self._readers[channel].put_back_all()
 
-    async def finish(
-        self, channel: str, entry_id: str, receipt: Receipt, *, sent: SentMessages | None = None
-    ) -> None:
+    async def finish(self, channel: str, entry_id: str, receipt: Receipt, *, sent: SentMessages | None = None) -> None:
         """Write the last state, remember messages that have arrived, hand the receipt over and drop the stream entry,
         atomically and once."""
         shard, own_id = self._shards.signed(entry_id)
@@ -246,9 +242,7 @@ class Deliveries:
         shard = self._shards.named(account)
         await shard.run_script("pause_bucket", (shard.keys.tokens(account, bucket),), (int(for_s * 1000),))
 
-    async def _judge(
-        self, channel: str, shard: Shard, own_id: str, attempt: SendAttempt
-    ) -> Beginning | None:
+    async def _judge(self, channel: str, shard: Shard, own_id: str, attempt: SendAttempt) -> Beginning | None:
         """Run the script for this attempt; with its place, if that is in the same shard."""
         keys, destination, record = shard.keys, attempt.destination, attempt.record
         place_keys, ids, numbers = list[str](), tuple[str, ...](), list[Word]()
@@ -419,9 +413,7 @@ def adopted_ids(attempt: SendAttempt) -> tuple[str, ...]:
 
 def token_numbers(wishes: Sequence[TokenWish]) -> list[Word]:
     """Return the three numbers of each bucket as the scripts take them."""
-    return [
-        number for wish in wishes for number in (wish.per_s, wish.burst, "" if wish.spare is None else wish.spare)
-    ]
+    return [number for wish in wishes for number in (wish.per_s, wish.burst, "" if wish.spare is None else wish.spare)]
 
 
 def _preview(row: bytes | None) -> Preview | None:

@@ -9,12 +9,17 @@ from typing import Any, Final
 
 import pytest
 
+from channels.core.attempt import SendRules
+from channels.core.delivery import ReplyDelivery
+from channels.core.lease import LeaseValidity
+from channels.core.places import AddressResolver
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.heartbeat import ProcessName
-from gateway.bus.scripts import Word
+from gateway.bus.scripts import Word, all_scripts
 from gateway.bus.shards import Shard
+from gateway.clock import SystemClock
 from gateway.contracts.errors import BusUnavailable
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, Receipt, Reply, literal_text
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, Receipt, Reply
 from gateway.contracts.ports import (
     Beginning,
     Destination,
@@ -24,7 +29,10 @@ from gateway.contracts.ports import (
     SentMessages,
     TokenWish,
 )
+from gateway.scrub import Scrubber
 from tests.parts.bus_samples import address, reply
+from tests.parts.scripted_adapters import EditableAdapter, ScriptedAdapter
+from tests.unit.test_streaming import GrowingAdapter
 
 ACCOUNT: Final = "telegram:7"
 HERE: Final = Destination(ACCOUNT, f"{ACCOUNT}:-100", f"{ACCOUNT}:100")
@@ -292,3 +300,53 @@ async def test_a_death_at_any_step_leaves_no_message_that_is_known_and_yet_looke
             await successor.deliveries.finish("telegram", again.entry_id, end)
         assert await receipts(bus) == [end]
     await successor.close()
+
+
+# --- how often the server is asked
+
+GREETINGS: Final = ("AUTH", "CLIENT")  # of the connection by which the test says that it is over
+
+
+async def asked_for(bus: RedisBus, raw_redis: Any, adapter: ScriptedAdapter, pending: PendingReply) -> list[str]:
+    """The scripts and commands of one delivery, as the server saw them."""
+    addresses, validity = AddressResolver(adapter, bus.places), LeaseValidity()
+    validity.until_s = float("inf")
+    delivery = ReplyDelivery(
+        adapter,
+        bus.deliveries,
+        bus.places,
+        bus.files,
+        Scrubber(),
+        SystemClock(),
+        addresses,
+        validity,
+        rules=SendRules(),
+    )
+    scripts, heard = {script.sha: script.name for script in all_scripts()}, list[str]()
+    with raw_redis.monitor() as monitor:
+        await delivery.deliver(pending)
+        raw_redis.echo("over")
+        while (told := monitor.next_command())["command"] != "ECHO over":
+            name, *rest = told["command"].split()
+            if told["client_type"] != "lua" and name not in GREETINGS:
+                heard.append(scripts.get(rest[0], name))
+    return heard
+
+
+@pytest.mark.parametrize(
+    "adapter",
+    [ScriptedAdapter(name="telegram"), EditableAdapter(name="telegram")],
+    ids=["found by asking", "found by editing"],
+)
+async def test_an_answer_costs_two_trips(bus: RedisBus, raw_redis: Any, adapter: ScriptedAdapter) -> None:
+    (pending,) = await taken(bus, reply(1))
+    assert await asked_for(bus, raw_redis, adapter, pending) == ["begin_delivery", "end_delivery"]
+
+
+async def test_an_answer_that_was_shown_while_it_grew_costs_three(bus: RedisBus, raw_redis: Any) -> None:
+    (pending,) = await taken(bus, reply(1))
+    await bus.deliveries.note_preview("telegram", replace(PREVIEW, messages=("m1",)))
+    adapter = GrowingAdapter(name="telegram", shown={"m1": "hello"})
+    asked = await asked_for(bus, raw_redis, adapter, pending)
+    assert asked == ["begin_delivery", "begin_delivery", "end_delivery"]
+    assert adapter.shown == {"m1": "hello yourself"}
