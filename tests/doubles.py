@@ -38,7 +38,6 @@ from gateway.contracts.ports import (
     Admission,
     Amendment,
     Beginning,
-    Outlook,
     PendingReply,
     SendAttempt,
     SentMessages,
@@ -231,13 +230,13 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         destination, record, row = attempt.destination, attempt.record, self._row(attempt.reply_id)
         if entry_id in self.taken_over:
             return None
-        outlook = Outlook(self.graves.get(destination.place, ""), destination.account in self.doubted)
+        dead, is_unsure = self.graves.get(destination.place, ""), destination.account in self.doubted
         preview = self.shown.get(attempt.reply_id)
         preview_row = b"" if preview is None else encode(preview)
-        is_known = row != _blank(row.reply_id) or preview is not None or outlook != Outlook()
+        is_known = row != _blank(row.reply_id) or preview is not None or bool(dead) or is_unsure
         is_another = bool(attempt.adopts) and attempt.adopts != preview_row
         if record is None or is_another or (attempt.is_first and is_known):
-            return Beginning(row, outlook=outlook, preview=preview, preview_row=preview_row)
+            return Beginning(row, False, 0.0, dead, is_unsure, preview, preview_row)
         wait_s = await self.take_send_tokens(destination.account, attempt.wishes)
         if wait_s:
             return Beginning(row, wait_s=wait_s)

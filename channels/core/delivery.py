@@ -216,17 +216,17 @@ class ReplyDelivery:
         opened = await self._sender.open(entry, address, texts=len(texts), files=len(entry.reply.files))
         if entry.record.state in _ENDED:
             return entry.record.state, str(entry.record.reason)
-        outlook, was_cut = opened.outlook, entry.is_interrupted
+        was_cut = entry.is_interrupted
         await self._adopter.adopt(entry, address, opened)
         contents = ReplyContents(self._adapter, entry.reply, texts, self._file_fetcher, shown=len(entry.record.shown))
-        if outlook.dead_because and not was_cut:
-            return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
+        if opened.dead_because and not was_cut:
+            return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}"
         entry.record = replace(entry.record, chunks=len(contents))
         chunk_attempt = ChunkAttempt(
             address,
             attempt=entry.record.attempt,
             is_unsure=was_cut,
-            is_careful=was_cut or outlook.is_account_unsure,
+            is_careful=was_cut or opened.is_account_unsure,
         )
         if not was_cut:  # else the state has to stay until the chunk in question is settled
             await self._sender.remember(entry, address)

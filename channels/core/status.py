@@ -127,8 +127,8 @@ class StatusDelivery:
             return CROWDED_PAUSE_S
         if not entry.has_begun and (foregone := self._foregone(entry, is_overtaken=False)):
             return foregone
-        if dead_because := opened.outlook.dead_because:
-            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {dead_because}")
+        if opened.dead_because:
+            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}")
         entry.record = replace(entry.record, chunks=len(chunks))
         if not chunks:
             return _Ending(DeliveryState.SENT)

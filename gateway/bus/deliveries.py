@@ -29,15 +29,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import (
-    Beginning,
-    Destination,
-    Outlook,
-    PendingReply,
-    SendAttempt,
-    SentMessages,
-    TokenWish,
-)
+from gateway.contracts.ports import Beginning, PendingReply, SendAttempt, SentMessages, TokenWish
 
 PREVIEWS_READ_MAX: Final = 1_000  # of one channel in one shard: more than it has lanes that are answered at once
 
@@ -267,7 +259,8 @@ class Deliveries:
             record if has_begun and record is not None else _since_published(own_id, known),
             bool(has_begun),
             wait_ms / 1000,
-            Outlook(dead.decode(), bool(in_doubt)),
+            dead.decode(),
+            bool(in_doubt),
             _preview(preview or None),
             preview,
         )
@@ -278,9 +271,13 @@ class Deliveries:
         """Begin where the place is in another shard than the reply."""
         record, destination = attempt.record, attempt.destination
         if attempt.is_first or record is None:
-            found, outlook = await asyncio.gather(judge(replace(attempt, record=None)), self._outlook(destination))
-            if found is None or record is None or outlook != Outlook() or _is_known(found):
-                return found and replace(found, outlook=outlook)
+            shard, looks = self._place_shard(destination.account), replace(attempt, record=None)
+            asks = [("GET", shard.keys.grave(destination.place)), ("EXISTS", shard.keys.doubt(destination.account))]
+            found, (dead, in_doubt) = await asyncio.gather(judge(looks), shard.line.call_all(asks))
+            if found is None or record is None or dead or in_doubt or _is_known(found):
+                dead_because = dead.decode() if dead else ""
+                told = {"dead_because": dead_because, "is_account_unsure": bool(in_doubt)}
+                return None if found is None else replace(found, **told)
         wait_s = await self.take_send_tokens(destination.account, attempt.wishes) if attempt.wishes else 0.0
         if wait_s > 0 and record is not None:
             return Beginning(record, wait_s=wait_s)
@@ -288,13 +285,6 @@ class Deliveries:
         if begun is not None and begun.has_begun:
             await self._note_sent_apart(SentMessages(destination.sent_place, adopted_ids(attempt)))
         return begun
-
-    async def _outlook(self, destination: Destination) -> Outlook:
-        shard = self._place_shard(destination.account)
-        dead, in_doubt = await shard.line.call_all(
-            [("GET", shard.keys.grave(destination.place)), ("EXISTS", shard.keys.doubt(destination.account))]
-        )
-        return Outlook(dead.decode() if dead else "", bool(in_doubt))
 
     async def _end(
         self,

@@ -164,14 +164,6 @@ class TokenWish:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is known of an address before something is sent to it."""
-
-    dead_because: str = ""
-    is_account_unsure: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Destination:
     """An address as the bus knows it: the account, the place that may be dead, and where our messages are remembered,
     which is empty on a platform that can be asked for them."""
@@ -210,13 +202,14 @@ class SendAttempt:
 @dataclass(frozen=True, slots=True)
 class Beginning:
     """What became of an attempt. If it `has_begun`, the ledger has `record`. Else nothing was written or spent: after
-    `wait_s` there may be tokens; if that is 0, `record` is what the ledger has. `preview_row` is the preview as it lies
-    there."""
+    `wait_s` there may be tokens; if that is 0, `record` is what the ledger has. `dead_because`: the place took nothing
+    lately; `is_account_unsure`: sends of the account got lost lately. `preview_row` is the preview as it lies there."""
 
     record: DeliveryRecord
     has_begun: bool = False
     wait_s: float = 0.0
-    outlook: Outlook = Outlook()
+    dead_because: str = ""
+    is_account_unsure: bool = False
     preview: Preview | None = None
     preview_row: bytes = b""
 

@@ -23,7 +23,6 @@ from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, R
 from gateway.contracts.ports import (
     Beginning,
     Destination,
-    Outlook,
     PendingReply,
     SendAttempt,
     SentMessages,
@@ -75,7 +74,7 @@ async def tokens_left(bus: RedisBus, wish: TokenWish = CHAT) -> int:
 async def test_it_begins_at_once_where_nothing_is_known(bus: RedisBus) -> None:
     (pending,) = await taken(bus, reply(1))
     beginning = await begun(bus, pending, first(pending))
-    assert (beginning.has_begun, beginning.wait_s, beginning.outlook) == (True, 0.0, Outlook())
+    assert (beginning.has_begun, beginning.wait_s, beginning.dead_because) == (True, 0.0, "")
     assert await row(bus, pending) == beginning.record == first(pending).record
     assert await tokens_left(bus) == 2
 
@@ -109,7 +108,7 @@ async def test_a_dead_place_is_not_written_to_until_somebody_speaks_there(bus: R
     (pending,) = await taken(bus, reply(1))
     await bus.places.bury(ACCOUNT, HERE.place, reason="blocked")
     found = await begun(bus, pending, first(pending))
-    assert (found.has_begun, found.outlook) == (False, Outlook(dead_because="blocked"))
+    assert (found.has_begun, found.dead_because, found.is_account_unsure) == (False, "blocked", False)
     await bus.places.revive(HERE.place)
     assert (await begun(bus, pending, first(pending))).has_begun
     assert await tokens_left(bus) == 2
@@ -120,7 +119,7 @@ async def test_an_account_in_doubt_is_told_of_and_no_other(bus: RedisBus) -> Non
     (pending,) = await taken(bus, reply(1))
     await bus.places.doubt(ACCOUNT)
     found = await begun(bus, pending, first(pending))
-    assert (found.has_begun, found.outlook) == (False, Outlook(is_account_unsure=True))
+    assert (found.has_begun, found.dead_because, found.is_account_unsure) == (False, "", True)
     elsewhere = replace(first(pending), destination=replace(HERE, account="telegram:8"))
     assert (await begun(bus, pending, elsewhere)).has_begun
 
