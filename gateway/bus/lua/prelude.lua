@@ -53,20 +53,6 @@ local function publish(news, stream, outbound_channels, channel, published, dige
   return 1
 end
 
--- Spend one token of a bucket that gains `per_s`, up to `burst`, if it has that and `spare` more. Answers 0, or how many
--- ms to wait before asking again (then nothing is spent). A bucket that is full again is forgotten.
-local function spend(bucket, per_s, burst, spare, now)
-  local tokens, at = unpack(call('HMGET', bucket, 'tokens', 'at'))
-  tokens, at = tonumber(tokens or burst), tonumber(at or now)
-  tokens = math.min(burst, tokens + math.max(0, now - at) * per_s / 1000)
-  if tokens < 1 + spare then
-    return math.ceil((1 + spare - tokens) * 1000 / per_s)
-  end
-  call('HSET', bucket, 'tokens', string.format('%.6f', tokens - 1), 'at', whole(now))
-  call('PEXPIRE', bucket, math.ceil(burst * 1000 / per_s) + 1000)
-  return 0
-end
-
 -- Spends one token of each bucket of sends, or none at all. Answers 0, or how many ms to wait before asking again.
 -- A bucket counts twice, and both counts gain `per_s` up to `burst`: `answers` is what answers have left, `tokens` what
 -- everything has. An answer waits for the first alone, so never for an edit or an indicator; these need a token of the
@@ -95,6 +81,11 @@ local function take(buckets, numbers, now)
     call('PEXPIRE', bucket, math.ceil(full_in_s * 1000) + 1000) -- a bucket that is full again is forgotten
   end
   return 0
+end
+
+-- Spends one token of a bucket that knows no answers, in the same way.
+local function spend(bucket, per_s, burst, spare, now)
+  return take({ bucket }, { per_s, burst, spare }, now)
 end
 
 -- Remembers messages of ours in a place, the newest SENT_IDS_MAX.
