@@ -31,9 +31,9 @@ class Urgency(Enum):
 
     ANSWER = None
     """Never waits for the others: only for what answers have spent."""
-    EDIT = 0.5
-    """Of a growing answer or a status line: leaves tokens for indicators."""
-    INDICATOR = 0.75
+    EDIT = 0.25
+    """Of a growing answer or a status line: still made where an indicator is left out."""
+    INDICATOR = 0.5
 
 
 def token_wishes(budgets: Sequence[SendBudget], urgency: Urgency) -> tuple[TokenWish, ...]:
