@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from channels.core.intake import IntakeDeps
 from gateway.bus.access import Access, Questions, Suggestions
@@ -27,6 +27,7 @@ from gateway.contracts.access import (
 )
 from gateway.contracts.budgets import Limited, LimitRule
 from gateway.contracts.commands import Suggestion, SuggestionRequest
+from gateway.contracts.envelope import encode
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import (
@@ -45,9 +46,11 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports import (
     Admission,
     Amendment,
-    Outlook,
+    Beginning,
     PendingReply,
     Position,
+    SendAttempt,
+    SentMessages,
     TokenWish,
     Verdict,
     WantedFile,
@@ -110,6 +113,7 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
     notices: dict[str, Reply] = field(default_factory=dict)
     outbound: asyncio.Queue[PendingReply] = field(default_factory=asyncio.Queue)
     ledger: list[DeliveryRecord] = field(default_factory=list)
+    found: dict[str, DeliveryRecord] = field(default_factory=dict)
     receipts: dict[str, Receipt] = field(default_factory=dict)
     paused: list[tuple[str, float]] = field(default_factory=list)
     waits_s: list[float] = field(default_factory=list)
@@ -232,29 +236,65 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         return []
 
     async def replies(self, channel: str, consumer: str, *, count: int, wait_s: float) -> Sequence[PendingReply]:
+        """What a test put there with a record has that in the ledger."""
         self._check()
-        return [await self.outbound.get()]
+        pending = await self.outbound.get()
+        self.found[pending.reply.id] = pending.record
+        return [replace(pending, record=_blank(pending.reply.id))]
 
-    async def record(self, channel: str, entry_id: str, record: DeliveryRecord) -> bool:
+    async def begin(self, channel: str, entry_id: str, attempt: SendAttempt) -> Beginning | None:
+        self._check()
+        destination, record, row = attempt.destination, attempt.record, self._row(attempt.reply_id)
+        if entry_id in self.taken_over:
+            return None
+        dead, is_unsure = self.graves.get(destination.place, ""), destination.account in self.doubted
+        preview = self.shown.get(attempt.reply_id)
+        preview_row = b"" if preview is None else encode(preview)
+        is_known = row != _blank(row.reply_id) or preview is not None or bool(dead) or is_unsure
+        is_another = bool(attempt.adopts) and attempt.adopts != preview_row
+        if record is None or is_another or (attempt.is_first and is_known):
+            return Beginning(row, False, 0.0, dead, is_unsure, preview, preview_row)
+        wait_s = await self.take_send_tokens(destination.account, attempt.wishes)
+        if wait_s:
+            return Beginning(row, wait_s=wait_s)
+        self.ledger.append(record)
+        if attempt.adopts:
+            self.shown.pop(attempt.reply_id)
+            self._note_sent(SentMessages(destination.sent_place, record.shown) if destination.sent_place else None)
+        return Beginning(record, has_begun=True)
+
+    async def record(
+        self, channel: str, entry_id: str, record: DeliveryRecord, *, sent: SentMessages | None = None
+    ) -> bool:
         self._check()
         if entry_id not in self.taken_over:
             self.ledger.append(record)
+            self._note_sent(sent)
         return entry_id not in self.taken_over
 
     async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
         self._check()
+        return self._row(reply_id)
+
+    def _row(self, reply_id: str) -> DeliveryRecord:
         known = [record for record in self.ledger if record.reply_id == reply_id]
-        return known[-1] if known else DeliveryRecord(reply_id, DeliveryState.PENDING)
+        return known[-1] if known else self.found.get(reply_id, _blank(reply_id))
+
+    def _note_sent(self, sent: SentMessages | None) -> None:
+        if sent is not None:
+            ids = self.sent_ids.setdefault(sent.place, [])
+            ids.extend(message_id for message_id in sent.ids if message_id not in ids)
 
     async def drafts(self, channel: str) -> AsyncIterator[Draft]:
         self._check()
         while True:
             yield await self.drafted.get()
 
-    async def note_preview(self, channel: str, preview: Preview) -> bool:
+    async def note_preview(self, channel: str, preview: Preview, *, sent: SentMessages | None = None) -> bool:
         self._check()
         if any(record.reply_id == preview.reply_id for record in self.ledger):
             return False
+        self._note_sent(sent)
         self.shown[preview.reply_id] = preview
         return True
 
@@ -282,8 +322,9 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
     def put_back(self, channel: str) -> None:
         return
 
-    async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
+    async def finish(self, channel: str, entry_id: str, receipt: Receipt, *, sent: SentMessages | None = None) -> None:
         self._check()
+        self._note_sent(sent)
         self.receipts[entry_id] = receipt
 
     async def activities(self, channel: str) -> AsyncIterator[Activity]:
@@ -321,10 +362,6 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         self._check()
         self.paused.append((f"{account}:{bucket}", for_s))
 
-    async def outlook(self, account: str, place: str) -> Outlook:
-        self._check()
-        return Outlook(self.graves.get(place, ""), account in self.doubted)
-
     async def bury(self, account: str, place: str, *, reason: str) -> int:
         self._check()
         self.graves[place] = reason
@@ -337,10 +374,6 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
     async def doubt(self, account: str) -> None:
         self._check()
         self.doubted.add(account)
-
-    async def note_sent(self, place: str, ids: Sequence[str]) -> None:
-        self._check()
-        self.sent_ids.setdefault(place, []).extend(ids)
 
     async def sent_lately(self, place: str) -> frozenset[str]:
         self._check()
@@ -403,6 +436,10 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         while not holds():
             self.changed.clear()
             await self.changed.wait()
+
+
+def _blank(reply_id: str) -> DeliveryRecord:
+    return DeliveryRecord(reply_id, DeliveryState.PENDING)
 
 
 def door_rooms(bus: MemoryBus, scrubber: Scrubber | None = None, clock: ManualClock | None = None) -> IntakeDeps:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import Any, Final, TypeVar
 
 from channels.core.adapter import (
@@ -21,7 +22,7 @@ from channels.core.adapter import (
 )
 from channels.core.lease import LeaseValidity
 from channels.core.notices import WITHDRAWN
-from channels.core.rate_limit import Pacer
+from channels.core.rate_limit import Urgency, place_of, token_wishes
 from channels.core.tasks import BackoffTimer
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -37,8 +38,16 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import DeliveryRecord, DeliveryState, Receipt, Reply
-from gateway.contracts.ports import Clock, PendingReply
+from gateway.contracts.messages import DeliveryRecord, DeliveryState, Preview, Receipt, Reply, literal_text
+from gateway.contracts.ports import (
+    Beginning,
+    Clock,
+    Destination,
+    PendingReply,
+    SendAttempt,
+    SentMessages,
+    TokenWish,
+)
 from gateway.i18n import words_for
 from gateway.limits import DELIVERY_ATTEMPTS_MAX
 from gateway.scrub import Scrubber
@@ -144,14 +153,21 @@ def _later(
 
 AGAIN: Final = ":anew"
 """Ends the send id of a message that takes the place of one which is gone."""
+_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
+_NO_REASON: Final = literal_text("")
 
 
 class TakenOver(Exception):
     """Another process delivers this reply now: we send nothing more of it."""
 
 
+class PreviewChanged(Exception):
+    """A process that was suspended has begun one more message for the draft since we looked."""
+
+
 class DeliveryEntry:
-    """One reply and how far it came. `record` is the ledger's row, with the changes that the next note will write."""
+    """One reply and how far it came. `record` is the ledger's row, with the changes that the next note will write;
+    nobody has read it before the first beginning or look."""
 
     def __init__(
         self,
@@ -166,6 +182,12 @@ class DeliveryEntry:
         self.record: DeliveryRecord = pending.record
         self.is_whole = False
         """The next chunk is the file that holds the whole answer."""
+        self.has_begun = False
+        """The ledger says that the next chunk is being sent, and nobody has called the platform yet."""
+        self._is_read = False
+        self._adopted: tuple[Preview, bytes] | None = None
+        self._arrived: SentMessages | None = None
+        self._amended: str | None = None
         self._entry_id = pending.entry_id
         self._channel = channel
         self._bus = bus
@@ -192,6 +214,11 @@ class DeliveryEntry:
         return self.record.next_chunk < len(self.record.shown) and not self.shown
 
     @property
+    def is_interrupted(self) -> bool:
+        """Tell whether an attempt was cut off, so that the next chunk may be out."""
+        return self.record.state in _INTERRUPTED and not self.has_begun
+
+    @property
     def is_marked(self) -> bool:
         """Tell whether the next chunk has to say that it may be a repetition."""
         return self.record.next_chunk in self.record.marked
@@ -201,14 +228,25 @@ class DeliveryEntry:
 
     async def amended(self) -> str:
         """Find the platform's id of the message that this reply replaces; empty if nobody knows any."""
-        record = await self._backoff.with_bus(lambda: self._bus.delivered(self.reply.key, self.reply.amends))
-        return record.platform_ids[-1] if record.platform_ids else ""
+        if self._amended is None:
+            record = await self._backoff.with_bus(lambda: self._bus.delivered(self.reply.key, self.reply.amends))
+            self._amended = record.platform_ids[-1] if record.platform_ids else ""
+        return self._amended
 
     def arrived(self, ids: tuple[str, ...], *, spared: int = 0) -> None:
         """Record that the next chunk is out, and with it the `spared` chunks that follow; the next note, or the end,
         writes it down."""
         next_chunk = self.record.next_chunk + 1 + spared
         self._change(next_chunk=next_chunk, platform_ids=self.record.platform_ids + ids, placeholder="")
+
+    def remember(self, place: str) -> None:
+        """Have the next note, or the end, remember what has arrived as messages of ours in this place."""
+        self._arrived = SentMessages(place, self.record.platform_ids) if self.record.platform_ids else None
+
+    def adopt(self, shown: tuple[str, ...], preview: Preview, row: bytes) -> None:
+        """Make the messages of a preview, found as this row, the reply's own: the next beginning writes it down."""
+        self.record = replace(self.record, shown=shown)
+        self._adopted = preview, row
 
     def lose_shown(self) -> None:
         """Record that the message that showed the draft of the next chunk is gone; the next note writes it down."""
@@ -219,20 +257,63 @@ class DeliveryEntry:
         """Mark the next chunk as a possible repetition; the next note writes it down."""
         self._change(marked=(*self.record.marked, self.record.next_chunk))
 
+    async def look(self) -> None:
+        """Read the row. Waits for the bus; raises `Abandoned`."""
+        row = await self._backoff.with_bus(lambda: self._bus.delivered(self.reply.key, self.reply.id))
+        self.record = replace(row, published_at_ms=self.record.published_at_ms)
+        self._is_read = True
+
+    def forget(self) -> None:
+        """Know nothing of the row any more: the next beginning reads it anew."""
+        self.record = DeliveryRecord(self.reply.id, DeliveryState.PENDING, published_at_ms=self.record.published_at_ms)
+        self._is_read, self._adopted = False, None
+
+    async def begin(
+        self, destination: Destination, wishes: tuple[TokenWish, ...], *, looks: bool = False, **changes: Any
+    ) -> Beginning:
+        """Write that the next chunk is being sent, if its tokens are there; the first time only if nothing is known of
+        the reply, otherwise the row is read. Waits for the bus; raises `TakenOver`, `Abandoned`, `PreviewChanged`."""
+        now_ms, is_first, row = self.now_ms(), not self._is_read, self._adopted[1] if self._adopted else b""
+        begun_at_ms = self.record.begun_at_ms or now_ms
+        sending = replace(
+            self.record,
+            state=DeliveryState.SENDING,
+            reason=_NO_REASON,
+            updated_at_ms=now_ms,
+            begun_at_ms=begun_at_ms,
+            **changes,
+        )
+        attempt = SendAttempt(
+            token_hex(8), self.reply.id, destination, None if looks else sending, wishes, is_first, row
+        )
+        beginning = await self._backoff.with_bus(lambda: self._bus.begin(self._channel, self._entry_id, attempt))
+        if beginning is None:
+            raise TakenOver
+        if not beginning.has_begun and not beginning.wait_s and not is_first:
+            raise PreviewChanged
+        if not beginning.wait_s:
+            self.record, self._is_read, self.has_begun = beginning.record, True, beginning.has_begun
+        if beginning.has_begun:
+            self._adopted = None
+        return beginning
+
     async def note(self, state: DeliveryState, *, reason: str = "", **changes: Any) -> None:
         """Write the row, a platform's raw `reason` scrubbed. Waits for the bus; raises `TakenOver`, `Abandoned`."""
-        if state is DeliveryState.SENDING and not self.record.begun_at_ms:
-            changes["begun_at_ms"] = self.now_ms()
+        self.has_begun = False
         self._change(state=state, reason=self._scrubber.scrub(reason), **changes)
-        row = self.record
-        if not await self._backoff.with_bus(lambda: self._bus.record(self._channel, self._entry_id, row)):
+        row, sent = self.record, self._arrived
+        if not await self._backoff.with_bus(lambda: self._bus.record(self._channel, self._entry_id, row, sent=sent)):
             raise TakenOver
+        self._arrived = None
 
     async def finish(self, state: DeliveryState, *, reason: str = "") -> None:
         """Write the last state and the receipt, and drop the entry. Waits for the bus; raises `Abandoned`."""
         self._change(state=state, reason=self._scrubber.scrub(reason))
-        receipt = Receipt(self.record, self.reply.key, self._channel)
-        await self._backoff.with_bus(lambda: self._bus.finish(self._channel, self._entry_id, receipt))
+        receipt, sent = Receipt(self.record, self.reply.key, self._channel), self._arrived
+        await self._backoff.with_bus(lambda: self._bus.finish(self._channel, self._entry_id, receipt, sent=sent))
+        if self._adopted is not None:  # nothing was sent: its messages were taken back
+            preview, _ = self._adopted
+            await self._backoff.with_bus(lambda: self._bus.drop_preview(self._channel, preview))
 
     def _change(self, **changes: Any) -> None:
         self.record = replace(self.record, updated_at_ms=self.now_ms(), **changes)
@@ -306,14 +387,12 @@ class ChunkSender:
         self,
         adapter: ChannelAdapter,
         places: Places,
-        pacer: Pacer,
         backoff: BackoffTimer,
         validity: LeaseValidity,
         rules: SendRules,
     ) -> None:
         self._adapter = adapter
         self._places = places
-        self._pacer = pacer
         self._backoff = backoff
         self._validity = validity
         self._rules = rules
@@ -325,6 +404,25 @@ class ChunkSender:
         self._uploading = adapter if isinstance(adapter, SupportsUploads) else None
         self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
 
+    async def open(
+        self,
+        entry: DeliveryEntry,
+        address: ReplyAddress,
+        *,
+        texts: int,
+        files: int = 0,
+        urgency: Urgency = Urgency.ANSWER,
+    ) -> Beginning:
+        """Read what is known of a reply of so many chunks and files. If that is nothing, and nothing speaks against its
+        place or for more care, the attempt at its first chunk has begun with that.
+
+        Raises `NoSpareBudget` for what may be left out.
+        """
+        await self._adapter.until_ready()
+        is_careful = self._editing is not None and self._is_careful(ChunkAttempt(address))
+        is_simple = texts > 0 and not is_careful and (not entry.reply.amends or bool(await entry.amended()))
+        return await self._begin(entry, address, urgency, looks=not is_simple, chunks=texts + files, placeholder="")
+
     async def attempt(
         self,
         entry: DeliveryEntry,
@@ -334,11 +432,13 @@ class ChunkSender:
         since_ms: int,
         leaving: Callable[[], None],
     ) -> tuple[str, ...]:
-        """Send the chunk and return the platform's ids of it. Raises the `DeliveryError` tree and `LeftUnconfirmed`.
+        """Send the chunk and return the platform's ids of it. Raises the `DeliveryError` tree, `LeftUnconfirmed` and
+        `PreviewChanged`.
 
         `since_ms` is when the first attempt began; `leaving` is called just before something goes out.
         """
-        await self._adapter.until_ready()
+        if not entry.has_begun:
+            await self._adapter.until_ready()
         if entry.reply.amends:
             return await self._amend(entry, chunk, chunk_attempt, leaving)
         if entry.shown:
@@ -353,14 +453,11 @@ class ChunkSender:
     async def attempt_status(self, entry: DeliveryEntry, chunk: AnyChunk, address: ReplyAddress) -> tuple[str, ...]:
         """Send a status line like `attempt`, but spend only the budget that answers leave over. Raises `NoSpareBudget`
         if that is nothing, and the `DeliveryError` tree."""
-        await self._adapter.until_ready()
         amending, message_id = self._amending, await entry.amended() if entry.reply.amends else ""
         if entry.reply.amends and not message_id:
             return ()
-        budgets = self._adapter.budgets(address)
-        if not await self._backoff.with_bus(lambda: self._pacer.may_spend(budgets)):
-            raise NoSpareBudget
-        await self._note_sending(entry, attempt=entry.record.attempt, placeholder="")
+        chunk_attempt = ChunkAttempt(address, attempt=entry.record.attempt)
+        await self._about_to_call(entry, chunk_attempt, placeholder="", urgency=Urgency.EDIT)
         if amending is None or not message_id:
             return await self._called(
                 entry, lambda: self._adapter.send(address, chunk, send_id=entry.send_id, plain=False)
@@ -380,17 +477,14 @@ class ChunkSender:
             raise Untraceable("nobody knows whether it arrived")
         return (lost,)
 
-    async def remember(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
-        """Remember the message that arrived as ours, so that no look-up for another reply may take it for a lost one.
-
-        The reply's own row says so first: a crash in between must leave neither a message that nobody knows, nor one
-        that is known and yet looked for.
-        """
+    async def remember(self, entry: DeliveryEntry, address: ReplyAddress, *, at_end: bool = False) -> None:
+        """Remember the message that arrived as ours, so that no look-up for another reply may take it for a lost one:
+        now, or together with the end of the reply."""
         if self._editing is None or not entry.record.platform_ids:
             return
-        place, ids = self._editing.place(address), entry.record.platform_ids
-        await entry.note(DeliveryState.PENDING)
-        await self._backoff.with_bus(lambda: self._places.note_sent(place, ids))
+        entry.remember(self._editing.place(address))
+        if not at_end:
+            await entry.note(DeliveryState.PENDING)
 
     async def _amend(
         self, entry: DeliveryEntry, chunk: AnyChunk, chunk_attempt: ChunkAttempt, leaving: Callable[[], None]
@@ -592,16 +686,36 @@ class ChunkSender:
         if self._rules.unknown_sends is UnknownSends.MARK:
             entry.mark()
 
-    async def _about_to_call(self, entry: DeliveryEntry, chunk_attempt: ChunkAttempt, *, placeholder: str) -> None:
-        """Wait until the budgets allow a call, then write down that it is being made."""
-        budgets = self._adapter.budgets(chunk_attempt.address)
-        await self._backoff.with_bus(lambda: self._pacer.wait(budgets))
-        await self._note_sending(entry, attempt=chunk_attempt.attempt, placeholder=placeholder)
+    async def _about_to_call(
+        self,
+        entry: DeliveryEntry,
+        chunk_attempt: ChunkAttempt,
+        *,
+        placeholder: str,
+        urgency: Urgency = Urgency.ANSWER,
+    ) -> None:
+        """Have it written down that a call is being made, unless that was done when the entry was opened."""
+        if not entry.has_begun:
+            address, attempt = chunk_attempt.address, chunk_attempt.attempt
+            await self._begin(entry, address, urgency, attempt=attempt, placeholder=placeholder)
+        entry.has_begun = False
 
-    async def _note_sending(self, entry: DeliveryEntry, *, attempt: int, placeholder: str) -> None:
-        while not self._validity.is_sure:  # the bus is away, or somebody else delivers by now and we shall be told
-            await self._backoff.wait(VALIDITY_LOOK_S)
-        await entry.note(DeliveryState.SENDING, attempt=attempt, placeholder=placeholder)
+    async def _begin(
+        self, entry: DeliveryEntry, address: ReplyAddress, urgency: Urgency, *, looks: bool = False, **changes: Any
+    ) -> Beginning:
+        """Wait until the budgets allow a call; what may be left out raises `NoSpareBudget` instead."""
+        sent_place = self._editing.place(address) if self._editing is not None else ""
+        destination = Destination(self._adapter.account, place_of(self._adapter, address), sent_place)
+        wishes = token_wishes(self._adapter.budgets(address), urgency)
+        while True:
+            while not self._validity.is_sure:  # the bus is away, or somebody else delivers by now and we shall be told
+                await self._backoff.wait(VALIDITY_LOOK_S)
+            beginning = await entry.begin(destination, wishes, looks=looks, **changes)
+            if not beginning.wait_s:
+                return beginning
+            if urgency is not Urgency.ANSWER:
+                raise NoSpareBudget
+            await self._backoff.wait(beginning.wait_s)
 
     def _shown(self, entry: DeliveryEntry, chunk: AnyChunk) -> AnyChunk:
         return self._adapter.marked(chunk, words_for(entry.reply.language).say(MARK)) if entry.is_marked else chunk

@@ -22,6 +22,7 @@ from channels.core.attempt import (
     DeliveryEntry,
     FailReply,
     LeftUnconfirmed,
+    PreviewChanged,
     PreviewRemover,
     SendRules,
     TakenOver,
@@ -140,7 +141,6 @@ class LaneQueue:
 # until the reply has an end.
 
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
-_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 
 class ReplyDelivery:
@@ -170,13 +170,13 @@ class ReplyDelivery:
         self._clock = clock
         self._answering = answering
         self._backoff = BackoffTimer(scale=delay_scale)
-        pacer = Pacer(bus, adapter, self._backoff.wait)
+        pacer = Pacer(bus, adapter)
         self._file_fetcher = FileFetcher(files, self._backoff)
         self._health = DeliveryHealth(adapter, places, pacer, self._backoff, scrubber)
-        self._adopter = PreviewAdopter(adapter, bus, places, self._backoff)
+        self._adopter = PreviewAdopter(adapter, places, self._backoff)
         self._remover = PreviewRemover(adapter)
-        self._sender = ChunkSender(adapter, places, pacer, self._backoff, validity, rules)
-        self.titles = TitleDelivery(adapter, bus, places, addresses, pacer, self._backoff, scrubber, clock)
+        self._sender = ChunkSender(adapter, places, self._backoff, validity, rules)
+        self.titles = TitleDelivery(adapter, bus, places, addresses, self._backoff, scrubber, clock)
         self.statuses = StatusDelivery(
             adapter, bus, addresses, self._sender, self._health, self._backoff, scrubber, clock
         )
@@ -191,9 +191,7 @@ class ReplyDelivery:
         Raises `CredentialsRejected`, `Abandoned`, and `TakenOver` when it is another process's reply by now.
         """
         entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
-        state, reason = entry.record.state, str(entry.record.reason)
-        if state not in _ENDED:
-            state, reason = await self._try_all(entry)
+        state, reason = await self._try_all(entry)
         if state is DeliveryState.FAILED:
             log.error("%s: reply %s failed: %s", self._adapter.name, entry.reply.id, reason)
             await self._take_back(entry, entry.reply.address, behind=entry.record.next_chunk)
@@ -201,7 +199,11 @@ class ReplyDelivery:
 
     async def _try_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
         try:
-            return await self._send_all(entry)
+            while True:
+                try:
+                    return await self._send_all(entry)
+                except PreviewChanged:
+                    entry.forget()
         except (CredentialsRejected, Abandoned, TakenOver):
             raise
         except Exception as error:  # one reply that cannot even be tried must not block its lane
@@ -210,19 +212,21 @@ class ReplyDelivery:
 
     async def _send_all(self, entry: DeliveryEntry) -> tuple[DeliveryState, str]:
         address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
-        outlook = await self._health.outlook(address)
-        was_cut = entry.record.state in _INTERRUPTED
-        await self._adopter.adopt(entry, address)
         texts = await chunks_of(entry.reply, self._adapter)
+        opened = await self._sender.open(entry, address, texts=len(texts), files=len(entry.reply.files))
+        if entry.record.state in _ENDED:
+            return entry.record.state, str(entry.record.reason)
+        was_cut = entry.is_interrupted
+        await self._adopter.adopt(entry, address, opened)
         contents = ReplyContents(self._adapter, entry.reply, texts, self._file_fetcher, shown=len(entry.record.shown))
-        if outlook.dead_because and not was_cut:
-            return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}"
+        if opened.dead_because and not was_cut:
+            return DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}"
         entry.record = replace(entry.record, chunks=len(contents))
         chunk_attempt = ChunkAttempt(
             address,
             attempt=entry.record.attempt,
             is_unsure=was_cut,
-            is_careful=was_cut or outlook.is_account_unsure,
+            is_careful=was_cut or opened.is_account_unsure,
         )
         if not was_cut:  # else the state has to stay until the chunk in question is settled
             await self._sender.remember(entry, address)
@@ -244,7 +248,8 @@ class ReplyDelivery:
                 return DeliveryState.FAILED, sent.reason
             ids, chunk_attempt = sent
             entry.arrived(ids, spared=contents.spared if entry.is_whole else 0)
-            await self._sender.remember(entry, chunk_attempt.address)
+            is_all = entry.record.next_chunk >= len(contents) and not any(entry.record.shown[contents.texts :])
+            await self._sender.remember(entry, chunk_attempt.address, at_end=is_all)
             chunk_attempt = chunk_attempt.next_chunk()
         await self._take_back(entry, chunk_attempt.address, behind=contents.texts)
         if left_at:

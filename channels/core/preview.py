@@ -26,7 +26,7 @@ from channels.core.attempt import DeliveryEntry, PreviewRemover
 from channels.core.content import rendered
 from channels.core.lease import LeaseValidity
 from channels.core.places import AddressResolver
-from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer
+from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer, Urgency
 from channels.core.tasks import BackoffTimer, jittered
 from channels.markdown.unfinished import as_if_closed
 from gateway.bus.deliveries import Deliveries
@@ -41,8 +41,8 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText, DeliveryState, Draft, Preview, literal_text
-from gateway.contracts.ports import Clock
+from gateway.contracts.messages import CleanText, Draft, Preview, literal_text
+from gateway.contracts.ports import Beginning, Clock, SentMessages
 
 log = logging.getLogger(__name__)
 
@@ -90,9 +90,10 @@ def has_grown(before: str, now: str, *, chars_min: int) -> bool:
 
 # The messages that showed the draft of a reply become the reply's own, when its delivery begins.
 #
-# The preview's row (`Preview`) names them from before they were begun. The first note of the reply's entry takes them
-# over; then the row is deleted, and nobody can begin another for the same reply. One message may have been on its way
-# when a process died: it is found first, or begun once more where that cannot show it twice.
+# The preview's row (`Preview`) names them from before they were begun. The beginning of the reply's first attempt takes
+# them over and deletes the row in one step, if it is still the row that was found; nobody can begin another message for
+# the same reply after that. One may have been on its way when a process died: it is found first, or begun once more
+# where that cannot show it twice.
 
 SETTLE_DELAYS_S: Final = (1.0, 2.0, 4.0, 8.0)  # then the answer goes out all the same
 
@@ -101,31 +102,22 @@ class PreviewAdopter:
     """Adopts previews for the replies of one channel. Waits for the bus; raises `Abandoned`, `TakenOver`,
     `CredentialsRejected`."""
 
-    def __init__(self, adapter: ChannelAdapter, bus: Deliveries, places: Places, backoff: BackoffTimer) -> None:
+    def __init__(self, adapter: ChannelAdapter, places: Places, backoff: BackoffTimer) -> None:
         self._adapter = adapter
         self._streaming = adapter if isinstance(adapter, SupportsStreaming) else None
         self._asking = adapter if isinstance(adapter, SupportsLookup) else None
         self._editing = adapter if isinstance(adapter, SupportsPlaceholders) else None
-        self._bus = bus
         self._places = places
         self._backoff = backoff
 
-    async def adopt(self, entry: DeliveryEntry, address: ReplyAddress) -> None:
-        """Write down in the entry what shows the draft of its reply."""
-        if self._streaming is None or entry.record.updated_at_ms:
-            return
-        reply, channel = entry.reply, self._adapter.name
-        preview = await self._backoff.with_bus(lambda: self._bus.preview(channel, reply.key, reply.id))
-        if preview is None:
+    async def adopt(self, entry: DeliveryEntry, address: ReplyAddress, opened: Beginning) -> None:
+        """Make what shows the draft of the reply its own, if that was found when the entry was opened and nothing of
+        the reply has been sent."""
+        preview = opened.preview
+        if self._streaming is None or preview is None or entry.record.updated_at_ms:
             return
         lost = await self.settled(preview, address) if preview.opening else None
-        shown = (*preview.messages, *((lost,) if lost else ()))
-        entry.record = replace(entry.record, shown=shown)
-        await entry.note(DeliveryState.PENDING)
-        if self._editing is not None:
-            place = self._editing.place(address)
-            await self._backoff.with_bus(lambda: self._places.note_sent(place, shown))
-        await self._backoff.with_bus(lambda: self._bus.drop_preview(channel, preview))
+        entry.adopt((*preview.messages, *((lost,) if lost else ())), preview, opened.preview_row)
 
     async def settled(self, preview: Preview, address: ReplyAddress) -> str | None:
         """Find the id of the message that was being begun; None if it is not there, or if nobody can say, which is
@@ -289,7 +281,7 @@ class AnswerStream:
         """Show the latest text, unless answers need the budgets; whatever comes of it, the next call waits its turn."""
         address = await self._parts.addresses.newest(self._draft.address)
         try:
-            if self._parts.validity.is_sure and await self._parts.pacer.may_spend(self._adapter.budgets(address)):
+            if self._parts.validity.is_sure and await self._may_spend(address):
                 await self._show(address)
                 self._refusals = 0
                 lane_lock.pace = lane_lock.pace.taken()
@@ -299,6 +291,9 @@ class AnswerStream:
             log.exception("%s: the draft of %s cannot be shown", self._adapter.name, self._draft.reply_id)
             self.end()
         lane_lock.free_at_s = max(lane_lock.free_at_s, _now_s() + lane_lock.pace.interval_s(cadence))
+
+    async def _may_spend(self, address: ReplyAddress) -> bool:
+        return await self._parts.pacer.may_spend(self._adapter.budgets(address), Urgency.EDIT)
 
     async def _learn(self, error: DeliveryError, address: ReplyAddress, lane_lock: LaneLock) -> None:
         log.info("%s: the draft of %s: %s", self._adapter.name, self._draft.reply_id, error)
@@ -379,13 +374,13 @@ class AnswerStream:
             await self._note(row)
             raise
         begun = replace(row, address=address, messages=(*row.messages, message_id), begun_at_ms=now_ms)
-        if not await self._note(begun):
+        sent = None
+        if isinstance(self._adapter, SupportsPlaceholders):
+            sent = SentMessages(self._adapter.place(address), (message_id,))
+        if not await self._note(begun, sent):
             await self._parts.remover.take_back(address, message_id)  # we slept, and another process has answered
             return
         self._shown.append(chunk)
-        if isinstance(self._adapter, SupportsPlaceholders):
-            place = self._adapter.place(address)
-            await self._parts.backoff.with_bus(lambda: self._parts.places.note_sent(place, [message_id]))
 
     async def _change(self, address: ReplyAddress, row: Preview, chunk: AnyChunk, at: int) -> None:
         is_there = await self._adapter.go_on(
@@ -396,14 +391,16 @@ class AnswerStream:
         else:  # somebody deleted it, and does not want to see it grow
             self.end()
 
-    async def _note(self, row: Preview) -> bool:
+    async def _note(self, row: Preview, sent: SentMessages | None = None) -> bool:
         """Write the row, or, where nothing is shown any more, forget it. False: the answer is being delivered."""
         self._row = row
         parts, channel = self._parts, self._adapter.name
         if not row.messages and not row.opening:
             await parts.backoff.with_bus(lambda: parts.bus.drop_preview(channel, row))
             return True
-        is_noted = parts.validity.is_sure and await parts.backoff.with_bus(lambda: parts.bus.note_preview(channel, row))
+        is_noted = parts.validity.is_sure and await parts.backoff.with_bus(
+            lambda: parts.bus.note_preview(channel, row, sent=sent)
+        )
         if not is_noted:
             self.end()
         return is_noted

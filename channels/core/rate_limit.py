@@ -1,15 +1,16 @@
 """The waits that keep us under a platform's limits, and the memory of places that refuse us.
 
-The rates are rows in each platform's own `limits.py`; here is only the waiting. Answers wait for their tokens. Calls
-that may be left out (typing indicators) spend only what answers leave over.
+The rates are rows in each platform's own `limits.py`; here is only who goes first. Answers wait for their tokens.
+Calls that may be left out (edits of a growing answer, then typing indicators) spend only what answers leave over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -19,45 +20,47 @@ from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.contracts.errors import AddressDead, AddressMoved, DeliveryError, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.ports import Outlook, TokenWish
+from gateway.contracts.ports import TokenWish
 from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
 
-SPARE_SHARE: Final = 0.5  # of a bucket that stays with the answers
+
+class Urgency(Enum):
+    """What goes first when a bucket is nearly empty. The value is the share of the bucket that a call leaves over."""
+
+    ANSWER = None
+    """Never waits for the others: only for what answers have spent."""
+    EDIT = 0.25
+    """Of a growing answer or a status line: still made where an indicator is left out."""
+    INDICATOR = 0.5
+
+
+def token_wishes(budgets: Sequence[SendBudget], urgency: Urgency) -> tuple[TokenWish, ...]:
+    """Return a token of each of these buckets, as the bus is asked for it."""
+    share = urgency.value
+    return tuple(
+        TokenWish(budget.bucket, budget.per_s, budget.burst, None if share is None else budget.burst * share)
+        for budget in budgets
+    )
 
 
 class Pacer:
-    """Waits for the buckets of one account. Raises `BusUnavailable`."""
+    """Asks the buckets of one account for calls that may be left out. Raises `BusUnavailable`."""
 
-    def __init__(self, bus: Deliveries, adapter: ChannelAdapter, sleep: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(self, bus: Deliveries, adapter: ChannelAdapter) -> None:
         self._bus = bus
         self._adapter = adapter
-        self._sleep = sleep
 
-    async def wait(self, budgets: Sequence[SendBudget]) -> None:
-        """Spend one token of each bucket, waiting until all of them have one."""
-        while (wait_s := await self.spend(budgets)) > 0:
-            await self._sleep(wait_s)
-
-    async def may_spend(self, budgets: Sequence[SendBudget]) -> bool:
-        """Spend one token of each bucket if more than enough are left; False: leave it out, nobody will miss it."""
-        return await self._take(budgets, spare_share=SPARE_SHARE) == 0
-
-    async def spend(self, budgets: Sequence[SendBudget]) -> float:
-        """Spend one token of each bucket; or how long to wait first, and nothing is spent."""
-        return await self._take(budgets, spare_share=0)
+    async def may_spend(self, budgets: Sequence[SendBudget], urgency: Urgency) -> bool:
+        """Spend one token of each bucket if enough are left over; False: leave it out, nobody will miss it."""
+        wishes = token_wishes(budgets, urgency)
+        return not wishes or await self._bus.take_send_tokens(self._adapter.account, wishes) == 0
 
     async def pause(self, budgets: Sequence[SendBudget], *, for_s: float) -> None:
         """Pause all messages to this place for the time that the platform named."""
         if budgets:
             await self._bus.pause_bucket(self._adapter.account, budgets[0].bucket, for_s=for_s)
-
-    async def _take(self, budgets: Sequence[SendBudget], *, spare_share: float) -> float:
-        wishes = [
-            TokenWish(budget.bucket, budget.per_s, budget.burst, spare=budget.burst * spare_share) for budget in budgets
-        ]
-        return await self._bus.take_send_tokens(self._adapter.account, wishes) if wishes else 0.0
 
 
 # How fast a growing answer is shown in one place: slower after each 429, then gradually as fast as before. No I/O.
@@ -119,6 +122,11 @@ REFUSALS_MAX: Final = 1_000  # within REFUSALS_WINDOW_S; at ten times as many Di
 REFUSED_PAUSE_S: Final = 60.0
 
 
+def place_of(adapter: ChannelAdapter, address: ReplyAddress) -> str:
+    """Return the name under which it is remembered that an address takes nothing any more."""
+    return f"{adapter.account}:{address.lane}"
+
+
 class DeliveryHealth:
     """The lessons of failed sends about the places of one account. Waits for the bus."""
 
@@ -130,11 +138,6 @@ class DeliveryHealth:
         self._pacer = pacer
         self._backoff = backoff
         self._scrubber = scrubber
-
-    async def outlook(self, address: ReplyAddress) -> Outlook:
-        """Return what was learned about a place, and about the account."""
-        destination_key = self._destination_key(address)
-        return await self._backoff.with_bus(lambda: self._places.outlook(self._adapter.account, destination_key))
 
     async def learn(self, error: DeliveryError, address: ReplyAddress) -> None:
         """Learn from a send to `address` that was refused, or got lost."""
@@ -148,9 +151,7 @@ class DeliveryHealth:
                 await with_bus(lambda: places.note_move(adapter.name, old, new))
             case AddressDead():
                 reason = self._scrubber.scrub(str(error))
-                met = await with_bus(
-                    lambda: places.bury(adapter.account, self._destination_key(address), reason=reason)
-                )
+                met = await with_bus(lambda: places.bury(adapter.account, place_of(adapter, address), reason=reason))
                 if met >= REFUSALS_MAX:
                     log.error("%s: %d places refused us lately, so sends pause", adapter.name, met)
                     await self._pause(address, REFUSED_PAUSE_S, is_global=True)
@@ -162,6 +163,3 @@ class DeliveryHealth:
     async def _pause(self, address: ReplyAddress, for_s: float, *, is_global: bool) -> None:
         budgets = self._adapter.budgets(address)
         await self._backoff.with_bus(lambda: self._pacer.pause(budgets[-1:] if is_global else budgets, for_s=for_s))
-
-    def _destination_key(self, address: ReplyAddress) -> str:
-        return f"{self._adapter.account}:{address.lane}"

@@ -17,7 +17,7 @@ from channels.core.adapter import ChannelAdapter, Nameable, SupportsNames
 from channels.core.attempt import RETRY_DELAYS_S, ChunkSender, DeliveryEntry, NoSpareBudget, TakenOver
 from channels.core.content import chunks_of
 from channels.core.places import AddressResolver
-from channels.core.rate_limit import DeliveryHealth, Pacer
+from channels.core.rate_limit import DeliveryHealth, Urgency, place_of, token_wishes
 from channels.core.tasks import Abandoned, BackoffTimer
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
@@ -32,7 +32,7 @@ from gateway.contracts.errors import (
     Untraceable,
 )
 from gateway.contracts.messages import DeliveryState
-from gateway.contracts.ports import Clock, PendingReply
+from gateway.contracts.ports import Clock, Destination, PendingReply
 from gateway.scrub import Scrubber
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,6 @@ EDIT_LATE_AFTER_S: Final = 86_400.0  # a platform may be away for hours; a reade
 ATTEMPT_MAX_S: Final = 5.0  # an answer may have come meanwhile
 CROWDED_PAUSE_S: Final = 1.0  # until answers leave something over
 _ENDED: Final = (DeliveryState.SENT, DeliveryState.FAILED)
-_INTERRUPTED: Final = (DeliveryState.SENDING, DeliveryState.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,8 @@ class StatusDelivery:
         """Send the line, or edit it; `is_overtaken`: what has come since makes it needless. None: it has come to
         its end, the receipt is written. Raises `CredentialsRejected`, `Abandoned`, `TakenOver`."""
         entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        if is_overtaken or _left_s(entry) <= 0:  # else it is read when it is opened
+            await entry.look()
         outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
         if isinstance(outcome, _Ending):
             if outcome.state is not DeliveryState.SENT:
@@ -119,10 +120,15 @@ class StatusDelivery:
 
     async def _send(self, entry: DeliveryEntry) -> _Ending | float:
         address = await self._backoff.with_bus(lambda: self._addresses.newest(entry.reply.address))
-        outlook = await self._health.outlook(address)
-        if outlook.dead_because:
-            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {outlook.dead_because}")
         chunks = await chunks_of(entry.reply, self._adapter)
+        try:
+            opened = await self._sender.open(entry, address, texts=len(chunks), urgency=Urgency.EDIT)
+        except NoSpareBudget:
+            return CROWDED_PAUSE_S
+        if not entry.has_begun and (foregone := self._foregone(entry, is_overtaken=False)):
+            return foregone
+        if opened.dead_because:
+            return _Ending(DeliveryState.FAILED, f"not tried, because of an earlier refusal: {opened.dead_because}")
         entry.record = replace(entry.record, chunks=len(chunks))
         if not chunks:
             return _Ending(DeliveryState.SENT)
@@ -142,7 +148,7 @@ class StatusDelivery:
             is_unknown = isinstance(error, OutcomeUnknown) and _may_be_out(entry)
             return await self._after(entry, error, may_be_out=may_be_out or is_unknown)
         entry.arrived(ids)
-        await self._sender.remember(entry, address)
+        await self._sender.remember(entry, address, at_end=True)
         return _Ending(DeliveryState.SENT)
 
     async def _after(self, entry: DeliveryEntry, error: DeliveryError, *, may_be_out: bool) -> _Ending | float:
@@ -167,7 +173,7 @@ class StatusDelivery:
 
 def _may_be_out(entry: DeliveryEntry) -> bool:
     """Tell whether sending the line was cut off, so that it may be there."""
-    return entry.record.state in _INTERRUPTED and not entry.reply.amends
+    return entry.is_interrupted and not entry.reply.amends
 
 
 def _left_s(entry: DeliveryEntry) -> float:
@@ -202,7 +208,6 @@ class TitleDelivery:
         bus: Deliveries,
         places: Places,
         addresses: AddressResolver,
-        pacer: Pacer,
         backoff: BackoffTimer,
         scrubber: Scrubber,
         clock: Clock,
@@ -212,7 +217,6 @@ class TitleDelivery:
         self._bus = bus
         self._places = places
         self._addresses = addresses
-        self._pacer = pacer
         self._backoff = backoff
         self._scrubber = scrubber
         self._clock = clock
@@ -221,6 +225,7 @@ class TitleDelivery:
         """Name the place; `is_overtaken`: a later title of the same conversation waits already. None: the title has
         come to its end, the receipt is written. Raises `Abandoned`, `TakenOver`."""
         entry = DeliveryEntry(pending, self._adapter.name, self._bus, self._scrubber, self._clock, self._backoff)
+        await entry.look()
         outcome = self._foregone(entry, is_overtaken=is_overtaken) or await self._tried(entry)
         if isinstance(outcome, float):
             return Postponed(replace(pending, record=entry.record), outcome)
@@ -264,10 +269,10 @@ class TitleDelivery:
             return _TITLE_DONE
         if not await naming.lacks_name(address, title):
             return _TITLE_DONE
-        wait_s = await self._backoff.with_bus(lambda: self._pacer.spend(place.budgets))
-        if wait_s > 0:
-            return await self._later(entry, wait_s, "the place was named too often lately")
-        await entry.note(DeliveryState.SENDING)
+        destination = Destination(self._adapter.account, place_of(self._adapter, address))
+        begun = await entry.begin(destination, token_wishes(place.budgets, Urgency.ANSWER))
+        if begun.wait_s > 0:
+            return await self._later(entry, begun.wait_s, "the place was named too often lately")
         await naming.name_place(address, title)
         return _TITLE_DONE
 

@@ -50,7 +50,7 @@ class PreviewCleanup:
         """Ask `is_coming` about replies that are there and wait to be delivered."""
         self._parts = parts
         self._name = parts.adapter.name
-        self._adopter = PreviewAdopter(parts.adapter, parts.bus, parts.places, parts.backoff)
+        self._adopter = PreviewAdopter(parts.adapter, parts.places, parts.backoff)
         self._is_coming = is_coming
         self._silent_for_s = silent_for_s
         self._heard_s: OrderedDict[str, float] = OrderedDict()
@@ -166,7 +166,7 @@ class AnswerStreams:
         shows: bool = True,
     ) -> None:
         backoff = BackoffTimer()
-        pacer = Pacer(bus, adapter, backoff.wait)
+        pacer = Pacer(bus, adapter)
         self.parts = parts = StreamDeps(
             adapter,
             bus,

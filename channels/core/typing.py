@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from channels.core.adapter import ChannelAdapter, SupportsTyping
-from channels.core.rate_limit import Pacer
+from channels.core.rate_limit import Pacer, Urgency
 from channels.core.tasks import Backoff
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import AddressDead, BusUnavailable, DeliveryError
@@ -63,7 +63,7 @@ class TypingIndicators:
         self._also = also
         self._shown: dict[str, _Shown] = {}
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._pacer = Pacer(bus, adapter, asyncio.sleep)
+        self._pacer = Pacer(bus, adapter)
         self._refused_until_s: OrderedDict[str, float] = OrderedDict()
 
     async def run(self) -> None:
@@ -148,7 +148,7 @@ class TypingIndicators:
         try:
             await asyncio.sleep(self._show_after_s)
             while (left_s := self._left_s(shown)) > 0:
-                if await self._pacer.may_spend(typing.budgets(shown.address)):
+                if await self._pacer.may_spend(typing.budgets(shown.address), Urgency.INDICATOR):
                     await typing.show_typing(shown.address, STATUS)
                     is_lit = True
                 await asyncio.sleep(min(typing.typing_period_s, left_s))

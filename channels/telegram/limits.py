@@ -7,7 +7,7 @@ from typing import Final
 from channels.core.adapter import StreamCadence
 
 CHAT_PER_S: Final = 1.0  # "avoid sending more than one message per second" in one chat; short bursts pass
-CHAT_BURST: Final = 6
+CHAT_BURST: Final = 5
 GROUP_PER_S: Final = 20 / 60  # "not more than 20 messages per minute" in one group
 GROUP_BURST: Final = 10
 BOT_PER_S: Final = 30.0  # "about 30 messages per second" over all chats

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 from gateway.bus import subscriptions
@@ -14,7 +15,7 @@ from gateway.bus.client import Pool
 from gateway.bus.groups import GroupReader, StreamEntry, all_of_them, dead_workers
 from gateway.bus.heartbeat import ProcessName
 from gateway.bus.scripts import Word, digest
-from gateway.bus.shards import Shards, bounded
+from gateway.bus.shards import Shard, Shards, bounded
 from gateway.contracts.envelope import decode, decode_reply, encode
 from gateway.contracts.errors import BadEnvelope
 from gateway.contracts.ids import SessionKey
@@ -28,7 +29,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import PendingReply, TokenWish
+from gateway.contracts.ports import Beginning, PendingReply, SendAttempt, SentMessages, TokenWish
 
 PREVIEWS_READ_MAX: Final = 1_000  # of one channel in one shard: more than it has lanes that are answered at once
 
@@ -89,36 +90,41 @@ class Deliveries:
         """Return up to `count` replies, waiting `wait_s` (at most BUS_WAIT_MAX_S) for the first.
 
         First come those that other consumers left behind, whoever they are: the caller holds the lease.
-        A reply is handed out once per process until it is finished. Look at its record: SENDING means that
-        nobody knows whether the platform got it, SENT that only the entry is left to finish.
+        A reply is handed out once per process until it is finished. What the ledger says of it is told when its
+        delivery begins: SENDING means that nobody knows whether the platform got it.
         """
         reader = self._reader(channel, self._process.sign(consumer))
-        entries = await reader.read(count=count, wait_s=wait_s)
-        if not entries:
-            return []
-        shard = entries[0][0]
-        try:
-            rows = await shard.line.call_all([("HGETALL", shard.keys.ledger(reply.id)) for _, _, reply in entries])
-        except BaseException:  # cancelled, or Redis went away between the two reads
-            reader.put_back(entries)
-            raise
         return [
-            PendingReply(self._shards.sign(shard, entry_id), reply, _since_published(entry_id, reply.id, row))
-            for (_, entry_id, reply), row in zip(entries, rows, strict=True)
+            PendingReply(
+                self._shards.sign(shard, entry_id), reply, _since_published(entry_id, ledger_row(reply.id, {}))
+            )
+            for shard, entry_id, reply in await reader.read(count=count, wait_s=wait_s)
         ]
 
-    async def record(self, channel: str, entry_id: str, record: DeliveryRecord) -> bool:
-        """Write the ledger row, which lives for LEDGER_TTL_S: called with SENDING before each platform call. False,
-        and nothing is written: another process took the entry over."""
-        reader, (shard, own_id) = self._readers.get(channel), self._shards.signed(entry_id)
-        is_ours = await shard.run_script(
-            "write_ledger",
-            (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id)),
-            (self._shards.names.channels, own_id, reader.consumer if reader else "", *ledger_fields(record)),
-        )
-        if not is_ours and reader is not None:
-            reader.finished(shard, own_id)
-        return bool(is_ours)
+    async def begin(self, channel: str, entry_id: str, attempt: SendAttempt) -> Beginning | None:
+        """Begin an attempt at a reply, before each platform call: the ledger says SENDING and the tokens are spent, or
+        neither. Who asks again because the answer was lost has begun once. None: another process took the entry over.
+
+        On one server all is judged in one step; on a Cluster the reply, the place, its tokens and once more the reply
+        are judged in this order, since they are in different shards.
+        """
+        shard, own_id = self._shards.signed(entry_id)
+        judge = partial(self._judge, channel, shard, own_id)
+        begun = await judge(attempt) if self._shards.is_one else await self._begin_apart(judge, attempt)
+        if begun is None:
+            self._is_over(channel, shard, own_id)
+        return begun
+
+    async def record(
+        self, channel: str, entry_id: str, record: DeliveryRecord, *, sent: SentMessages | None = None
+    ) -> bool:
+        """Write the ledger row, which lives for LEDGER_TTL_S, and remember messages that have arrived. False, and
+        nothing is written: another process took the entry over."""
+        shard, own_id = self._shards.signed(entry_id)
+        is_ours = await self._end(channel, shard, own_id, record, b"", sent)
+        if not is_ours:
+            self._is_over(channel, shard, own_id)
+        return is_ours
 
     async def delivered(self, key: SessionKey, reply_id: str) -> DeliveryRecord:
         """Return what the ledger says of a reply; PENDING when it says nothing (any more)."""
@@ -130,16 +136,12 @@ class Deliveries:
         if channel in self._readers:
             self._readers[channel].put_back_all()
 
-    async def finish(self, channel: str, entry_id: str, receipt: Receipt) -> None:
-        """Write the last state, hand the receipt over and drop the stream entry, atomically and once."""
-        (shard, own_id), names, record = self._shards.signed(entry_id), self._shards.names, receipt.record
-        await shard.run_script(
-            "finish_delivery",
-            (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id), shard.keys.receipts),
-            (names.channels, own_id, bounded(receipt), names.news(""), *ledger_fields(record)),
-        )
-        if channel in self._readers:
-            self._readers[channel].finished(shard, own_id)
+    async def finish(self, channel: str, entry_id: str, receipt: Receipt, *, sent: SentMessages | None = None) -> None:
+        """Write the last state, remember messages that have arrived, hand the receipt over and drop the stream entry,
+        atomically and once."""
+        shard, own_id = self._shards.signed(entry_id)
+        await self._end(channel, shard, own_id, receipt.record, bounded(receipt), sent)
+        self._is_over(channel, shard, own_id)
 
     # --- how deliveries ended
 
@@ -172,12 +174,18 @@ class Deliveries:
 
     # --- messages that show drafts: part of the ledger, though no reply exists
 
-    async def note_preview(self, channel: str, preview: Preview) -> bool:
-        """Write down what shows a draft: before each message that is begun, and again with its id. False, and nothing
-        is written: the ledger has a row for the reply by now, and whoever wrote it has looked for previews."""
+    async def note_preview(self, channel: str, preview: Preview, *, sent: SentMessages | None = None) -> bool:
+        """Write down what shows a draft: before each message that is begun, and again with its id, which is remembered
+        as `sent`. False, and nothing is written: the ledger has a row for the reply by now, and whoever wrote it has
+        looked for previews."""
         shard = self._shards.of(preview.key)
-        keys = (shard.keys.ledger(preview.reply_id), shard.keys.previews(channel))
-        return bool(await shard.run_script("note_preview", keys, (preview.reply_id, bounded(preview))))
+        keys, ids = self._sent_keys(sent), sent.ids if sent else ()
+        own_keys = (shard.keys.ledger(preview.reply_id), shard.keys.previews(channel))
+        arguments: list[Word] = [preview.reply_id, bounded(preview), *ids]
+        is_noted = bool(await shard.run_script("note_preview", (*own_keys, *keys), arguments))
+        if is_noted:
+            await self._note_sent_apart(sent)
+        return is_noted
 
     async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
         """Return what shows the draft of a reply."""
@@ -219,13 +227,116 @@ class Deliveries:
         seconds and ask again."""
         shard = self._shards.named(account)
         keys = [shard.keys.tokens(account, wish.bucket) for wish in wishes]
-        numbers = [number for wish in wishes for number in (wish.per_s, wish.burst, wish.spare)]
-        return int(await shard.run_script("take_tokens", keys, numbers)) / 1000
+        return int(await shard.run_script("take_tokens", keys, token_numbers(wishes))) / 1000
 
     async def pause_bucket(self, account: str, bucket: str, *, for_s: float) -> None:
         """Pause a bucket: a 429 said how long everybody has to wait; a longer pause that runs already stays."""
         shard = self._shards.named(account)
         await shard.run_script("pause_bucket", (shard.keys.tokens(account, bucket),), (int(for_s * 1000),))
+
+    async def _judge(self, channel: str, shard: Shard, own_id: str, attempt: SendAttempt) -> Beginning | None:
+        """Run the script for this attempt; with its place, if that is in the same shard."""
+        keys, destination, record = shard.keys, attempt.destination, attempt.record
+        place_keys, ids, numbers = list[str](), tuple[str, ...](), list[Word]()
+        if self._shards.is_one:
+            buckets = [keys.tokens(destination.account, wish.bucket) for wish in attempt.wishes]
+            sent_key = keys.sent_ids(destination.sent_place)
+            place_keys = [sent_key, keys.grave(destination.place), keys.doubt(destination.account), *buckets]
+            ids, numbers = adopted_ids(attempt), token_numbers(attempt.wishes)
+        fields = ledger_fields(record) if record is not None else ()
+        arguments: list[Word] = [self._shards.names.channels, own_id, self._consumer(channel), attempt.reply_id]
+        arguments += [attempt.id, "1" if attempt.is_first else "", attempt.adopts, len(ids), *ids, *numbers, *fields]
+        answer = await shard.run_script(
+            "begin_delivery",
+            (keys.outbound(channel), keys.ledger(attempt.reply_id), keys.previews(channel), *place_keys),
+            arguments,
+        )
+        if answer is None:
+            return None
+        has_begun, wait_ms, dead, in_doubt, preview, row = answer
+        known = ledger_row(attempt.reply_id, dict(zip(row[::2], row[1::2], strict=True)))
+        return Beginning(
+            record if has_begun and record is not None else _since_published(own_id, known),
+            bool(has_begun),
+            wait_ms / 1000,
+            dead.decode(),
+            bool(in_doubt),
+            _preview(preview or None),
+            preview,
+        )
+
+    async def _begin_apart(
+        self, judge: Callable[[SendAttempt], Awaitable[Beginning | None]], attempt: SendAttempt
+    ) -> Beginning | None:
+        """Begin where the place is in another shard than the reply."""
+        record, destination = attempt.record, attempt.destination
+        if attempt.is_first or record is None:
+            shard, looks = self._place_shard(destination.account), replace(attempt, record=None)
+            asks = [("GET", shard.keys.grave(destination.place)), ("EXISTS", shard.keys.doubt(destination.account))]
+            found, (dead, in_doubt) = await asyncio.gather(judge(looks), shard.line.call_all(asks))
+            if found is None or record is None or dead or in_doubt or _is_known(found):
+                dead_because = dead.decode() if dead else ""
+                told = {"dead_because": dead_because, "is_account_unsure": bool(in_doubt)}
+                return None if found is None else replace(found, **told)
+        wait_s = await self.take_send_tokens(destination.account, attempt.wishes) if attempt.wishes else 0.0
+        if wait_s > 0 and record is not None:
+            return Beginning(record, wait_s=wait_s)
+        begun = await judge(attempt)
+        if begun is not None and begun.has_begun:
+            await self._note_sent_apart(SentMessages(destination.sent_place, adopted_ids(attempt)))
+        return begun
+
+    async def _end(
+        self,
+        channel: str,
+        shard: Shard,
+        own_id: str,
+        record: DeliveryRecord,
+        receipt: bytes,
+        sent: SentMessages | None,
+    ) -> bool:
+        """Run the script that writes down how far it came. Where the messages are remembered in another shard, the row
+        says first that they have arrived: a crash in between must leave neither a message that nobody knows, nor one
+        that is known and yet looked for."""
+        if sent and receipt and not self._shards.is_one:
+            if not await self._end(channel, shard, own_id, replace(record, state=DeliveryState.PENDING), b"", sent):
+                return False
+            sent = None
+        keys, ids, names = self._sent_keys(sent), sent.ids if sent else (), self._shards.names
+        is_written = await shard.run_script(
+            "end_delivery",
+            (shard.keys.outbound(channel), shard.keys.ledger(record.reply_id), shard.keys.receipts, *keys),
+            [
+                *(names.channels, own_id, self._consumer(channel), receipt, names.news("")),
+                *(len(ids), *ids, *ledger_fields(record)),
+            ],
+        )
+        if is_written:
+            await self._note_sent_apart(sent)
+        return bool(is_written)
+
+    def _sent_keys(self, sent: SentMessages | None) -> tuple[str, ...]:
+        """Return the key of such messages, if it is in the only shard."""
+        return (self._shards.first.keys.sent_ids(sent.place),) if sent and self._shards.is_one else ()
+
+    async def _note_sent_apart(self, sent: SentMessages | None) -> None:
+        """Remember messages whose place is in another shard than what was just written."""
+        if sent and sent.ids and not self._shards.is_one:
+            shard = self._place_shard(sent.place)
+            await shard.run_script("note_sent", (shard.keys.sent_ids(sent.place),), sent.ids)
+
+    def _place_shard(self, name: str) -> Shard:
+        """Return the shard of what is known of a channel's accounts and places, see `Places`."""
+        return self._shards.named(name.partition(":")[0])
+
+    def _consumer(self, channel: str) -> str:
+        reader = self._readers.get(channel)
+        return reader.consumer if reader else ""
+
+    def _is_over(self, channel: str, shard: Shard, own_id: str) -> None:
+        """Forget an entry that has come to its end, or is another process's."""
+        if channel in self._readers:
+            self._readers[channel].finished(shard, own_id)
 
     async def _publish(self, number: int, replies: Sequence[Reply]) -> None:
         shard, news = self._shards[number], self._shards.names.news("")
@@ -271,9 +382,28 @@ def _receipt(entry: StreamEntry) -> Receipt:
     return receipt
 
 
-def _since_published(entry_id: str, reply_id: str, row: Mapping[bytes, bytes]) -> DeliveryRecord:
+def _since_published(entry_id: str, record: DeliveryRecord) -> DeliveryRecord:
     """A stream's entry ids begin with the time in milliseconds."""
-    return replace(ledger_row(reply_id, row), published_at_ms=int(entry_id.partition("-")[0]))
+    return replace(record, published_at_ms=int(entry_id.partition("-")[0]))
+
+
+def _is_known(found: Beginning) -> bool:
+    """Tell whether anything was found, so that a first attempt may not begin."""
+    return bool(found.preview_row) or found.record != DeliveryRecord(
+        found.record.reply_id, DeliveryState.PENDING, published_at_ms=found.record.published_at_ms
+    )
+
+
+def adopted_ids(attempt: SendAttempt) -> tuple[str, ...]:
+    """Return the messages of a preview that become the reply's own, to be remembered in its place."""
+    if not attempt.adopts or attempt.record is None or not attempt.destination.sent_place:
+        return ()
+    return tuple(filter(None, attempt.record.shown))
+
+
+def token_numbers(wishes: Sequence[TokenWish]) -> list[Word]:
+    """Return the three numbers of each bucket as the scripts take them."""
+    return [number for wish in wishes for number in (wish.per_s, wish.burst, "" if wish.spare is None else wish.spare)]
 
 
 def _preview(row: bytes | None) -> Preview | None:

@@ -62,11 +62,6 @@ class GroupReader(Generic[T]):
         ones, waiting `wait_s` at most. The next call goes on with the other shards."""
         return await self._shards.read(self._wakeups, lambda shard, s: self._look(shard, count, s), wait_s=wait_s)
 
-    def put_back(self, entries: Sequence[tuple[Shard, str, T]]) -> None:
-        """Give these again by the next read: they never reached the caller."""
-        for shard, entry_id, _ in entries:
-            self._readers[shard.number].put_back([entry_id])
-
     def put_back_all(self) -> None:
         """Give everything again that is not finished: nobody works on any of it any more."""
         for reader in self._readers:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 from gateway.bus.shards import Shard, Shards
-from gateway.contracts.ports import Outlook
 from gateway.limits import DOUBT_TTL_S, ERROR_CHARS_MAX, NAMER_TTL_S
 
 
@@ -22,14 +21,6 @@ class Places:
 
     def _shard_of(self, name: str) -> Shard:
         return self._shards.named(name.partition(":")[0])
-
-    async def outlook(self, account: str, place: str) -> Outlook:
-        """What is known of a place, and whether the account had a send of unknown outcome lately."""
-        shard = self._shard_of(account)
-        dead, unsure = await shard.line.call_all(
-            [("GET", shard.keys.grave(place)), ("EXISTS", shard.keys.doubt(account))]
-        )
-        return Outlook(dead.decode() if dead else "", bool(unsure))
 
     async def bury(self, account: str, place: str, *, reason: str) -> int:
         """Remember that a place takes nothing any more; how many refusals the account met lately."""
@@ -47,12 +38,6 @@ class Places:
         shard = self._shard_of(account)
         await shard.line.call("SET", shard.keys.doubt(account), "1", "EX", DOUBT_TTL_S)
 
-    async def note_sent(self, place: str, ids: Sequence[str]) -> None:
-        """Messages of ours in a place, as the platform numbers them."""
-        shard = self._shard_of(place)
-        if ids:
-            await shard.run_script("note_sent", (shard.keys.sent_ids(place),), tuple(ids))
-
     async def sent_lately(self, place: str) -> frozenset[str]:
         """Every message of ours in a place that was noted within SENT_IDS_TTL_S, the newest SENT_IDS_MAX."""
         shard = self._shard_of(place)
@@ -67,10 +52,21 @@ class Places:
 
     async def newest_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         """Where each of these chats lives now; itself when it never moved."""
+        if not chats:
+            return []
         shard = self._shard_of(channel)
-        firsts = await self.first_ids(channel, chats)
-        found = await _other_ids(shard, shard.keys.newest_ids(channel), firsts)
-        return [chat if newest == first else newest for chat, first, newest in zip(chats, firsts, found, strict=True)]
+        newest, firsts = await shard.line.call_all(
+            [
+                ("HMGET", shard.keys.newest_ids(channel), *chats),
+                ("HMGET", shard.keys.first_ids(channel), *chats),
+            ]
+        )
+        later = [first.decode() for first in firsts if first]
+        found = iter(await _other_ids(shard, shard.keys.newest_ids(channel), later))
+        return [
+            next(found) if first else (new.decode() if new else chat)
+            for chat, first, new in zip(chats, firsts, newest, strict=True)
+        ]
 
     async def first_ids(self, channel: str, chats: Sequence[str]) -> Sequence[str]:
         """The id under which each of these chats was known at first: session keys keep it."""

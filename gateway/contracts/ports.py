@@ -9,7 +9,7 @@ from typing import Protocol
 
 from gateway.contracts.access import ShownAccess
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import DeliveryRecord, InboundMessage, Reply
+from gateway.contracts.messages import DeliveryRecord, InboundMessage, Preview, Reply
 
 # The only source of now() and of random ids.
 
@@ -152,7 +152,8 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class PendingReply:
-    """A reply taken from the outbound stream, with the ledger's word on it."""
+    """A reply taken from the outbound stream. `record` is what we know of its row in the ledger: a blank one until
+    somebody has asked."""
 
     entry_id: str
     reply: Reply
@@ -170,21 +171,67 @@ class WantedFile:
 
 @dataclass(frozen=True, slots=True)
 class TokenWish:
-    """A token of a bucket that gains `per_s`, up to `burst`. What may be left undone asks with `spare`, the tokens that
-    must remain for what may not."""
+    """A token of a bucket that gains `per_s`, up to `burst`.
+
+    An answer waits only for what answers have spent. What may be left undone asks with `spare`: it waits for whatever
+    was spent, and so many tokens must remain.
+    """
 
     bucket: str
     per_s: float
     burst: int
-    spare: float = 0
+    spare: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """What is known of an address before something is sent to it."""
+class Destination:
+    """An address as the bus knows it: the account, the place that may be dead, and where our messages are remembered,
+    which is empty on a platform that can be asked for them."""
 
+    account: str
+    place: str
+    sent_place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SentMessages:
+    """Messages of ours that have arrived, by the platform's ids, and where they are remembered."""
+
+    place: str
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendAttempt:
+    """An attempt at a reply that is to begin: its row of the ledger, None to look only, and the tokens it spends.
+
+    `id` is that of no other attempt: who begins again with it has begun. `is_first`: nobody has read the row, so it
+    begins only if there is none, no preview, and nothing to be said against the place. `adopts` is the preview's row as
+    it was found, whose messages are `record.shown`.
+    """
+
+    id: str
+    reply_id: str
+    destination: Destination
+    record: DeliveryRecord | None = None
+    wishes: tuple[TokenWish, ...] = ()
+    is_first: bool = False
+    adopts: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What became of an attempt. If it `has_begun`, the ledger has `record`. Else nothing was written or spent: after
+    `wait_s` there may be tokens; if that is 0, `record` is what the ledger has. `dead_because`: the place took nothing
+    lately; `is_account_unsure`: sends of the account got lost lately. `preview_row` is the preview as it lies there."""
+
+    record: DeliveryRecord
+    has_begun: bool = False
+    wait_s: float = 0.0
     dead_because: str = ""
     is_account_unsure: bool = False
+    preview: Preview | None = None
+    preview_row: bytes = b""
 
 
 # Files that came with messages, on their way from a channel, which can fetch them, to the turn that needs them.

@@ -20,7 +20,7 @@ from gateway.contracts.messages import (
     Receipt,
     Reply,
 )
-from gateway.contracts.ports import PendingReply
+from gateway.contracts.ports import Destination, PendingReply, SendAttempt
 from tests.bench.processes import BenchFailed
 
 CHANNEL: Final = "telegram"
@@ -110,6 +110,7 @@ class Desk:
         """As delivery does: the ledger row before the platform is called, the receipt after."""
         reply = pending.reply
         begun = DeliveryRecord(reply.id, DeliveryState.SENDING, attempt=1)
-        await self.bus.deliveries.record(CHANNEL, pending.entry_id, begun)
+        attempt = SendAttempt(reply.id, reply.id, Destination(CHANNEL, reply.address.lane), begun, is_first=True)
+        await self.bus.deliveries.begin(CHANNEL, pending.entry_id, attempt)
         record = DeliveryRecord(reply.id, DeliveryState.SENT, attempt=1, next_chunk=1, chunks=1, platform_ids=("1",))
         await self.bus.deliveries.finish(CHANNEL, pending.entry_id, Receipt(record, reply.key, CHANNEL))

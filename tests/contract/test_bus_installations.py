@@ -180,7 +180,8 @@ async def test_an_upgrade_takes_over_what_was_begun_in_a_group_of_another_name(b
 
     found = await bus.deliveries.replies("telegram", "c", count=10, wait_s=0)
     assert [pending.reply.id for pending in found] == [reply(2).id, reply(3).id]
-    assert [pending.record.state for pending in found] == [DeliveryState.SENDING, DeliveryState.PENDING]
+    known = [await bus.deliveries.delivered(pending.reply.key, pending.reply.id) for pending in found]
+    assert [record.state for record in known] == [DeliveryState.SENDING, DeliveryState.PENDING]
     assert found[0].entry_id == second.decode()
     assert groups(raw_redis, stream) == [f"{INSTALLATION}:channels"]
 

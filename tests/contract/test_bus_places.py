@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.bus.bus import RedisBus
-from gateway.contracts.ports import Outlook
+from gateway.contracts.messages import Preview
+from gateway.contracts.ports import SentMessages
 from gateway.limits import DEAD_PLACE_TTL_S, DOUBT_TTL_S, NAMER_TTL_S, REFUSALS_WINDOW_S, SENT_IDS_MAX, SENT_IDS_TTL_S
+from tests.parts.bus_samples import address, reply
 
 ACCOUNT = "telegram:7"
 PLACE = "telegram:7:-100"
 
 
-async def test_a_place_that_refused_us_is_dead_until_somebody_speaks_there(bus: RedisBus, raw_redis: Any) -> None:
-    assert await bus.places.outlook(ACCOUNT, PLACE) == Outlook()
+async def test_a_place_that_refused_us_is_dead_for_a_while(bus: RedisBus, raw_redis: Any) -> None:
     await bus.places.bury(ACCOUNT, PLACE, reason="blocked")
-    assert await bus.places.outlook(ACCOUNT, PLACE) == Outlook(dead_because="blocked")
     assert 0 < raw_redis.ttl(f"{{q0}}:dead:{PLACE}") <= DEAD_PLACE_TTL_S
     await bus.places.revive(PLACE)
-    assert await bus.places.outlook(ACCOUNT, PLACE) == Outlook()
+    assert raw_redis.exists(f"{{q0}}:dead:{PLACE}") == 0
 
 
 async def test_the_refusals_of_an_account_are_counted_over_a_window(bus: RedisBus, raw_redis: Any) -> None:
@@ -28,18 +28,16 @@ async def test_the_refusals_of_an_account_are_counted_over_a_window(bus: RedisBu
     assert 0 < raw_redis.ttl(f"{{q0}}:ref:{ACCOUNT}") <= REFUSALS_WINDOW_S
 
 
-async def test_a_doubt_concerns_one_account_and_passes(bus: RedisBus, raw_redis: Any) -> None:
+async def test_a_doubt_passes(bus: RedisBus, raw_redis: Any) -> None:
     await bus.places.doubt(ACCOUNT)
-    assert (await bus.places.outlook(ACCOUNT, PLACE)).is_account_unsure
-    assert not (await bus.places.outlook("telegram:8", PLACE)).is_account_unsure
     assert 0 < raw_redis.ttl(f"{{q0}}:doubt:{ACCOUNT}") <= DOUBT_TTL_S
 
 
 async def test_the_newest_messages_of_ours_in_a_place_are_remembered(bus: RedisBus, raw_redis: Any) -> None:
-    await bus.places.note_sent(PLACE, ())
     assert await bus.places.sent_lately(PLACE) == frozenset()
+    preview = Preview(address(), reply(1).key, reply(1).turn_id, reply(1).id)
     for number in range(SENT_IDS_MAX + 5):
-        await bus.places.note_sent(PLACE, [f"{number:04}"])
+        await bus.deliveries.note_preview("telegram", preview, sent=SentMessages(PLACE, (f"{number:04}",)))
     known = await bus.places.sent_lately(PLACE)
     assert (len(known), max(known)) == (SENT_IDS_MAX, f"{SENT_IDS_MAX + 4:04}")
     assert 0 < raw_redis.ttl(f"{{q0}}:sent:{PLACE}") <= SENT_IDS_TTL_S

@@ -56,6 +56,7 @@ WATCHED: Final = {
         "channels.core.intake",
         "channels.core.backfill",
         "channels.telegram.connection",
+        "gateway.bus.deliveries",
     ),
 }
 """Which modules have crash points, by the role that runs them."""

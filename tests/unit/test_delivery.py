@@ -324,7 +324,7 @@ class TestAPlatformThatLetsUsEdit:
 
     async def test_gets_a_placeholder_whose_id_is_written_down_before_it_is_edited(self) -> None:
         bus, record = await delivered(EditableAdapter(), reply(), SendRules(placeholder=PlaceholderUse.ALWAYS))
-        assert [row.placeholder for row in bus.ledger] == ["?", "m1", "m1", ""]
+        assert [row.placeholder for row in bus.ledger] == ["?", "m1", "m1"]
         assert (record.platform_ids, record.placeholder) == (("m1",), "")
 
     async def test_gets_placeholders_after_any_send_of_the_account_got_lost(self) -> None:

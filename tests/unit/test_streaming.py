@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from channels.core.adapter import AnyChunk, StreamCadence
 from channels.core.delivery import DeliveryDispatcher, ReplyDelivery
@@ -18,6 +18,7 @@ from gateway.clock import SystemClock
 from gateway.contracts.errors import FormatRefused, OutcomeUnknown, RateLimited
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import Activity, CleanText, DeliveryRecord, DeliveryState, Draft, Preview
+from gateway.contracts.ports import Beginning, SendAttempt
 from gateway.scrub import Scrubber
 from tests.doubles import MemoryBus
 from tests.parts.scripted_adapters import ButtonAdapter
@@ -143,6 +144,44 @@ async def test_messages_that_the_answer_does_not_need_are_taken_away() -> None:
         await until(lambda: "e1" in stage.bus.receipts)
     assert stage.adapter.shown == {"m1": "Something went wrong."}
     assert stage.adapter.taken_back == ["m2", "m3"]
+
+
+@dataclass
+class SuspendedBus(MemoryBus):
+    """Where another process wakes, and begins one more message, after the preview was looked for."""
+
+    has_woken: bool = False
+
+    async def begin(self, channel: str, entry_id: str, attempt: SendAttempt) -> Beginning | None:
+        if attempt.adopts and not self.has_woken:
+            self.has_woken = True
+            row = self.shown[attempt.reply_id]
+            await self.note_preview(channel, replace(row, messages=(*row.messages, "m9")))
+        return await super().begin(channel, entry_id, attempt)
+
+
+async def test_a_message_that_another_process_began_late_is_the_answers_too() -> None:
+    """What was found is looked for again, until the ledger has it."""
+    async with staged(GrowingAdapter(), SuspendedBus()) as stage:
+        await stage.says("This")
+        await until(lambda: bool(stage.bus.shown))
+        stage.answers("This is it")
+        await until(lambda: "e1" in stage.bus.receipts)
+    assert stage.adapter.shown == {"m1": "This is it"}
+    assert (stage.adapter.taken_back, stage.bus.shown) == (["m9"], {})
+    assert stage.bus.receipts["e1"].record.platform_ids == ("m1",)
+
+
+async def test_what_was_shown_in_a_place_that_is_dead_is_taken_away() -> None:
+    """Nothing is sent there; nobody looks for the preview afterwards."""
+    async with staged(GrowingAdapter()) as stage:
+        await stage.says("This")
+        await until(lambda: bool(stage.bus.shown) and bool(stage.bus.shown["r1"].messages))
+        stage.bus.graves[f"{stage.adapter.account}:lane"] = "blocked"
+        stage.answers("This is it")
+        await until(lambda: "e1" in stage.bus.receipts and not stage.bus.shown)
+    assert (stage.adapter.shown, stage.adapter.taken_back) == ({}, ["m1"])
+    assert stage.bus.receipts["e1"].record.state is DeliveryState.FAILED
 
 
 async def test_after_an_unknown_outcome_nothing_more_is_begun() -> None:

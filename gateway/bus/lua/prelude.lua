@@ -53,22 +53,49 @@ local function publish(news, stream, outbound_channels, channel, published, dige
   return 1
 end
 
--- How many ms until a bucket that gains `per_s`, up to `burst`, has a token and `spare` more; and how many it has now.
-local function ms_to_a_token(bucket, per_s, burst, spare, now)
-  local tokens, at = unpack(call('HMGET', bucket, 'tokens', 'at'))
-  tokens, at = tonumber(tokens or burst), tonumber(at or now)
-  tokens = math.min(burst, tokens + math.max(0, now - at) * per_s / 1000)
-  return tokens < 1 + spare and math.ceil((1 + spare - tokens) * 1000 / per_s) or 0, tokens
-end
-
--- Spend one token of such a bucket. Answers 0, or how many ms to wait before asking again (then nothing is spent). A
--- bucket that is full again is forgotten.
-local function spend(bucket, per_s, burst, spare, now)
-  local wait_ms, tokens = ms_to_a_token(bucket, per_s, burst, spare, now)
+-- Spends one token of each bucket of sends, or none at all. Answers 0, or how many ms to wait before asking again.
+-- A bucket counts twice, and both counts gain `per_s` up to `burst`: `answers` is what answers have left, `tokens` what
+-- everything has. An answer waits for the first alone, so never for an edit or an indicator; these need a token of the
+-- second and `spare` more, so they are silent until the second has made up for the answers.
+-- `numbers` has `per_s`, `burst` and `spare` of each, the last empty for an answer.
+local function take(buckets, numbers, now)
+  local wait_ms, left = 0, {}
+  for index, bucket in ipairs(buckets) do
+    local per_s, burst = tonumber(numbers[3 * index - 2]), tonumber(numbers[3 * index - 1])
+    local spare = tonumber(numbers[3 * index])
+    local tokens, answers, at, paused = unpack(call('HMGET', bucket, 'tokens', 'answers', 'at', 'paused'))
+    local gained = math.max(0, now - tonumber(at or now)) * per_s / 1000
+    tokens = math.min(burst, tonumber(tokens or burst) + gained)
+    answers = math.min(burst, tonumber(answers or burst) + gained)
+    local lacking = spare and 1 + spare - tokens or 1 - answers
+    wait_ms = math.max(wait_ms, tonumber(paused or 0) - now, math.ceil(lacking * 1000 / per_s))
+    left[index] = { tokens - 1, spare and answers or answers - 1, (burst - math.min(tokens, answers) + 1) / per_s }
+  end
   if wait_ms > 0 then
     return wait_ms
   end
-  call('HSET', bucket, 'tokens', string.format('%.6f', tokens - 1), 'at', whole(now))
-  call('PEXPIRE', bucket, math.ceil(burst * 1000 / per_s) + 1000)
+  for index, bucket in ipairs(buckets) do
+    local tokens, answers, full_in_s = unpack(left[index])
+    call('HSET', bucket, 'tokens', string.format('%.6f', tokens), 'answers', string.format('%.6f', answers),
+      'at', whole(now))
+    call('PEXPIRE', bucket, math.ceil(full_in_s * 1000) + 1000) -- a bucket that is full again is forgotten
+  end
   return 0
+end
+
+-- Spends one token of a bucket that knows no answers, in the same way.
+local function spend(bucket, per_s, burst, spare, now)
+  return take({ bucket }, { per_s, burst, spare }, now)
+end
+
+-- Remembers messages of ours in a place, the newest SENT_IDS_MAX.
+local function note_sent(sent, ids, now)
+  if #ids == 0 then
+    return
+  end
+  for _, id in ipairs(ids) do
+    call('ZADD', sent, now, id)
+  end
+  call('ZREMRANGEBYRANK', sent, 0, -SENT_IDS_MAX - 1)
+  call('PEXPIRE', sent, SENT_IDS_TTL_MS)
 end
