@@ -23,6 +23,7 @@ from agent.limits import (
     TOOL_TIMEOUT_S,
 )
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals
 from agent.tools.arguments import parse_arguments, schema_problem
 from agent.tools.policy import Risk
@@ -42,30 +43,21 @@ _OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 _SPACE: Final = re.compile(r"\s+")
 
 
-def _text(chars_max: int, *, chars_min: int = 1) -> Mapping[str, Any]:
-    return {"type": "string", "minLength": chars_min, "maxLength": chars_max}
-
-
-_STEP: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "pattern": r"^S[1-9][0-9]?\Z"},
-        "title": _text(200),
-        "detail": _text(1_500),
-        "depends_on": {"type": "array", "items": {"type": "string"}, "maxItems": PLAN_STEPS_MAX},
-        "risks": {"type": "array", "items": _text(300), "maxItems": 5},
-        "rollback": _text(500, chars_min=0),
-    },
-    "required": ["id", "title", "detail", "depends_on", "risks", "rollback"],
+_STEP_FIELDS: Final[Mapping[str, Any]] = {
+    "id": {"type": "string", "pattern": r"^S[1-9][0-9]?\Z"},
+    "title": text_schema(200),
+    "detail": text_schema(1_500),
+    "depends_on": {"type": "array", "items": {"type": "string"}, "maxItems": PLAN_STEPS_MAX},
+    "risks": {"type": "array", "items": text_schema(300), "maxItems": 5},
+    "rollback": text_schema(500, chars_min=0),
 }
-_PLAN: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "goal": _text(500),
-        "steps": {"type": "array", "items": _STEP, "minItems": 1, "maxItems": PLAN_STEPS_MAX},
-    },
-    "required": ["goal", "steps"],
+_STEPS: Final = {
+    "type": "array",
+    "items": object_schema(_STEP_FIELDS, *_STEP_FIELDS),
+    "minItems": 1,
+    "maxItems": PLAN_STEPS_MAX,
 }
+_PLAN: Final = object_schema({"goal": text_schema(500), "steps": _STEPS}, "goal", "steps")
 _VALIDATOR: Final = Draft202012Validator(_PLAN, registry=Registry())
 
 
@@ -188,11 +180,7 @@ PLAN: Final = ToolSpec(
     "Have a plan made for a larger task, by a planner that reads the workspace. The user sees it and approves it or "
     "not; an approved plan becomes the task list, and you work it off. Say all that the planner has to know: it does "
     "not see this conversation.",
-    {
-        "type": "object",
-        "properties": {"task": {"type": "string", "minLength": 1, "maxLength": PLAN_TASK_CHARS_MAX}},
-        "required": ["task"],
-    },
+    object_schema({"task": text_schema(PLAN_TASK_CHARS_MAX)}, "task"),
 )
 
 

@@ -30,6 +30,7 @@ from agent.limits import (
     ORCHESTRATION_USD_MAX,
 )
 from agent.prompts.library import strategy_prompt
+from agent.schema import object_schema
 from agent.subagents.steps import (
     Conclusion,
     Ended,
@@ -525,33 +526,22 @@ def schema() -> Mapping[str, Any]:
     """Return the schema that the arguments have to fit."""
     name = {"type": "string", "pattern": r"^[A-Za-z0-9_-]{0,32}\Z"}  # `$` would let a line end through
     step = {
-        "type": "object",
-        "properties": {
-            "id": name,
-            "type": {"type": "string"},
-            "task": {"type": "string", "maxLength": ORCHESTRATION_TASK_CHARS_MAX},
-            "needs": {"type": "array", "items": {"type": "string"}, "maxItems": ORCHESTRATION_STEPS_MAX},
-        },
-        "additionalProperties": False,
+        "id": name,
+        "type": {"type": "string"},
+        "task": {"type": "string", "maxLength": ORCHESTRATION_TASK_CHARS_MAX},
+        "needs": {"type": "array", "items": {"type": "string"}, "maxItems": ORCHESTRATION_STEPS_MAX},
     }
-    return {
-        "type": "object",
-        "properties": {
-            "strategy": {"type": "string", "enum": list(_SHAPES)},
-            "goal": {"type": "string", "maxLength": ORCHESTRATION_GOAL_CHARS_MAX},
-            "steps": {"type": "array", "items": step, "maxItems": ORCHESTRATION_STEPS_MAX},
-            "rounds": {"type": "integer", "minimum": 1, "maximum": ORCHESTRATION_ITERATIONS_MAX},
-            "tokens_max": {
-                "type": "integer",
-                "minimum": ORCHESTRATION_TOKENS_MIN,
-                "maximum": ORCHESTRATION_TOKENS_MAX,
-            },
-            "usd_max": {"type": "number", "exclusiveMinimum": 0, "maximum": ORCHESTRATION_USD_MAX},
-            "limit_s": {"type": "number", "minimum": ORCHESTRATION_LIMIT_MIN_S, "maximum": ORCHESTRATION_LIMIT_S},
-        },
-        "required": ["strategy", "goal"],
-        "additionalProperties": False,
+    closed = {"additionalProperties": False}
+    whole = {
+        "strategy": {"type": "string", "enum": list(_SHAPES)},
+        "goal": {"type": "string", "maxLength": ORCHESTRATION_GOAL_CHARS_MAX},
+        "steps": {"type": "array", "items": object_schema(step) | closed, "maxItems": ORCHESTRATION_STEPS_MAX},
+        "rounds": {"type": "integer", "minimum": 1, "maximum": ORCHESTRATION_ITERATIONS_MAX},
+        "tokens_max": {"type": "integer", "minimum": ORCHESTRATION_TOKENS_MIN, "maximum": ORCHESTRATION_TOKENS_MAX},
+        "usd_max": {"type": "number", "exclusiveMinimum": 0, "maximum": ORCHESTRATION_USD_MAX},
+        "limit_s": {"type": "number", "minimum": ORCHESTRATION_LIMIT_MIN_S, "maximum": ORCHESTRATION_LIMIT_S},
     }
+    return object_schema(whole, "strategy", "goal") | closed
 
 
 @dataclass(frozen=True, slots=True)

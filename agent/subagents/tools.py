@@ -32,6 +32,7 @@ from agent.limits import (
     TURN_TIMEOUT_S,
 )
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.dispatcher import SubAgents
 from agent.subagents.runs import SubOrder
@@ -59,20 +60,15 @@ _SPAWNED: Final = "The same as sub_agent, in the background: go on at once, and 
 _CANCELLED: Final = "End a sub-agent in the background."
 
 
-_ID: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"id": {"type": "string", "maxLength": 40}},
-    "required": ["id"],
-}
+_ID: Final = object_schema({"id": {"type": "string", "maxLength": 40}}, "id")
 
-_FITS: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
+_FITS: Final = object_schema(
+    {
         "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
         "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
         "count": {"type": "integer", "minimum": 1},
-    },
-}
+    }
+)
 
 SUB_AGENT_WAIT: Final = ToolSpec(
     "sub_agent_wait",
@@ -162,17 +158,13 @@ async def _own(book: TaskStore, context: ToolContext, task_id: str) -> SubTask:
 
 
 def _order_schema(types: Mapping[str, SubType], limit_s: float) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": list(types)},
-            "task": {"type": "string", "minLength": 1, "maxLength": SUBAGENT_PROMPT_CHARS_MAX},
-            "label": {"type": "string", "maxLength": SUBAGENT_LABEL_CHARS_MAX},
-            "limit_s": {"type": "number", "exclusiveMinimum": 0, "maximum": limit_s},
-        },
-        "required": ["type", "task"],
-        "additionalProperties": False,
+    properties = {
+        "type": {"type": "string", "enum": list(types)},
+        "task": text_schema(SUBAGENT_PROMPT_CHARS_MAX),
+        "label": {"type": "string", "maxLength": SUBAGENT_LABEL_CHARS_MAX},
+        "limit_s": {"type": "number", "exclusiveMinimum": 0, "maximum": limit_s},
     }
+    return object_schema(properties, "type", "task") | {"additionalProperties": False}
 
 
 def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -44,6 +44,7 @@ from agent.limits import (
     WEB_URL_CHARS_MAX,
 )
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema
 from agent.tools.files.tools import PATH, put
 from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
@@ -392,9 +393,8 @@ _SPEC: Final = ToolSpec(
     "Use a web page as a person would. open a url; read what is on the page, with numbers for what can be clicked or "
     "filled in; click a target; type text into a target; back; screenshot into a file of the workspace. Every action "
     "shows the page as it is afterwards.",
-    {
-        "type": "object",
-        "properties": {
+    object_schema(
+        {
             "action": {"type": "string", "enum": ["open", "read", "click", "type", "back", "screenshot"]},
             "url": {"type": "string", "maxLength": WEB_URL_CHARS_MAX, "description": "For open: http or https."},
             "target": {"type": "integer", "minimum": 1, "description": "For click and type: a number on the page."},
@@ -402,8 +402,8 @@ _SPEC: Final = ToolSpec(
             "submit": {"type": "boolean", "description": "For type: press Enter afterwards."},
             "path": {**PATH, "description": "For screenshot: a .png in the workspace."},
         },
-        "required": ["action"],
-    },
+        "action",
+    ),
 )
 _SCHEMES: Final = frozenset({"http", "https"})
 _INTERRUPTED: Final = "interrupted by another navigation"

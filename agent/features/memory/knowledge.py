@@ -33,6 +33,7 @@ from agent.models.requests import (
     ToolSpec,
     Vector,
 )
+from agent.schema import object_schema, text_schema
 from agent.subagents.runs import SubagentStopper
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
@@ -379,23 +380,18 @@ def _line(fact: Fact, key: SessionKey, words: Words) -> str:
 _REMEMBER: Final = ToolSpec(
     "remember",
     "Keep one durable fact about this user (a preference, a name, a decision) for later conversations.",
-    {
-        "type": "object",
-        "properties": {"fact": {"type": "string", "minLength": 1, "maxLength": FACT_CHARS_MAX}},
-        "required": ["fact"],
-    },
+    object_schema({"fact": text_schema(FACT_CHARS_MAX)}, "fact"),
 )
 _RECALL: Final = ToolSpec(
     "recall",
     "Search the facts kept about this user. An empty query gives the newest.",
-    {
-        "type": "object",
-        "properties": {
+    object_schema(
+        {
             "query": {"type": "string", "maxLength": 500},
             "limit": {"type": "integer", "minimum": 1, "maximum": RECALL_FACTS_MAX},
         },
-        "required": ["query"],
-    },
+        "query",
+    ),
 )
 
 

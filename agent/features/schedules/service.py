@@ -23,6 +23,7 @@ from agent.features.schedules.times import Unclear, When, read_request, read_tim
 from agent.limits import LATE_S, SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
 from agent.models.requests import ToolSpec
 from agent.prompts.library import PROMPTS
+from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk, Visibility
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.commands import find_command
@@ -186,17 +187,16 @@ _SCHEDULE: Final = ToolSpec(
     "18:00”, “every 2 hours” or “cron 30 9 * * 1-5”. A reminder's text is delivered as it is; the text of a task is "
     "a prompt that you will be given then, with nobody present to ask. Always tell the user the time that the "
     "result names.",
-    {
-        "type": "object",
-        "properties": {
+    object_schema(
+        {
             "action": {"type": "string", "enum": ["create", "list", "cancel"]},
             "kind": {"type": "string", "enum": [ScheduleKind.REMINDER.value, ScheduleKind.TASK.value]},
-            "when": {"type": "string", "minLength": 1, "maxLength": 200},
-            "text": {"type": "string", "minLength": 1, "maxLength": SCHEDULE_TEXT_CHARS_MAX},
+            "when": text_schema(200),
+            "text": text_schema(SCHEDULE_TEXT_CHARS_MAX),
             "number": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
         },
-        "required": ["action"],
-    },
+        "action",
+    ),
 )
 
 

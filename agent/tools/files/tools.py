@@ -23,6 +23,7 @@ from agent.limits import (
     SEARCH_LINE_CHARS_MAX,
     SEARCH_S,
 )
+from agent.schema import object_schema, text_schema
 from agent.tools.files.journal import Change, FileStep, FolderMade, Journal, Moved, Written
 from agent.tools.files.patch import FilePatch, Looks, apply_hunks, parse_patch
 from agent.tools.files.paths import path_locks, text_of
@@ -36,6 +37,8 @@ Work = Callable[[Workspace, Mapping[str, Any]], str]
 Locks = Callable[[Mapping[str, Any]], tuple[str, ...]]
 """As `Tool.locks`."""
 
+_ITS_PATH: Final = path_locks("path")
+
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
@@ -45,7 +48,7 @@ class FileTool:
     description: str
     schema: Mapping[str, Any]
     work: Work
-    locks: Locks
+    locks: Locks = _ITS_PATH
     changes_files: bool = False
     instead: str = ""
 
@@ -54,6 +57,7 @@ class FileTool:
 
 
 PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
+_NUMBER: Final = {"type": "integer", "minimum": 1}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
 
 
@@ -180,56 +184,39 @@ READING: Final = (
     FileTool(
         "file_read",
         "Read a text file of the workspace, with line numbers; all of it or some lines.",
-        {
-            "type": "object",
-            "properties": {
-                "path": PATH,
-                "first_line": {"type": "integer", "minimum": 1},
-                "lines": {"type": "integer", "minimum": 1},
-            },
-            "required": ["path"],
-        },
+        object_schema({"path": PATH, "first_line": _NUMBER, "lines": _NUMBER}, "path"),
         _read,
-        path_locks("path"),
     ),
     FileTool(
         "file_list",
         "List one folder.",
-        {"type": "object", "properties": {"path": _FOLDER}},
+        object_schema({"path": _FOLDER}),
         _list,
-        path_locks("path"),
     ),
     FileTool(
         "file_tree",
         "Show everything below a folder as a tree.",
-        {
-            "type": "object",
-            "properties": {"path": _FOLDER, "depth": {"type": "integer", "minimum": 1, "maximum": 20}},
-        },
+        object_schema({"path": _FOLDER, "depth": {**_NUMBER, "maximum": 20}}),
         _tree,
-        path_locks("path"),
     ),
     FileTool(
         "file_info",
         "Kind, size and time of a file or folder.",
-        {"type": "object", "properties": {"path": PATH}},
+        object_schema({"path": PATH}),
         _info,
-        path_locks("path"),
     ),
     FileTool(
         "file_search",
         "Find files by name (`glob`, where * also crosses folders), lines by a text they contain, or both.",
-        {
-            "type": "object",
-            "properties": {
+        object_schema(
+            {
                 "path": _FOLDER,
-                "glob": {"type": "string", "minLength": 1, "maxLength": 200},
-                "text": {"type": "string", "minLength": 1, "maxLength": 500},
+                "glob": text_schema(200),
+                "text": text_schema(500),
                 "ignore_case": {"type": "boolean"},
-            },
-        },
+            }
+        ),
         _search,
-        path_locks("path"),
     ),
 )
 
@@ -366,7 +353,7 @@ def _encoded(text: str) -> bytes:
         raise ToolError("the text has half characters (lone surrogates)") from error
 
 
-def _changing(name: str, description: str, schema: Mapping[str, Any], work: Work, locks: Locks) -> FileTool:
+def _changing(name: str, description: str, schema: Mapping[str, Any], work: Work, locks: Locks = _ITS_PATH) -> FileTool:
     return FileTool(name, description, schema, work, locks, changes_files=True, instead=_INSTEAD)
 
 
@@ -374,62 +361,54 @@ WRITING: Final = (
     _changing(
         "file_write",
         "Write a whole text file, a new one or over an old one; missing folders are made.",
-        {
-            "type": "object",
-            "properties": {"path": PATH, "content": {"type": "string", "maxLength": FILE_BYTES_MAX}},
-            "required": ["path", "content"],
-        },
+        object_schema({"path": PATH, "content": {"type": "string", "maxLength": FILE_BYTES_MAX}}, "path", "content"),
         _write,
-        path_locks("path"),
     ),
     _changing(
         "file_edit",
         "Replace a piece of a text file. `old` must stand in the file exactly once, unless `all` is true.",
-        {
-            "type": "object",
-            "properties": {
+        object_schema(
+            {
                 "path": PATH,
                 "old": {"type": "string", "minLength": 1},
                 "new": {"type": "string"},
                 "all": {"type": "boolean"},
             },
-            "required": ["path", "old", "new"],
-        },
+            *("path", "old", "new"),
+        ),
         _edit,
-        path_locks("path"),
     ),
     _changing(
         "file_patch",
         "Apply a unified diff to one or more files: all of it or nothing. /dev/null makes or deletes a file.",
-        {"type": "object", "properties": {"patch": {"type": "string", "minLength": 1}}, "required": ["patch"]},
+        object_schema({"patch": {"type": "string", "minLength": 1}}, "patch"),
         _patch,
         _patched_paths,
     ),
     _changing(
         "file_delete",
         "Delete a file or an empty folder.",
-        {"type": "object", "properties": {"path": PATH}, "required": ["path"]},
+        object_schema({"path": PATH}, "path"),
         _delete,
-        path_locks("path"),
     ),
     _changing(
         "file_rename",
         "Move or rename a file or folder to a name that is free.",
-        {"type": "object", "properties": {"path": PATH, "to": PATH}, "required": ["path", "to"]},
+        object_schema({"path": PATH, "to": PATH}, "path", "to"),
         _rename,
         path_locks("path", "to"),
     ),
     _changing(
         "file_undo",
         "Take back the newest change made by a file tool.",
-        {"type": "object", "properties": {}},
+        object_schema({}),
         _undo,
         _the_journal,
     ),
     _changing(
         "file_redo",
         "Make the change again that file_undo took back.",
-        {"type": "object", "properties": {}},
+        object_schema({}),
         _redo,
         _the_journal,
     ),

@@ -18,6 +18,7 @@ from agent.limits import (
     WEB_URL_CHARS_MAX,
 )
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from agent.tools.web.session import PageReader, WebSession, origin, read_body
@@ -171,11 +172,7 @@ SEARCH: Final = "web_search"
 _FETCH_SPEC: Final = ToolSpec(
     "web_fetch",
     "Read a public web page as Markdown, or a text file as it is.",
-    {
-        "type": "object",
-        "properties": {"url": {"type": "string", "minLength": 1, "maxLength": WEB_URL_CHARS_MAX}},
-        "required": ["url"],
-    },
+    object_schema({"url": text_schema(WEB_URL_CHARS_MAX)}, "url"),
 )
 _SECRET_HEADERS: Final = {
     "type": "object",
@@ -189,14 +186,9 @@ _HEADERS: Final = "secret_headers"
 _SEARCH_SPEC: Final = ToolSpec(
     SEARCH,
     "Search the web. Gives titles, addresses and short passages; web_fetch reads a page.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "minLength": 1, "maxLength": 400},
-            "count": {"type": "integer", "minimum": 1, "maximum": SEARCH_RESULTS_MAX},
-        },
-        "required": ["query"],
-    },
+    object_schema(
+        {"query": text_schema(400), "count": {"type": "integer", "minimum": 1, "maximum": SEARCH_RESULTS_MAX}}, "query"
+    ),
 )
 _BAD_STATUS: Final = 400
 _COUNT: Final = 5
