@@ -123,8 +123,20 @@ class StageEvent:
 
 
 @dataclass(slots=True)
-class Faults:
+class Switches:
     """Switches, read at each request. Counters fall by one at each use; zero is off."""
+
+    def take(self, name: str) -> bool:
+        """Use up one of a counter; tell whether there was one."""
+        left: int = getattr(self, name)
+        if left > 0:
+            setattr(self, name, left - 1)
+        return left > 0
+
+
+@dataclass(slots=True)
+class Faults(Switches):
+    """What goes wrong on purpose, on whichever platform."""
 
     delay_s: float = 0.0
     refuse_format: int = 0  # "can't parse entities" and its like
@@ -138,6 +150,17 @@ class Faults:
     half_dead: bool = False  # connections stay open and lose every byte, both ways, until they are given up
     blocked: bool = False  # the bot is blocked, kicked or not in the channel
     other: dict[str, float] = field(default_factory=dict)  # vendor-specific switches, documented there
+
+    def switch(self, name: str) -> float:
+        """Return one of the vendor's switches; 0 is off."""
+        return self.other.get(name, 0.0)
+
+    def take_other(self, name: str) -> bool:
+        """Use up one of a counted switch of the vendor's; tell whether there was one."""
+        left = self.switch(name)
+        if left > 0:
+            self.other[name] = left - 1
+        return left > 0
 
 
 class Stage(Protocol):

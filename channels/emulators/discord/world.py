@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from channels.emulators.stage import Json
+from channels.emulators.stage import Json, Switches
 
 # --- errors: an HTTP status, a JSON code and a message
 
@@ -101,7 +101,7 @@ def vendor_rates() -> RateTable:
 
 
 @dataclass(slots=True)
-class DiscordSwitches:
+class DiscordSwitches(Switches):
     """May be changed at any time; each is read where it matters.
 
     - `rates` by kind of request; empty it for no limits per route. `global_per_s` 0 means no global limit.

@@ -61,8 +61,7 @@ class SlackEvents:
             "channel_type": place.event_type,
         }
         is_inbound = message.author.id != self.world.bot.id
-        if is_inbound and self.faults.poison > 0:
-            self.faults.poison -= 1
+        if is_inbound and self.faults.take("poison"):
             self._send_poison()
         if is_inbound and not place.is_im and self.world.bot.id in mentioned(message.text):
             mention = {key: value for key, value in event.items() if key not in ("channel_type", "subtype")}
@@ -164,8 +163,7 @@ class SlackEvents:
         if subscription not in self.switches.subscriptions:
             return
         parcel = self._post(event, is_shared=place.is_shared)
-        if is_inbound and self.faults.duplicate > 0:
-            self.faults.duplicate -= 1
+        if is_inbound and self.faults.take("duplicate"):
             self.delivery.send(replace_fresh(parcel), as_retry=True)
 
     def _post(self, event: Json, *, is_shared: bool = False) -> Parcel:
@@ -350,8 +348,7 @@ class ResponseLinks:
             self.respond(link.place, link.user, body, link.source)
         except SlackRefusal as refused:
             return JSONResponse(refused.body(), 400)
-        if self.faults.drop_after > 0:
-            self.faults.drop_after -= 1
+        if self.faults.take("drop_after"):
             return NoAnswer()
         return PlainTextResponse("ok")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from channels.emulators.stage import Json
+from channels.emulators.stage import Json, Switches
 
 # --- errors: always HTTP 200 with `ok` false and a word, except the rate limit
 
@@ -97,7 +97,7 @@ class SlashCommand:
 
 
 @dataclass(slots=True)
-class SlackSwitches:
+class SlackSwitches(Switches):
     """May be changed at any time; each is read where it matters.
 
     - `scopes`, `subscriptions` and `slash_commands` as granted at installation.

@@ -102,7 +102,7 @@ class TelegramEmulator:
         self._api = BotApi(token, self._server)
 
     def _ahead_s(self) -> float:
-        return self.faults.other.get("clock_offset_s", 0.0)
+        return self.faults.switch("clock_offset_s")
 
     def _webhook_retry_s(self) -> float:
         return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
@@ -156,7 +156,7 @@ class TelegramEmulator:
         return self._place(place_id, self._world.locations[place_id])
 
     def _add_group(self, title: str) -> str:
-        kind = ChatType.GROUP if self.faults.other.get("basic_groups") else ChatType.SUPERGROUP
+        kind = ChatType.GROUP if self.faults.switch("basic_groups") else ChatType.SUPERGROUP
         chat = self._world.add_group(title.strip(), kind)
         by, bot = self._somebody(), self._world.bot
         joined = self._world.add_message(chat, by, service={"new_chat_members": [bot.as_json()]})
@@ -405,15 +405,15 @@ class TelegramEmulator:
 
     def _mentioning(self, text: str) -> FormattedText:
         bot = self._world.bot
-        if not self.faults.other.get("text_mention"):
+        if not self.faults.switch("text_mention"):
             return FormattedText(f"@{bot.username} {text}")
         length = utf16_length(bot.first_name)
         return FormattedText(f"{bot.first_name} {text}", (Entity("text_mention", 0, length, user_id=bot.id),))
 
     def _is_seen_by_bot(self, chat: Chat, message: TelegramMessage) -> bool:
-        if chat.is_lost or (message.sender.is_bot and not self.faults.other.get("bot_to_bot")):
+        if chat.is_lost or (message.sender.is_bot and not self.faults.switch("bot_to_bot")):
             return False
-        if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.other.get("privacy"):
+        if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.switch("privacy"):
             return True
         bot, text = self._world.bot, message.content.text
         target = chat.messages.get(message.reply_to) if message.reply_to else None
@@ -423,7 +423,7 @@ class TelegramEmulator:
         if "bot_command" in kinds:
             return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
         is_mentioned = f"@{bot.username}".lower() in text.lower() or "text_mention" in kinds
-        return is_mentioned and bool(self.faults.other.get("privacy_shows_mentions"))
+        return is_mentioned and bool(self.faults.switch("privacy_shows_mentions"))
 
     def _tell_membership(self, chat: Chat, by: TelegramUser, *, before: str, after: str) -> None:
         bot = self._world.bot.as_json()
