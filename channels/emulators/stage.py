@@ -7,8 +7,9 @@ knows a vendor, and nothing here is seen by the client libraries.
 from __future__ import annotations
 
 import asyncio
+import re
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -20,6 +21,18 @@ Json: TypeAlias = dict[str, Any]
 """One JSON object as a vendor's wire carries it. It stays at the edge: inside, there are dataclasses."""
 
 RECORDED_MAX: Final = 10_000  # how much of what came and went is kept for tests to look at
+
+
+def mapped(
+    pattern: re.Pattern[str], text: str, *, found: Callable[[re.Match[str]], str], between: Callable[[str], str]
+) -> str:
+    """Rewrite a text piece by piece: what the pattern finds, and what is between."""
+    parts: list[str] = []
+    end = 0
+    for match in pattern.finditer(text):
+        parts += [between(text[end : match.start()]), found(match)]
+        end = match.end()
+    return "".join([*parts, between(text[end:])])
 
 
 # --- people, places, messages and events

@@ -28,7 +28,6 @@ from channels.emulators.telegram.text import (
     EntityError,
     FormattedText,
     checked_link,
-    mentioned_user,
     tidy,
     utf16_length,
     with_found,
@@ -69,20 +68,8 @@ _RECOGNISED: Final = frozenset(
     {"mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number"}
 )
 _GIVEN: Final = frozenset(
-    {
-        "bold",
-        "italic",
-        "underline",
-        "strikethrough",
-        "spoiler",
-        "blockquote",
-        "expandable_blockquote",
-        "code",
-        "pre",
-        "text_link",
-        "text_mention",
-        "custom_emoji",
-    }
+    {"bold", "italic", "underline", "strikethrough", "spoiler", "blockquote", "expandable_blockquote"}
+    | {"code", "pre", "text_link"}
 )
 
 
@@ -109,9 +96,7 @@ def read_text(
     length = utf16_length(shown.text) if server.faults.switch("utf16_length") else len(shown.text)
     if length > longest:
         raise bad_request("message caption is too long" if name == "caption" else "message is too long")
-    users = server.world.users
-    known = [each for each in shown.entities if each.type != "text_mention" or each.user_id in users]
-    return with_found(FormattedText(shown.text, tuple(known[:ENTITIES_MAX])))
+    return with_found(FormattedText(shown.text, shown.entities[:ENTITIES_MAX]))
 
 
 def _tidied(parsed: FormattedText) -> FormattedText:
@@ -141,25 +126,11 @@ def _entity(given: TelegramCall, kind: str) -> Entity:
     if "offset" not in given.given or "length" not in given.given:
         missing = "length" if "offset" in given.given else "offset"
         raise bad_request(f"can't parse MessageEntity: can't find field \"{missing}\"")
-    url, user_id = given.text("url"), 0
-    if kind == "text_mention":
-        user_id = TelegramCall("", given.table("user") or {}).number("id")
-    elif kind == "text_link":
-        user_id = mentioned_user(url)
-        link = checked_link(url)
-        if not user_id and link is None:
-            raise bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
-        kind = "text_mention" if user_id else kind
-        url = "" if user_id else link or ""
-    return Entity(
-        kind,
-        given.number("offset", -1),
-        given.number("length", -1),
-        url=url,
-        language=given.text("language") if kind == "pre" else "",
-        user_id=user_id,
-        custom_emoji_id=given.text("custom_emoji_id"),
-    )
+    url, offset, length = given.text("url"), given.number("offset", -1), given.number("length", -1)
+    link = checked_link(url) if kind == "text_link" else ""
+    if link is None:
+        raise bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
+    return Entity(kind, offset, length, url=link, language=given.text("language") if kind == "pre" else "")
 
 
 # --- the bot about itself
@@ -311,21 +282,7 @@ def _scope(server: TelegramServer, call: TelegramCall) -> Scope:
 # --- messages, drafts and typing
 
 
-ACTIONS: Final = frozenset(
-    {
-        "typing",
-        "upload_photo",
-        "record_video",
-        "upload_video",
-        "record_voice",
-        "upload_voice",
-        "upload_document",
-        "choose_sticker",
-        "find_location",
-        "record_video_note",
-        "upload_video_note",
-    }
-)
+ACTIONS: Final = frozenset({"typing", "upload_document", "upload_photo", "upload_voice"})
 
 
 async def send_message(server: TelegramServer, call: TelegramCall) -> Json:
