@@ -326,18 +326,18 @@ def told_text(plan: str, verdict: ApprovalOutcome, mark: str) -> str:
 def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, ...]:
     """Return the command row."""
 
-    async def plan(asked: CommandRequest) -> Outcome:
+    async def plan(asked: CommandRequest) -> Outcome | str:
         words = asked.words
         if not asked.argument:
-            return CommandReply(words.say("Write /plan and the task, as in `/plan tidy up the notes in my workspace`."))
+            return words.say("Write /plan and the task, as in `/plan tidy up the notes in my workspace`.")
         clean = scrubber.for_chat(str(asked.session.key)).scrub
         task = clipped(clean(asked.argument), PLAN_TASK_CHARS_MAX)
         try:
             proposal = await planning.propose(asked.tool_context(), task)
         except NoPlan as problem:
-            return CommandReply(words.say("There is no plan: {problem}.", problem=problem.why(words)))
+            return words.say("There is no plan: {problem}.", problem=problem.why(words))
         except ToolError:
-            return CommandReply(words.say("There is no plan: the planner failed."))
+            return words.say("There is no plan: the planner failed.")
         if proposal.is_approved:
             return Converse(clean(f"/plan {task}\n\n{proposal.told}"))
         return CommandReply(_declined_text(proposal, words), noted=proposal.told)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from agent.features.commands import CommandReply, CommandRequest, CommandRow
+from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import (
     EMBEDDING_CHARS_MAX,
     EMBEDDING_TEXTS_MAX,
@@ -258,23 +258,23 @@ def memory_commands(
 ) -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
 
-    async def show(asked: CommandRequest) -> CommandReply:
+    async def show(asked: CommandRequest) -> str:
         key, words = asked.session.key, asked.words
         if sharing := _SHARING.fullmatch(asked.argument):
             return await _share(store, key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
         facts = await memory.recall(key, asked.argument, limit=FACTS_LISTED_MAX)
         if not facts:
-            return CommandReply(words.say("I remember nothing like that.") if asked.argument else _nothing(key, words))
+            return words.say("I remember nothing like that.") if asked.argument else _nothing(key, words)
         title = words.say("What fits best:") if asked.argument else _everything(key, words)
         hint = words.say(
             "/forget NUMBER makes me forget one of them, /memory share NUMBER lets me use it wherever you talk to me."
         )
-        return CommandReply(f"{title}\n\n{_listed(facts, key, words)}\n\n{hint}")
+        return f"{title}\n\n{_listed(facts, key, words)}\n\n{hint}"
 
-    async def forget(asked: CommandRequest) -> CommandReply:
+    async def forget(asked: CommandRequest) -> str:
         key, what, words = asked.session.key, asked.argument, asked.words
         if not what:
-            return CommandReply(words.say("Write /forget and a number from /memory, some words, or `all`."))
+            return words.say("Write /forget and a number from /memory, some words, or `all`.")
         if everything := _ALL.fullmatch(what):
             if everything[1]:  # a sub-agent of this person may be about to remember something
                 await ending.end_all(await people.keys(key.owner))
@@ -284,14 +284,12 @@ def memory_commands(
         else:
             found = await memory.recall(key, what, limit=FACTS_LISTED_MAX)
             if len(found) != 1:
-                return CommandReply(_which_of(found, key, words))
+                return _which_of(found, key, words)
             numbers = [fact.number for fact in found]
         gone = await store.forget(key, [number for number in numbers if number < 2**31])
         for tell in forgotten if gone else ():
             await tell(key.owner)
-        return CommandReply(
-            f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT)
-        )
+        return f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT)
 
     return (
         CommandRow("memory", show),
@@ -299,16 +297,16 @@ def memory_commands(
     )
 
 
-async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> CommandReply:
+async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> str:
     fact = await store.share(key, number, is_shared=is_shared) if number < 2**31 else None
     if fact is None:
-        return CommandReply(words.say(_NO_SUCH_FACT))
+        return words.say(_NO_SUCH_FACT)
     where = (
         words.say("I use this wherever you talk to me:")
         if is_shared
         else words.say("I use this only where I learned it, and in our direct messages:")
     )
-    return CommandReply(f"{where}\n\n{_listed([fact], key, words)}")
+    return f"{where}\n\n{_listed([fact], key, words)}"
 
 
 async def _forget_all(
@@ -319,24 +317,22 @@ async def _forget_all(
     *,
     is_sure: bool,
     forgotten: Sequence[Forgotten],
-) -> CommandReply:
+) -> str:
     if not is_sure:
         count = len(await memory.recall(key, "", limit=FACTS_LISTED_MAX))
         many = words.count("{count} fact", "{count} facts", count)
         if count == FACTS_LISTED_MAX:
             many = words.count("{count} or more facts", "{count} or more facts", count)
-        return CommandReply(words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many))
+        return words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many)
     count = await store.forget_all(key)
     for tell in forgotten:
         await tell(key.owner)
-    return CommandReply(
-        words.count(
-            "I have forgotten {count} fact and cannot look up earlier conversations any more. "
-            "What this conversation holds is gone from my sight with /new.",
-            "I have forgotten {count} facts and cannot look up earlier conversations any more. "
-            "What this conversation holds is gone from my sight with /new.",
-            count,
-        )
+    return words.count(
+        "I have forgotten {count} fact and cannot look up earlier conversations any more. "
+        "What this conversation holds is gone from my sight with /new.",
+        "I have forgotten {count} facts and cannot look up earlier conversations any more. "
+        "What this conversation holds is gone from my sight with /new.",
+        count,
     )
 
 

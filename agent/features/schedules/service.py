@@ -278,7 +278,7 @@ def remind_commands(
 ) -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
 
-    async def remind(asked: CommandRequest) -> CommandReply:
+    async def remind(asked: CommandRequest) -> str:
         word, _, rest = asked.argument.partition(" ")
         if asked.argument.lower() in _LIST_WORDS:
             return await _list(service, asked)
@@ -289,16 +289,16 @@ def remind_commands(
         try:
             schedule = await service.remind(requester_of(asked), asked.argument)
         except Unclear as problem:
-            return CommandReply(unclear_text(problem.why(asked.words), asked.words))
+            return unclear_text(problem.why(asked.words), asked.words)
         _, is_zone_known = await service.zone(asked.session.key.owner)
-        return CommandReply(created_text(schedule, asked.words, is_zone_known=is_zone_known))
+        return created_text(schedule, asked.words, is_zone_known=is_zone_known)
 
-    async def heartbeat(asked: CommandRequest) -> CommandReply:
+    async def heartbeat(asked: CommandRequest) -> str:
         return await _heartbeat(service, asked, minutes=heartbeat_minutes)
 
-    async def reminder(asked: CommandRequest) -> CommandReply:
+    async def reminder(asked: CommandRequest) -> CommandReply | str:
         if not is_firing(asked.message):
-            return CommandReply(asked.words.say("I remind you of things with /remind."))
+            return asked.words.say("I remind you of things with /remind.")
         zone, _ = await service.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
         text = scrubber.for_chat(str(asked.session.key)).scrub(
@@ -328,59 +328,49 @@ def requester_of(asked: CommandRequest) -> Requester:
     )
 
 
-async def _list(service: ScheduleService, asked: CommandRequest) -> CommandReply:
+async def _list(service: ScheduleService, asked: CommandRequest) -> str:
     owner = asked.session.key.owner
     zone, is_zone_known = await service.zone(owner)
     found = await service.active(owner, place=None if asked.message.is_private else asked.message.address)
-    return CommandReply(list_text(found, zone, asked.words, is_zone_known=is_zone_known))
+    return list_text(found, zone, asked.words, is_zone_known=is_zone_known)
 
 
-async def _zone(service: ScheduleService, asked: CommandRequest, wanted: str) -> CommandReply:
+async def _zone(service: ScheduleService, asked: CommandRequest, wanted: str) -> str:
     owner, words = asked.session.key.owner, asked.words
     if not wanted:
         zone, is_known = await service.zone(owner)
-        return CommandReply(
-            words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
-        )
+        return words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
     found = await service.set_zone(owner, wanted)
     if found is None:
-        return CommandReply(words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES))
-    return CommandReply(
-        words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key)
-    )
+        return words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES)
+    return words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key)
 
 
-async def _cancel(service: ScheduleService, asked: CommandRequest, number: str) -> CommandReply:
+async def _cancel(service: ScheduleService, asked: CommandRequest, number: str) -> str:
     words = asked.words
     if not number:
-        return CommandReply(words.say("Say which one: `/remind cancel NUMBER`; /remind lists them."))
+        return words.say("Say which one: `/remind cancel NUMBER`; /remind lists them.")
     place = None if asked.message.is_private else asked.message.address
     cancelled = await service.cancel(asked.session.key.owner, int(number[:9]), place=place)
     if cancelled is None:
-        return CommandReply(
-            words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9])
-        )
-    return CommandReply(words.say("Cancelled: {text}", text=cancelled.text))
+        return words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9])
+    return words.say("Cancelled: {text}", text=cancelled.text)
 
 
-async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes: int) -> CommandReply:
+async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes: int) -> str:
     words = asked.words
     if not minutes:
-        return CommandReply(
-            words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
-        )
+        return words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
     if asked.role is not GrantRole.ADMIN:
-        return CommandReply(words.say("Only an admin can switch the heartbeat on or off."))
+        return words.say("Only an admin can switch the heartbeat on or off.")
     if asked.argument.lower() not in ("on", "off"):
-        return CommandReply(words.say("Write /heartbeat on or /heartbeat off."))
+        return words.say("Write /heartbeat on or /heartbeat off.")
     before = await service.cancel_kind(asked.session.key.owner, ScheduleKind.HEARTBEAT)
     if asked.argument.lower() == "off":
-        return CommandReply(words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on."))
+        return words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on.")
     requester = requester_of(asked)
     await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
-    return CommandReply(
-        words.say(
-            "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
-            rule=every_text(minutes * 60, words),
-        )
+    return words.say(
+        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
+        rule=every_text(minutes * 60, words),
     )
