@@ -35,7 +35,7 @@ from gateway.contracts.access import (
     place_named,
     room_of,
 )
-from gateway.contracts.budgets import LimitRule
+from gateway.contracts.budgets import LimitRule, said_of
 from gateway.contracts.errors import BadSessionKey, BusError, Declined, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
@@ -95,7 +95,7 @@ class People:
         one moment."""
         view = await self._last_look(user)
         role = self._role(user, view)
-        return role, view.limits_of(user, role)
+        return role, said_of(user, role, view.limits)
 
     async def _last_look(self, user: SessionKey) -> AccessView:
         look = self._looks.get(user)

@@ -67,7 +67,7 @@ class _Commands:
         self._changed = changed
         self._tell = tell
 
-    async def link(self, asked: CommandRequest) -> str:
+    async def link(self, asked: CommandRequest) -> CommandReply | str:
         words, code = asked.words, asked.argument.strip()
         answer, _, whose = code.partition(" ")
         if not _is_alone(asked):

@@ -177,7 +177,8 @@ class Exchange:
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
         self._unread = 0
-        self._spoken = Spoken()
+        self.spoken = Spoken()
+        """What the child said last while it worked."""
         self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
         """What came on its standard error."""
         self.ready: ReadyFrame | None = None
@@ -192,11 +193,6 @@ class Exchange:
     def has_completed(self) -> bool:
         """Tell whether the child completed its task."""
         return self.is_over and not self._over.exception() and self._over.result().state is TaskState.COMPLETED
-
-    @property
-    def said(self) -> str:
-        """Return what the child said last while it worked."""
-        return self._spoken.text()
 
     async def until_over(self) -> ChildEnding:
         """Talk until the child is done, gives up, breaks the rules or is gone. Raises what the host raises."""
@@ -334,9 +330,9 @@ class Exchange:
             case ReadyFrame():
                 self._greet(frame)
             case ChunkFrame():
-                self._spoken.add(frame.delta)
+                self.spoken.add(frame.delta)
             case ModelCall():
-                self._spoken.begin_anew()
+                self.spoken.begin_anew()
                 await self._serve(frame)
             case ToolCallFrame():
                 await self._serve(frame)
@@ -344,7 +340,7 @@ class Exchange:
                 state = TaskState.COMPLETED if frame.success else TaskState.FAILED
                 self._end(ChildEnding(state, None if frame.success else Reason.GAVE_UP, frame.response))
             case FailedFrame():
-                self._end(_own_account(frame, self.said))
+                self._end(_own_account(frame, self.spoken.text()))
             case _:
                 self._pass_over(frame)
 
@@ -369,7 +365,7 @@ class Exchange:
     # --- the end
 
     def _fail(self, reason: Reason | Code) -> None:
-        self._end(ChildEnding(TaskState.FAILED, reason, self.said))
+        self._end(ChildEnding(TaskState.FAILED, reason, self.spoken.text()))
 
     def _end(self, ending: ChildEnding) -> None:
         if not self._over.done():
@@ -482,8 +478,8 @@ async def _until_over(exchange: Exchange, limit_s: float) -> ChildEnding:
     except TimeoutError:
         if not deadline.has_passed:
             raise
-        return ChildEnding(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.said)
+        return ChildEnding(TaskState.TIMED_OUT, Reason.TOO_LONG.of(f"{limit_s:g}"), exchange.spoken.text())
     except BudgetSpent:
-        return ChildEnding(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.said)
+        return ChildEnding(TaskState.FAILED, Reason.BUDGET_SPENT, exchange.spoken.text())
     except AllotmentSpent:
-        return ChildEnding(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.said)
+        return ChildEnding(TaskState.FAILED, Reason.ALLOTMENT_SPENT, exchange.spoken.text())

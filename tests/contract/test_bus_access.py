@@ -12,7 +12,7 @@ import pytest
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.access import Audience, PairingOffer, PlaceRule, Projection, Rate
-from gateway.contracts.budgets import LimitRule
+from gateway.contracts.budgets import LimitRule, said_of
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import QueueFigures, Verdict
@@ -106,8 +106,8 @@ async def test_limits_are_shown_to_those_they_are_for(bus: RedisBus) -> None:
     for number in range(41):
         owner = SessionKey("telegram", str(number))
         view = await bus.access.view(owner, (SessionKey("telegram", "", ("-100",)),))
-        assert view.limits_of(owner, GrantRole.GUEST) == (own.over(role) if number < 40 else role)
-        assert view.limits_of(owner, GrantRole.MEMBER) == (own if number < 40 else LimitRule())
+        assert said_of(owner, GrantRole.GUEST, view.limits) == (own.over(role) if number < 40 else role)
+        assert said_of(owner, GrantRole.MEMBER, view.limits) == (own if number < 40 else LimitRule())
     await bus.access.project(Projection(2))
     assert (await bus.access.view(ANNA)).limits == {}
 

@@ -252,7 +252,7 @@ class Interaction:
     answer_kind: int | None = None
     answer_data: Json | None = None
     original: MessageObject | None = None
-    _answering: asyncio.Event = field(default_factory=asyncio.Event)
+    has_answer: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_answered(self) -> bool:
@@ -261,10 +261,7 @@ class Interaction:
     def answered(self, kind: int, data: Json, original: MessageObject | None) -> None:
         """Keep the first callback."""
         self.answer_kind, self.answer_data, self.original = kind, data, original
-        self._answering.set()
-
-    async def until_answered(self) -> None:
-        await self._answering.wait()
+        self.has_answer.set()
 
 
 @dataclass(slots=True)
@@ -314,7 +311,7 @@ class DiscordInteractions:
         asked = self._ask(InteractionKind.AUTOCOMPLETE, person_id, place_id, data)
         try:
             async with asyncio.timeout(self.switches.first_answer_s):
-                await asked.until_answered()
+                await asked.has_answer.wait()
         except TimeoutError:
             return []
         choices: list[Json] = (asked.answer_data or {}).get("choices") or []

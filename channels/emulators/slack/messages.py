@@ -33,7 +33,6 @@ from channels.emulators.stage import EventKind, Faults, Json, StageAudience, Sta
 # --- what changed, told once: to the app as Slack's events, to people as the stage's
 
 
-STATUS_LIFE_S: Final = 120.0
 _SUBSCRIPTION: Final = {"channel": "message.channels", "im": "message.im"}
 
 
@@ -44,7 +43,7 @@ class SlackEvents:
     audience: StageAudience
     switches: SlackSwitches
     faults: Faults
-    _statuses: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _statuses: dict[str, str] = field(default_factory=dict)  # by place
 
     # --- messages
 
@@ -107,17 +106,13 @@ class SlackEvents:
     # --- status: "… is thinking"
 
     def status(self, place_id: str, text: str) -> None:
-        """Show a status until the app's next message there, an empty text, or two minutes."""
-        self._statuses[place_id] = (text, self.world.now_s() + STATUS_LIFE_S)
+        """Show a status until the app's next message there, or an empty text."""
+        self._statuses[place_id] = text
         self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=text))
-
-    def status_of(self, place_id: str) -> str:
-        text, until_s = self._statuses.get(place_id, ("", 0.0))
-        return text if self.world.now_s() < until_s else ""
 
     def _clear_status(self, message: SlackMessage) -> None:
         place_id = place_of(message)
-        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ("", 0.0))[0]:
+        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ""):
             self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
 
     # --- people and places

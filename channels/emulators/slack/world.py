@@ -265,7 +265,7 @@ class SlackState:
     """Everything in one workspace. `clock_s` gives Unix seconds."""
 
     def __init__(self, *, bot: SlackUser, team_id: str, app_id: str, clock_s: Callable[[], float]) -> None:
-        self._clock_s = clock_s
+        self.now_s = clock_s
         self.bot = bot
         self.team_id = team_id
         self.app_id = app_id
@@ -275,16 +275,13 @@ class SlackState:
         self.files: dict[str, FileObject] = {}
         self.origin = "http://127.0.0.1"  # as the last client called us: file links need an address
 
-    def now_s(self) -> float:
-        return self._clock_s()
-
     def new_id(self, kind: str) -> str:
         """Make an opaque id with the vendor's first letter: `U`, `C`, `D`, `B`, `F`, `Ev`."""
         return kind + "0" + "".join(secrets.choice(_ALPHABET) for _ in range(9))
 
     def new_ts(self, place: Conversation) -> str:
         """Make seconds and six digits, above every earlier one of this conversation; elsewhere it may repeat."""
-        place.last_ts_us = max(int(self._clock_s() * 1_000_000), place.last_ts_us + 1)
+        place.last_ts_us = max(int(self.now_s() * 1_000_000), place.last_ts_us + 1)
         return as_ts(place.last_ts_us)
 
     # --- who

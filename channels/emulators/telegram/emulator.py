@@ -96,20 +96,16 @@ class TelegramEmulator:
         self._world = TelegramState(
             TelegramUser(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
         )
-        self._updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
-        webhook = WebhookSender(self._updates, self._world.now, self._webhook_retry_s)
-        self._server = TelegramServer(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
-        self._api = BotApi(token, self._server)
+        self.updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
+        webhook = WebhookSender(self.updates, self._world.now, self._webhook_retry_s)
+        self.server = TelegramServer(self._world, self.updates, webhook, Quotas(now), self._audience, self.faults)
+        self._api = BotApi(token, self.server)
 
     def _ahead_s(self) -> float:
         return self.faults.switch("clock_offset_s")
 
     def _webhook_retry_s(self) -> float:
         return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
-
-    def webhook_info(self) -> Json:
-        """Return what getWebhookInfo says."""
-        return self._server.webhook.as_json()
 
     @property
     def app(self) -> ASGIApp:
@@ -136,7 +132,7 @@ class TelegramEmulator:
         user = self._world.add_user(name.strip(), is_bot=is_bot)
         for chat in self._world.groups():
             joined = self._world.add_message(chat, user, service={"new_chat_members": [user.as_json()]})
-            self._server.tell_bot("message", chat, joined)
+            self.server.tell_bot("message", chat, joined)
         if not is_bot:
             chat = self._world.add_private_chat(user)
             self._audience.tell(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
@@ -161,7 +157,7 @@ class TelegramEmulator:
         by, bot = self._somebody(), self._world.bot
         joined = self._world.add_message(chat, by, service={"new_chat_members": [bot.as_json()]})
         self._tell_membership(chat, by, before="left", after="member")
-        self._server.tell_bot("message", chat, joined)
+        self.server.tell_bot("message", chat, joined)
         return self._world.add_location(PlaceKind.GROUP, chat)
 
     def add_channel(self, title: str, *, discussed_in: str | None = None) -> Place:
@@ -180,10 +176,10 @@ class TelegramEmulator:
             raise ValueError("a topic needs the group it is in, or the chat with the bot")
         chat = self._world.chats[location.chat_id]
         if chat.type is ChatType.GROUP:
-            chat = self._server.upgrade(chat)
+            chat = self.server.upgrade(chat)
         by = chat.user or self._somebody()
         topic, created = self._world.add_topic(chat, title, by, is_name_implicit=chat.user is not None)
-        self._server.tell_bot("message", chat, created)
+        self.server.tell_bot("message", chat, created)
         return self._world.add_location(PlaceKind.THREAD, chat, topic.id)
 
     def delete_topic(self, place_id: str) -> None:
@@ -252,10 +248,10 @@ class TelegramEmulator:
             files=files,
             origin=origin,
         )
-        self._server.show(EventKind.SAID, chat, message)
+        self.server.show(EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
-            self._server.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
-        self._server.discuss(chat, message)
+            self.server.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
+        self.server.discuss(chat, message)
         return self._world.said(chat, message, place_id)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
@@ -273,16 +269,16 @@ class TelegramEmulator:
         if not content.text:
             raise ValueError("an empty message cannot be sent")
         message.content, message.edited_at = content, int(self._world.now())
-        self._server.show(EventKind.EDITED, chat, message)
+        self.server.show(EventKind.EDITED, chat, message)
         if message.sender.id != self._world.bot.id and self._is_seen_by_bot(chat, message):
             kind = "edited_channel_post" if chat.type is ChatType.CHANNEL else "edited_message"
-            self._server.tell_bot(kind, chat, message)
+            self.server.tell_bot(kind, chat, message)
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """Delete a message; the bot hears nothing of it, for Telegram has no update for deletions."""
         chat, message = self._message(message_id, place_id)
         del chat.messages[message.id]
-        self._server.show(EventKind.DELETED, chat, message)
+        self.server.show(EventKind.DELETED, chat, message)
 
     def said(self, place_id: str) -> Sequence[Said]:
         location = self._location(place_id)
@@ -294,9 +290,9 @@ class TelegramEmulator:
         ]
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
-        shown = self.draft(place_id)
+        shown = self.server.draft(place_id)
         if shown is not None and (shown.id, button_id) == (message_id, STOP.id):
-            self.stop_draft(place_id)
+            self.server.stop_draft(place_id)
             return
         _, message = self._message(message_id, place_id)
         if all(button.id != button_id for button in buttons_of(message)):
@@ -310,13 +306,13 @@ class TelegramEmulator:
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
         """List the commands; Telegram knows nothing of arguments."""
         user, chat = self._user(person_id), self._world.chats[self._location(place_id).chat_id]
-        shown = self._server.commands.shown(user, chat)
+        shown = self.server.commands.shown(user, chat)
         return [MenuEntry(command.name, command.description) for command in shown]
 
     @property
     def menu_traffic(self) -> tuple[int, int]:
         """Count how often the bot has asked for a list of commands, and how often it has set or deleted one."""
-        return self._server.commands.reads, self._server.commands.writes
+        return self.server.commands.reads, self.server.commands.writes
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """Write the command as a text, as the client does; where there may be other bots, with our name."""
@@ -340,29 +336,16 @@ class TelegramEmulator:
         return self._audience.listen()
 
     async def cut_connections(self) -> None:
-        self._updates.end_polls(PollCut())
-
-    def restart_ids(self, next_id: int) -> None:
-        """Count the updates from `next_id`, as after a week without one."""
-        self._updates.restart_ids(next_id)
+        self.updates.end_polls(PollCut())
 
     # --- what only Telegram has
-
-    @property
-    def polls(self) -> int:
-        """Count how often the bot has asked for updates."""
-        return self._updates.polls
-
-    async def polled(self) -> None:
-        """Return when a long poll of the bot is waiting."""
-        await self._updates.polled()
 
     def upgrade_group(self, place_id: str) -> Place:
         """Turn a basic group into a supergroup: new chat id, two service messages, errors for the old id."""
         chat = self._world.chats[self._location(place_id).chat_id]
         if chat.type is not ChatType.GROUP:
             raise ValueError("only a basic group can become a supergroup")
-        self._server.upgrade(chat)
+        self.server.upgrade(chat)
         return self._place(place_id, self._world.locations[place_id])
 
     def block(self, place_id: str, *, is_blocked: bool = True) -> None:
@@ -376,8 +359,8 @@ class TelegramEmulator:
         """Press an inline button; the id of the callback query."""
         user = self._user(person_id)
         chat, message = self._message(message_id, place_id)
-        query_id = f"{user.id}{len(self._server.callbacks) + 1:08d}"
-        self._server.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
+        query_id = f"{user.id}{len(self.server.callbacks) + 1:08d}"
+        self.server.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
         payload = {
             "id": query_id,
             "from": user.as_json(),
@@ -385,21 +368,13 @@ class TelegramEmulator:
             "chat_instance": str(chat.id),
             "data": data,
         }
-        self._updates.put("callback_query", payload, lane=user.id)
+        self.updates.put("callback_query", payload, lane=user.id)
         return query_id
-
-    def draft(self, place_id: str) -> Said | None:
-        """Return what the bot is about to say there, as long as it can be seen."""
-        return self._server.draft(place_id)
-
-    def stop_draft(self, place_id: str) -> None:
-        """Press the button under the draft as the person."""
-        self._server.stop_draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:
         """Count the people whose clients show that they wait."""
-        return sum(not press.is_answered for press in self._server.callbacks.values())
+        return sum(not press.is_answered for press in self.server.callbacks.values())
 
     # --- leaves
 
@@ -434,7 +409,7 @@ class TelegramEmulator:
             "old_chat_member": _membership(bot, before),
             "new_chat_member": _membership(bot, after),
         }
-        self._updates.put("my_chat_member", payload, lane=chat.id)
+        self.updates.put("my_chat_member", payload, lane=chat.id)
 
     def _somebody(self) -> TelegramUser:
         """Return the one who sets up groups: the first person there is."""
