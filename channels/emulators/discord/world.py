@@ -199,6 +199,16 @@ class AttachmentObject:
     description: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    users: tuple[int, ...] = ()
+    roles: tuple[int, ...] = ()
+    everyone: bool = False
+
+
+NOBODY: Final = Mentions()
+
+
 @dataclass(slots=True)
 class MessageObject:
     id: int
@@ -208,9 +218,7 @@ class MessageObject:
     at_ms: int
     kind: MessageKind = MessageKind.DEFAULT
     edited_ms: int | None = None
-    user_mentions: tuple[int, ...] = ()
-    role_mentions: tuple[int, ...] = ()
-    mentions_everyone: bool = False
+    mentions: Mentions = NOBODY
     files: tuple[AttachmentObject, ...] = ()
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
@@ -372,6 +380,6 @@ class DiscordState:
         """Tell whether Discord shows this message's content even to a bot without the content intent."""
         return (
             message.author.id == self.bot.id
-            or self.bot.id in message.user_mentions
+            or self.bot.id in message.mentions.users
             or self.channels[message.channel_id].is_dm
         )

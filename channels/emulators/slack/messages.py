@@ -401,12 +401,14 @@ class SlackInteractions:
         return self._ask("slash_commands", payload, place, user, None)
 
     def press(self, user: SlackUser, message: SlackMessage, action_id: str, value: str) -> Parcel:
-        world, place = self.world, self.world.conversations[message.channel_id]
-        action: Json = {"type": "button", "action_id": action_id, "value": value, "action_ts": world.new_ts(place)}
+        return self._act(user, message, {"type": "button", "action_id": action_id, "value": value})
+
+    def _act(self, user: SlackUser, message: SlackMessage, action: Json) -> Parcel:
+        place = self.world.conversations[message.channel_id]
         payload = self._about(user, message) | {
             "type": "block_actions",
             "response_url": self.links.new_url(place, user, message),
-            "actions": [action],
+            "actions": [action | {"action_ts": self.world.new_ts(place)}],
         }
         return self._ask("interactive", payload, place, user, message)
 
@@ -462,21 +464,9 @@ class SlackInteractions:
 
     def pick(self, user: SlackUser, message: SlackMessage, action_id: str, line: tuple[str, str]) -> Parcel:
         """Pick a line of a list as a person."""
-        place = self.world.conversations[message.channel_id]
         chosen = {"text": {"type": "plain_text", "text": line[0]}, "value": line[1]}
-        action = {
-            "type": "external_select",
-            "action_id": action_id,
-            "block_id": "b0",
-            "selected_option": chosen,
-            "action_ts": self.world.new_ts(place),
-        }
-        payload = self._about(user, message) | {
-            "type": "block_actions",
-            "response_url": self.links.new_url(place, user, message),
-            "actions": [action],
-        }
-        return self._ask("interactive", payload, place, user, message)
+        action = {"type": "external_select", "action_id": action_id, "block_id": "b0", "selected_option": chosen}
+        return self._act(user, message, action)
 
     def _ask(
         self, kind: str, payload: Json, place: Conversation, user: SlackUser, source: SlackMessage | None

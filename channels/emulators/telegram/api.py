@@ -306,8 +306,6 @@ async def send_message_draft(server: TelegramServer, call: TelegramCall) -> bool
     if not draft_id:
         raise bad_request("draft_id must be non-zero")
     thread_id = server.thread_of(call, chat)
-    if server.faults.switch("drafts_cost"):
-        server.spend(chat)
     server.show_draft(chat, thread_id, draft_id, content, can_stop=call.flag("can_stop"))
     return True
 

@@ -9,7 +9,6 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `basic_groups` 1: new groups are basic groups instead of supergroups;
 - `clock_offset_s` s: the server's clock runs ahead, so that updates older than 24 hours are gone;
 - `privacy` 1: privacy mode, a group shows the bot only commands and replies to it;
-- `privacy_shows_mentions` 1: and mentions of it as well, which the documentation does not promise;
 - `can_delete_messages` 1: in groups the bot is an administrator that may delete what others wrote;
 - `text_mention` 1: people mention the bot by its name (an entity with the user) instead of `@username`;
 - `bot_to_bot` 1: the bot sees what other bots write;
@@ -25,7 +24,6 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `front_pages` n: the next n calls are answered by a proxy in front of the server, which knows no such page;
 - `hasty_polls` 1: polls are answered at once, whatever they ask for;
 - `no_reply_targets` 1: nothing can be answered, not even with `allow_sending_without_reply`;
-- `drafts_cost` 1: drafts spend from the chat's allowance as messages do, which the documentation leaves open;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
 - `webhook_retry_s` s: pause before the first retry of a webhook call, 1 when absent.
@@ -394,11 +392,9 @@ class TelegramEmulator:
         target = chat.messages.get(message.reply_to) if message.reply_to else None
         if target is not None and target.sender.id == bot.id:
             return True
-        kinds = {entity.type for entity in message.content.entities}
-        if "bot_command" in kinds:
-            return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
-        is_mentioned = f"@{bot.username}".lower() in text.lower() or "text_mention" in kinds
-        return is_mentioned and bool(self.faults.switch("privacy_shows_mentions"))
+        if all(entity.type != "bot_command" for entity in message.content.entities):
+            return False
+        return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
 
     def _tell_membership(self, chat: Chat, by: TelegramUser, *, before: str, after: str) -> None:
         bot = self._world.bot.as_json()
