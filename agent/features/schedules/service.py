@@ -1,4 +1,4 @@
-"""Take orders for later, from people (/remind, /heartbeat) and from the model (the tool `schedule`); fire what is due."""
+"""Take orders for later, from people (/remind, /heartbeat) and from models (tool `schedule`); fire what is due."""
 
 from __future__ import annotations
 
