@@ -10,16 +10,10 @@ from typing import Final
 
 import structlog
 
+from agent import limits
 from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow, Converse, Offer, Outcome
 from agent.features.titles import wanted_title
-from agent.limits import (
-    SESSIONS_SHOWN,
-    SUGGESTED_SESSIONS_MAX,
-    SUGGESTING_PARALLEL_MAX,
-    UNDO_SHOWN_CHARS,
-    UNDO_TURNS_MAX,
-)
 from agent.models.selection import Models, choosable
 from agent.prompts.library import DEFAULT_PROFILE, PROFILES
 from agent.runtime.compaction import Compactor
@@ -126,9 +120,9 @@ class _Commands:
 
     async def sessions(self, asked: CommandRequest) -> CommandReply | str:
         page, words = _page(asked.argument), asked.words
-        offset = (page - 1) * SESSIONS_SHOWN
-        found = await self._store.sessions.page(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
-        shown, is_more = found[:SESSIONS_SHOWN], len(found) > SESSIONS_SHOWN
+        offset = (page - 1) * limits.SESSIONS_SHOWN
+        found = await self._store.sessions.page(key=asked.session.key, limit=limits.SESSIONS_SHOWN + 1, offset=offset)
+        shown, is_more = found[: limits.SESSIONS_SHOWN], len(found) > limits.SESSIONS_SHOWN
         if not shown:
             return words.say("You have no older conversations.")
         lines = "\n".join(_session_line(session, words) for session in shown)
@@ -308,8 +302,10 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
 
     async def undo(asked: CommandRequest) -> CommandReply | str:
         wanted, words = asked.argument or "1", asked.words
-        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= UNDO_TURNS_MAX):
-            return words.say("Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=UNDO_TURNS_MAX)
+        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= limits.UNDO_TURNS_MAX):
+            return words.say(
+                "Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=limits.UNDO_TURNS_MAX
+            )
         turns = await store.transcript.newest_turns(asked.session.id, limit=int(wanted))
         if not turns:
             return words.say(_NOTHING)
@@ -328,7 +324,7 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
 def first_words(text: CleanText) -> str:
     """Shorten what somebody said to one line."""
     line = " ".join(text.split()) or "(a file)"
-    return line if len(line) <= UNDO_SHOWN_CHARS else line[: UNDO_SHOWN_CHARS - 1].rstrip() + "…"
+    return line if len(line) <= limits.UNDO_SHOWN_CHARS else line[: limits.UNDO_SHOWN_CHARS - 1].rstrip() + "…"
 
 
 # /agent: which profile the session has.
@@ -401,7 +397,7 @@ class SuggestionServer:
 
     async def serve(self) -> None:
         """Run until cancelled."""
-        slots = asyncio.Semaphore(SUGGESTING_PARALLEL_MAX)
+        slots = asyncio.Semaphore(limits.SUGGESTING_PARALLEL_MAX)
         async with asyncio.TaskGroup() as group:
             async for wanted in self._asked(slots):
                 group.create_task(self._answer(wanted)).add_done_callback(lambda _: slots.release())
@@ -443,7 +439,7 @@ class SuggestionServer:
 
     async def _sessions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
         """Suggest the lane's own conversations, newest first, as /sessions lists them."""
-        found = await self._store.sessions.page(key=wanted.key, limit=SUGGESTED_SESSIONS_MAX)
+        found = await self._store.sessions.page(key=wanted.key, limit=limits.SUGGESTED_SESSIONS_MAX)
         return self._fitting(wanted, ((f"{session.number}. {session.title}", str(session.number)) for session in found))
 
     def _fitting(self, wanted: SuggestionRequest, offered: Iterable[tuple[str, str]]) -> Sequence[Suggestion]:

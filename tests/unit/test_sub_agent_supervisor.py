@@ -237,7 +237,7 @@ for _ in range(80): threading.Thread(target=time.sleep, args=[60]).start()
     ) -> None:
         """Too many bytes, too many files; its own tools would have refused that."""
         monkeypatch.setattr("agent.subagents.supervisor.HOME_QUOTA", DiskUsage(5_000_000, 40))
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.1)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
         Workspace(tmp_path)
         script = f"""
 for number in range({count}):
@@ -247,7 +247,7 @@ time.sleep(60)
         assert (await run(script, work=order(tmp_path))).reason == "workspace_full"
 
     async def test_what_its_owner_has_elsewhere_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.1)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
         workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=4_000_000))
         workspaces.of(SessionKey.parse("discord:1/1")).write("there", b"x" * 2_000_000)
         here = workspaces.of(SessionKey.parse("discord:1/2"))

@@ -12,19 +12,8 @@ from typing import Any, Final
 
 import structlog
 
+from agent import limits
 from agent.features.commands import CommandRequest, CommandRow
-from agent.limits import (
-    EMBEDDING_CHARS_MAX,
-    EMBEDDING_TEXTS_MAX,
-    EMBEDDING_TIMEOUT_S,
-    FACT_CHARS_MAX,
-    FACTS_LISTED_MAX,
-    MEMORY_FACTS_MAX,
-    MEMORY_LINE_CHARS_MAX,
-    MEMORY_SAID_CHARS_MAX,
-    MEMORY_SNIPPETS_MAX,
-    RECALL_FACTS_MAX,
-)
 from agent.models.requests import (
     Embedder,
     EmbeddingAnswer,
@@ -84,11 +73,11 @@ def _one_line(text: str, said: str) -> str:
     """Put the text on one line, a long one shortened to the part around the first word that was said; it cannot end a
     block."""
     line = " ".join(text.split()).replace("<", "‹").replace(">", "›")
-    if len(line) <= MEMORY_LINE_CHARS_MAX:
+    if len(line) <= limits.MEMORY_LINE_CHARS_MAX:
         return line
-    start = max(_first_shared(line, said) - MEMORY_LINE_CHARS_MAX // _BEFORE, 0)
-    start = min(start, len(line) - MEMORY_LINE_CHARS_MAX)
-    cut = line[start : start + MEMORY_LINE_CHARS_MAX]
+    start = max(_first_shared(line, said) - limits.MEMORY_LINE_CHARS_MAX // _BEFORE, 0)
+    start = min(start, len(line) - limits.MEMORY_LINE_CHARS_MAX)
+    cut = line[start : start + limits.MEMORY_LINE_CHARS_MAX]
     return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(line) else ''}"
 
 
@@ -129,9 +118,11 @@ class ChargedEmbedder:
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
         """Embed each text as a vector; of a long text, its beginning. Raises the `ModelError` tree."""
         vectors: list[Vector] = []
-        for at in range(0, len(texts), EMBEDDING_TEXTS_MAX):
-            page = tuple(clipped(text, EMBEDDING_CHARS_MAX) for text in texts[at : at + EMBEDDING_TEXTS_MAX])
-            answer = await self._inner.embed(EmbeddingRequest(self._model, key, page, EMBEDDING_TIMEOUT_S))
+        for at in range(0, len(texts), limits.EMBEDDING_TEXTS_MAX):
+            page = tuple(
+                clipped(text, limits.EMBEDDING_CHARS_MAX) for text in texts[at : at + limits.EMBEDDING_TEXTS_MAX]
+            )
+            answer = await self._inner.embed(EmbeddingRequest(self._model, key, page, limits.EMBEDDING_TIMEOUT_S))
             await self._charge(key, answer)
             vectors += answer.vectors
         return vectors
@@ -169,13 +160,13 @@ class PersonMemory:
     async def block(self, session: Session, said: CleanText, view: Sequence[Entry] = ()) -> CleanText | None:
         """Write the block of memory that relates to what was just said, marked as data; None when there is nothing, or
         nothing that `view` does not tell the model already."""
-        asked = clipped(said, MEMORY_SAID_CHARS_MAX)
+        asked = clipped(said, limits.MEMORY_SAID_CHARS_MAX)
         found = await self._store.recollect(
             session.key,
             asked,
             but_session_id=session.id,
-            facts_max=MEMORY_FACTS_MAX,
-            snippets_max=MEMORY_SNIPPETS_MAX,
+            facts_max=limits.MEMORY_FACTS_MAX,
+            snippets_max=limits.MEMORY_SNIPPETS_MAX,
             near=await self._near(session.key, asked),
         )
         block = recollection_block(found, asked, told=[entry.text for entry in view if entry.kind is EntryKind.NOTE])
@@ -213,7 +204,7 @@ class PersonMemory:
         embedder = self._embedder
         if embedder is None or not text.strip():
             return None
-        unseen = await self._store.without_vector(key, embedder.model, limit=EMBEDDING_TEXTS_MAX - 1)
+        unseen = await self._store.without_vector(key, embedder.model, limit=limits.EMBEDDING_TEXTS_MAX - 1)
         try:
             first, *others = await embedder.embed(key, [text, *(fact.text for fact in unseen)])
         except ModelError as error:
@@ -262,7 +253,7 @@ def memory_commands(
         key, words = asked.session.key, asked.words
         if sharing := _SHARING.fullmatch(asked.argument):
             return await _share(store, key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
-        facts = await memory.recall(key, asked.argument, limit=FACTS_LISTED_MAX)
+        facts = await memory.recall(key, asked.argument, limit=limits.FACTS_LISTED_MAX)
         if not facts:
             return words.say("I remember nothing like that.") if asked.argument else _nothing(key, words)
         title = words.say("What fits best:") if asked.argument else _everything(key, words)
@@ -282,7 +273,7 @@ def memory_commands(
         if _NUMBERS.fullmatch(what):
             numbers = [int(number) for number in re.findall(r"\d+", what)]
         else:
-            found = await memory.recall(key, what, limit=FACTS_LISTED_MAX)
+            found = await memory.recall(key, what, limit=limits.FACTS_LISTED_MAX)
             if len(found) != 1:
                 return _which_of(found, key, words)
             numbers = [fact.number for fact in found]
@@ -319,9 +310,9 @@ async def _forget_all(
     forgotten: Sequence[Forgotten],
 ) -> str:
     if not is_sure:
-        count = len(await memory.recall(key, "", limit=FACTS_LISTED_MAX))
+        count = len(await memory.recall(key, "", limit=limits.FACTS_LISTED_MAX))
         many = words.count("{count} fact", "{count} facts", count)
-        if count == FACTS_LISTED_MAX:
+        if count == limits.FACTS_LISTED_MAX:
             many = words.count("{count} or more facts", "{count} or more facts", count)
         return words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many)
     count = await store.forget_all(key)
@@ -376,7 +367,7 @@ def _line(fact: Fact, key: SessionKey, words: Words) -> str:
 _REMEMBER: Final = ToolSpec(
     "remember",
     "Keep one durable fact about this user (a preference, a name, a decision) for later conversations.",
-    object_schema({"fact": text_schema(FACT_CHARS_MAX)}, "fact"),
+    object_schema({"fact": text_schema(limits.FACT_CHARS_MAX)}, "fact"),
 )
 _RECALL: Final = ToolSpec(
     "recall",
@@ -384,7 +375,7 @@ _RECALL: Final = ToolSpec(
     object_schema(
         {
             "query": {"type": "string", "maxLength": 500},
-            "limit": {"type": "integer", "minimum": 1, "maximum": RECALL_FACTS_MAX},
+            "limit": {"type": "integer", "minimum": 1, "maximum": limits.RECALL_FACTS_MAX},
         },
         "query",
     ),

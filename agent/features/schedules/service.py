@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import structlog
 
+from agent import limits
 from agent.concurrency import Wakeup
 from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow
@@ -33,17 +34,6 @@ from agent.features.schedules.texts import (
     unknown_zone_text,
 )
 from agent.features.schedules.times import Unclear, When, read_request, read_time
-from agent.limits import (
-    FIRING_HELD_S,
-    FIRING_POLL_S,
-    FIRING_PUT_OFF_S,
-    FIRINGS_PARALLEL_MAX,
-    LATE_S,
-    SCHEDULE_GAP_S,
-    SCHEDULE_GUEST_GAP_S,
-    SCHEDULE_TEXT_CHARS_MAX,
-    SCHEDULES_MAX,
-)
 from agent.models.requests import ToolSpec
 from agent.prompts.library import PROMPTS
 from agent.schema import object_schema, text_schema
@@ -155,11 +145,11 @@ class ScheduleService:
             created_at_ms=self._clock.now_ms(),
             place=requester.place,
         )
-        added = await self._book.add(schedule, active_max=SCHEDULES_MAX)
+        added = await self._book.add(schedule, active_max=limits.SCHEDULES_MAX)
         if added is None:
             raise Unclear(
                 lambda words: words.say(
-                    "{most} things are scheduled already, and that is as many as I keep", most=SCHEDULES_MAX
+                    "{most} things are scheduled already, and that is as many as I keep", most=limits.SCHEDULES_MAX
                 )
             )
         self._ring()
@@ -171,15 +161,15 @@ class ScheduleService:
 
 def _check(when: When, text: str, role: GrantRole) -> None:
     """Check the limits. Raises `Unclear` for a schedule beyond them."""
-    if len(text) > SCHEDULE_TEXT_CHARS_MAX:
+    if len(text) > limits.SCHEDULE_TEXT_CHARS_MAX:
         raise Unclear(
             lambda words: words.say(
-                "the text is longer than {most} characters", most=words.number(SCHEDULE_TEXT_CHARS_MAX)
+                "the text is longer than {most} characters", most=words.number(limits.SCHEDULE_TEXT_CHARS_MAX)
             )
         )
     if find_command(text) is not None:
         raise Unclear(lambda words: words.say("a command cannot be scheduled"))
-    gap_min_s = SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else SCHEDULE_GAP_S
+    gap_min_s = limits.SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else limits.SCHEDULE_GAP_S
     if when.rule is not None and shortest_gap_s(when.rule) < gap_min_s:
         raise Unclear(
             lambda words: words.say("nothing can happen more often than {rule}", rule=every_text(gap_min_s, words))
@@ -216,7 +206,7 @@ _SCHEDULE: Final = ToolSpec(
             "action": {"type": "string", "enum": ["create", "list", "cancel"]},
             "kind": {"type": "string", "enum": [ScheduleKind.REMINDER.value, ScheduleKind.TASK.value]},
             "when": text_schema(200),
-            "text": text_schema(SCHEDULE_TEXT_CHARS_MAX),
+            "text": text_schema(limits.SCHEDULE_TEXT_CHARS_MAX),
             "number": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
         },
         "action",
@@ -326,7 +316,9 @@ def remind_commands(
         zone, _ = await service.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
         text = scrubber.for_chat(str(asked.session.key)).scrub(
-            reminder_text(asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=LATE_S, zone=zone)
+            reminder_text(
+                asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=limits.LATE_S, zone=zone
+            )
         )
         return CommandReply(text, noted=joined(literal_text("(Delivered by the schedule)"), text, by="\n"))
 
@@ -441,7 +433,7 @@ class Scheduler:
         by polling."""
         while True:
             try:
-                while await self.fire_due() == FIRINGS_PARALLEL_MAX:
+                while await self.fire_due() == limits.FIRINGS_PARALLEL_MAX:
                     pass
                 wait_s = await self._until_next_s()
             except (BusError, StoreError) as error:
@@ -453,7 +445,7 @@ class Scheduler:
         """Fire what is due now; return how many schedules were claimed."""
         now_ms = self._clock.now_ms()
         due = await self._book.claim_due(
-            now_ms=now_ms, until_ms=now_ms + int(FIRING_HELD_S * 1000), limit=FIRINGS_PARALLEL_MAX
+            now_ms=now_ms, until_ms=now_ms + int(limits.FIRING_HELD_S * 1000), limit=limits.FIRINGS_PARALLEL_MAX
         )
         await self._fire_all(due)
         return len(due)
@@ -467,7 +459,7 @@ class Scheduler:
         if await self._may_fire(schedule, message):
             admission = await self._intake.enqueue(message)
             if admission.verdict not in _TAKEN:
-                until_ms = self._clock.now_ms() + int(FIRING_PUT_OFF_S * 1000)
+                until_ms = self._clock.now_ms() + int(limits.FIRING_PUT_OFF_S * 1000)
                 await self._book.put_off(schedule, until_ms=until_ms)
                 _log.warning("schedule.put_off", schedule=schedule.id, verdict=admission.verdict.value)
                 return
@@ -485,8 +477,8 @@ class Scheduler:
     async def _until_next_s(self) -> float:
         next_ms = await self._book.next_due_ms()
         if next_ms is None:
-            return FIRING_POLL_S
-        return min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), FIRING_POLL_S)
+            return limits.FIRING_POLL_S
+        return min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), limits.FIRING_POLL_S)
 
     def _message(self, schedule: Schedule) -> InboundMessage:
         return InboundMessage(

@@ -11,13 +11,7 @@ from typing import Any, Final
 
 import aiohttp
 
-from agent.limits import (
-    SEARCH_RESULTS_MAX,
-    SECRET_HEADER_CHARS_MAX,
-    SECRET_HEADERS_MAX,
-    WEB_TIMEOUT_S,
-    WEB_URL_CHARS_MAX,
-)
+from agent import limits
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk
@@ -60,7 +54,7 @@ class SearchEngine(ABC):
         self._address = address.rstrip("/")
         self._http = aiohttp.ClientSession(
             headers={"Accept": "application/json", **headers},
-            timeout=aiohttp.ClientTimeout(total=WEB_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(total=limits.WEB_TIMEOUT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
@@ -156,22 +150,23 @@ SEARCH: Final = "web_search"
 _FETCH_SPEC: Final = ToolSpec(
     "web_fetch",
     "Read a public web page as Markdown, or a text file as it is.",
-    object_schema({"url": text_schema(WEB_URL_CHARS_MAX)}, "url"),
+    object_schema({"url": text_schema(limits.WEB_URL_CHARS_MAX)}, "url"),
 )
 _SECRET_HEADERS: Final = {
     "type": "object",
     "description": "Request headers with a secret: names, and values with placeholders that the user's own messages "
     'brought, as in {"Authorization": "Bearer [redacted:kind#1a2b3c]"}. Only for hosts that the operator named. The '
     "user is asked.",
-    "additionalProperties": {"type": "string", "maxLength": SECRET_HEADER_CHARS_MAX},
-    "maxProperties": SECRET_HEADERS_MAX,
+    "additionalProperties": {"type": "string", "maxLength": limits.SECRET_HEADER_CHARS_MAX},
+    "maxProperties": limits.SECRET_HEADERS_MAX,
 }
 _HEADERS: Final = "secret_headers"
 _SEARCH_SPEC: Final = ToolSpec(
     SEARCH,
     "Search the web. Gives titles, addresses and short passages; web_fetch reads a page.",
     object_schema(
-        {"query": text_schema(400), "count": {"type": "integer", "minimum": 1, "maximum": SEARCH_RESULTS_MAX}}, "query"
+        {"query": text_schema(400), "count": {"type": "integer", "minimum": 1, "maximum": limits.SEARCH_RESULTS_MAX}},
+        "query",
     ),
 )
 _BAD_STATUS: Final = 400
