@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 357,
-    "lines": 94_691,
+    "lines": 94_667,
     "one_importer": 19.3,
     "duplicate_classes": 0,
     "no_verb": 6.4,
