@@ -22,8 +22,7 @@ from agent.features.commands import CommandRequest, CommandRow, CommandTable
 from agent.features.memory.consolidation import Consolidation
 from agent.features.memory.knowledge import ChargedEmbedder, PersonMemory, memory_commands, memory_tools
 from agent.features.plans import Planner, Planning, plan_commands, plan_tool
-from agent.features.schedules.scheduler import Scheduler
-from agent.features.schedules.service import ScheduleService, remind_commands, schedule_tools
+from agent.features.schedules.service import Scheduler, ScheduleService, remind_commands, schedule_tools
 from agent.features.sessions import (
     SuggestionServer,
     choice_commands,

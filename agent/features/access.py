@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from agent.features.commands import CommandReply, CommandRequest, CommandRow, Meant, Offer, offering
+from agent.features.commands import CommandRequest, CommandRow, Meant, Offer, offering
 from agent.limits import LOOK_HOLDS_S, LOOKS_KEPT, MODEL_NOTICE_EVERY_S
 from agent.tools.questions import plain_name
 from gateway.access import AccessService
@@ -36,7 +36,7 @@ from gateway.contracts.access import (
     place_named,
     room_of,
 )
-from gateway.contracts.budgets import LimitRule
+from gateway.contracts.budgets import LimitRule, said_of
 from gateway.contracts.errors import BadSessionKey, BusError, Declined, StoreError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import InboundMessage, Reply, ReplyKind
@@ -97,7 +97,7 @@ class People:
         one moment."""
         view = await self._last_look(user)
         role = self._role(user, view)
-        return role, view.limits_of(user, role)
+        return role, said_of(user, role, view.limits)
 
     async def _last_look(self, user: SessionKey) -> AccessView:
         look = self._looks.get(user)
@@ -168,7 +168,7 @@ ROLE_NAMES: Final = {
 }
 _SHOWN_MAX: Final = 50  # more than anybody reads in a chat; `trivet access list` shows all
 
-_Run = Callable[[CommandRequest], Awaitable[CommandReply]]
+_Run = Callable[[CommandRequest], Awaitable[str]]
 
 
 def access_commands(keeper: AccessService) -> tuple[CommandRow, ...]:
@@ -189,87 +189,74 @@ class _Commands:
     def __init__(self, keeper: AccessService) -> None:
         self._keeper = keeper
 
-    async def pair(self, asked: CommandRequest) -> CommandReply:
+    async def pair(self, asked: CommandRequest) -> str:
         match asked.argument.split():
             case [] | ["list"]:
-                return CommandReply(await _waiting(asked, self._keeper))
+                return await _waiting(asked, self._keeper)
             case ["deny", code]:
                 owner = await retry_until_available(lambda: self._keeper.deny(code, actor=_actor(asked)))
-                return CommandReply(asked.words.say("{person} was turned down.", person=_named(asked, owner)))
+                return asked.words.say("{person} was turned down.", person=_named(asked, owner))
             case [code, *rest] if not rest or rest[0] in GIVEN:
                 role = GrantRole(rest[0]) if rest else GrantRole.MEMBER
                 who, turn = _actor(asked), asked.turn_id
                 paired = await retry_until_available(
                     lambda: self._keeper.pair(code, role, actor=who, by=who, taker=turn)
                 )
-                return CommandReply(
-                    asked.words.say(
-                        "{person} is {role} now and was told so.",
-                        person=_named(asked, paired.owner),
-                        role=asked.words.say(ROLE_NAMES[role]),
-                    )
+                return asked.words.say(
+                    "{person} is {role} now and was told so.",
+                    person=_named(asked, paired.owner),
+                    role=asked.words.say(ROLE_NAMES[role]),
                 )
-        return CommandReply(
-            asked.words.say("Write `/pair CODE`, `/pair CODE guest`, `/pair list` or `/pair deny CODE`.")
-        )
+        return asked.words.say("Write `/pair CODE`, `/pair CODE guest`, `/pair list` or `/pair deny CODE`.")
 
-    async def role(self, asked: CommandRequest) -> CommandReply:
+    async def role(self, asked: CommandRequest) -> str:
         match asked.argument.split():
             case [person, word] if word in GIVEN:
                 owner = SessionKey.parse(person).owner
                 await retry_until_available(lambda: self._keeper.grant(owner, GrantRole(word), actor=_actor(asked)))
-                return CommandReply(
-                    asked.words.say(
-                        "{person} is {role} now.", person=str(owner), role=asked.words.say(ROLE_NAMES[GrantRole(word)])
-                    )
+                return asked.words.say(
+                    "{person} is {role} now.", person=str(owner), role=asked.words.say(ROLE_NAMES[GrantRole(word)])
                 )
             case [person, "none"]:
                 return await _taken_back(asked, self._keeper, person)
-        return CommandReply(
-            asked.words.say(
-                "Write /role, a person by his key, such as `telegram:123456789`, and `guest`, `member`, `admin` or "
-                "`none`."
-            )
+        return asked.words.say(
+            "Write /role, a person by his key, such as `telegram:123456789`, and `guest`, `member`, `admin` or `none`."
         )
 
-    async def block(self, asked: CommandRequest) -> CommandReply:
+    async def block(self, asked: CommandRequest) -> str:
         person, _, reason = asked.argument.partition(" ")
         if person in ("", "list"):
-            return CommandReply(await _blocked(asked, self._keeper))
+            return await _blocked(asked, self._keeper)
         owner = SessionKey.parse(person).owner
         await retry_until_available(
             lambda: self._keeper.grant(owner, GrantRole.BLOCKED, actor=_actor(asked), reason=reason)
         )
-        return CommandReply(
-            asked.words.say(
-                "{person} is blocked: I do not hear the next message any more. /unblock takes it back.",
-                person=str(owner),
-            )
+        return asked.words.say(
+            "{person} is blocked: I do not hear the next message any more. /unblock takes it back.",
+            person=str(owner),
         )
 
-    async def unblock(self, asked: CommandRequest) -> CommandReply:
+    async def unblock(self, asked: CommandRequest) -> str:
         if not asked.argument:
-            return CommandReply(
-                asked.words.say("Write /unblock and a person by his key, such as `telegram:123456789`.")
-            )
+            return asked.words.say("Write /unblock and a person by his key, such as `telegram:123456789`.")
         return await _taken_back(asked, self._keeper, asked.argument)
 
-    async def place(self, asked: CommandRequest) -> CommandReply:
+    async def place(self, asked: CommandRequest) -> str:
         where, words = _place(asked)
         if asked.message.is_private and words[:1] in ([], ["ask"]):
             where = where or room_of(asked.message.author, ())
         if where is None:
-            return CommandReply(asked.words.say(_PLACE_FORMS))
+            return asked.words.say(_PLACE_FORMS)
         match words:
             case []:
-                return CommandReply(f"{await self._shown(asked, where)}\n\n{asked.words.say(_PLACE_FORMS)}")
+                return f"{await self._shown(asked, where)}\n\n{asked.words.say(_PLACE_FORMS)}"
             case ["ask", tool]:
                 await retry_until_available(lambda: self._keeper.ask_again(where, tool, actor=_actor(asked)))
             case _:
                 before = (await retry_until_available(self._keeper.book.place_rules)).get(where, PlaceRule())
                 after = PlaceRule() if words == ["reset"] else _rule(words).over(before)
                 await retry_until_available(lambda: self._keeper.set_place(where, after, actor=_actor(asked)))
-        return CommandReply(await self._shown(asked, where))
+        return await self._shown(asked, where)
 
     async def _shown(self, asked: CommandRequest, where: SessionKey) -> str:
         """Show which rules hold in a place, in the words of the command, and which tools need no approval there."""
@@ -283,17 +270,15 @@ class _Commands:
 def _refusing(run: _Run) -> _Run:
     """Wrap a command so that a refusal becomes its answer."""
 
-    async def refusing(asked: CommandRequest) -> CommandReply:
+    async def refusing(asked: CommandRequest) -> str:
         try:
             return await run(asked)
         except BadSessionKey:
-            return CommandReply(
-                asked.words.say(
-                    "I need a person by his key, such as `telegram:123456789`, or a place such as `telegram:-100456`."
-                )
+            return asked.words.say(
+                "I need a person by his key, such as `telegram:123456789`, or a place such as `telegram:-100456`."
             )
         except Declined as error:
-            return CommandReply(declined_text(error, asked.words))
+            return declined_text(error, asked.words)
 
     return refusing
 
@@ -304,7 +289,7 @@ def declined_text(error: Declined, words: Words) -> str:
     return words.say("{reason}.", reason=f"{why[:1].upper()}{why[1:]}")
 
 
-async def _taken_back(asked: CommandRequest, keeper: AccessService, whom: str) -> CommandReply:
+async def _taken_back(asked: CommandRequest, keeper: AccessService, whom: str) -> str:
     owner = SessionKey.parse(whom).owner
     was_decided = await retry_until_available(lambda: keeper.revoke(owner, actor=_actor(asked)))
     words, person = asked.words, str(owner)
@@ -314,12 +299,12 @@ async def _taken_back(asked: CommandRequest, keeper: AccessService, whom: str) -
         told = words.say("Nothing was decided about {person}.", person=person)
     through = await retry_until_available(lambda: keeper.blocked_through(owner))
     if through is None:
-        return CommandReply(told)
+        return told
     if asked.message.is_private:
         held = words.say("The same person is blocked as {other}, and that holds for both.", other=str(through))
     else:
         held = words.say("A linked account is blocked, and that holds for both: ask me in a direct message which.")
-    return CommandReply(f"{told} {held}")
+    return f"{told} {held}"
 
 
 async def _waiting(asked: CommandRequest, keeper: AccessService) -> str:

@@ -67,19 +67,19 @@ class _Commands:
         self._changed = changed
         self._tell = tell
 
-    async def link(self, asked: CommandRequest) -> CommandReply:
+    async def link(self, asked: CommandRequest) -> CommandReply | str:
         words, code = asked.words, asked.argument.strip()
         answer, _, whose = code.partition(" ")
         if not _is_alone(asked):
             if not code or whose:
-                return CommandReply(words.say(_PRIVATELY))
+                return words.say(_PRIVATELY)
             await retry_until_available(lambda: self._links.withdraw(code))
-            return CommandReply(words.say(_SAID_ALOUD))
+            return words.say(_SAID_ALOUD)
         match answer.casefold():
             case "":
-                return CommandReply(await self._offered(asked))
+                return await self._offered(asked)
             case "join" | "no" if whose:
-                return CommandReply(await self._decided(asked, whose.strip(), is_wanted=answer.casefold() == "join"))
+                return await self._decided(asked, whose.strip(), is_wanted=answer.casefold() == "join")
         return await self._entered(asked, code)
 
     async def _offered(self, asked: CommandRequest) -> str:
@@ -96,11 +96,11 @@ class _Commands:
             minutes=LINK_CODE_TTL_S // _MINUTE_S,
         )
 
-    async def _entered(self, asked: CommandRequest, code: str) -> CommandReply:
+    async def _entered(self, asked: CommandRequest, code: str) -> CommandReply | str:
         words, owner = asked.words, asked.session.key.owner
         found = await retry_until_available(lambda: self._links.enter(owner, code, now_ms=self._clock.now_ms()))
         if found.verdict is not LinkVerdict.PROPOSED or found.other is None:
-            return CommandReply(_verdict_text(found, words))
+            return _verdict_text(found, words)
         offers = (
             Offer(words.say("Join"), f"/link join {found.other}"),
             Offer(words.say("Do not join"), f"/link no {found.other}"),
@@ -134,26 +134,24 @@ class _Commands:
                 await retry_until_available(lambda: self._tell([told[-1]]))
         return _verdict_text(found, asked.words)
 
-    async def unlink(self, asked: CommandRequest) -> CommandReply:
+    async def unlink(self, asked: CommandRequest) -> str:
         words, owner, wanted = asked.words, asked.session.key.owner, asked.argument.strip()
         if not _is_alone(asked):
-            return CommandReply(words.say(_PRIVATELY))
+            return words.say(_PRIVATELY)
         ends = await retry_until_available(lambda: self._links.ends_of(owner))
         if len(ends) == 1:
-            return CommandReply(words.say("This account is linked with no other. `/link` begins that."))
+            return words.say("This account is linked with no other. `/link` begins that.")
         leaving = _meant(wanted, ends)
         if not leaving:
-            return CommandReply(_ends_text(owner, ends, words))
+            return _ends_text(owner, ends, words)
         parted = await retry_until_available(
             lambda: self._links.part(owner, leaving, actor=str(owner), now_ms=self._clock.now_ms())
         )
         await retry_until_available(self._changed)
-        return CommandReply(
-            words.say(
-                "Not linked any more: {accounts}. Each remembers what was told there; what was used today counts for "
-                "all of them until midnight UTC.",
-                accounts=", ".join(map(str, parted)),
-            )
+        return words.say(
+            "Not linked any more: {accounts}. Each remembers what was told there; what was used today counts for "
+            "all of them until midnight UTC.",
+            accounts=", ".join(map(str, parted)),
         )
 
 
@@ -270,7 +268,7 @@ _LEFT_OUT: Final = sentence(
 def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[CommandRow, ...]:
     """Return the row of /export."""
 
-    async def export(asked: CommandRequest) -> CommandReply:
+    async def export(asked: CommandRequest) -> CommandReply | str:
         owner, words = asked.session.key.owner, asked.words
         if not owner.user:  # what is a shared place's is everybody's who speaks there
             told, left_out, person = words.say(_OWN), words.say(_LEFT_OUT), asked.message.author
@@ -278,14 +276,10 @@ def belongings_commands(people: PeopleStore, scrubber: Scrubber) -> tuple[Comman
         elif asked.message.is_private and asked.session.key == owner:
             told, document = words.say(_EVERYTHING), await people.export(owner, clean=scrubber.scrub)
         else:
-            return CommandReply(
-                words.say("Write /export to me in a direct message: the file holds what you said there, too.")
-            )
+            return words.say("Write /export to me in a direct message: the file holds what you said there, too.")
         file = await asyncio.to_thread(_enclosed, document)
         if len(file.content) > SENT_FILE_BYTES_MAX:
-            return CommandReply(
-                words.say("What I keep of you is too large to be sent here. The operator can export it for you.")
-            )
+            return words.say("What I keep of you is too large to be sent here. The operator can export it for you.")
         return CommandReply(told, files=(file,))
 
     return (CommandRow("export", export),)

@@ -20,15 +20,8 @@ from typing import Any, Final
 
 import structlog
 
+from agent import limits
 from agent.engine import AfterTurn, Engine, Finished, PromptWindow, Turn
-from agent.limits import (
-    CACHE_ANSWERS_MAX,
-    CACHE_CANDIDATES_MAX,
-    CACHE_LIKENESS_MIN,
-    CACHE_OWNER_ANSWERS_MAX,
-    CACHED_QUESTION_CHARS_MAX,
-    CACHED_QUESTION_LETTERS_MIN,
-)
 from agent.models.requests import Embedder, PromptMessage, ToolSpec
 from agent.tools.tool import ToolContext
 from gateway.contracts.errors import ModelError, StoreError
@@ -140,9 +133,9 @@ def is_repeatable(said: str, *, stands_alone: bool) -> bool:
     """Tell whether a question in these words would be answered alike an hour later: it is not about the moment and,
     unless it stands alone, does not refer to what was said before it."""
     text = normalised(said).casefold()
-    if not _letters(said) or len(said) > CACHED_QUESTION_CHARS_MAX or _MOMENT.are_in(text):
+    if not _letters(said) or len(said) > limits.CACHED_QUESTION_CHARS_MAX or _MOMENT.are_in(text):
         return False
-    return stands_alone or (_letters(said) >= CACHED_QUESTION_LETTERS_MIN and not _LEANING.are_in(text))
+    return stands_alone or (_letters(said) >= limits.CACHED_QUESTION_LETTERS_MIN and not _LEANING.are_in(text))
 
 
 def normalised(said: str) -> str:
@@ -232,8 +225,8 @@ class AnswerCache:
             recalled=recalled_besides(asked, answer),
             now_ms=self._clock.now_ms(),
             ttl_s=self._ttl_s,
-            owner_max=CACHE_OWNER_ANSWERS_MAX,
-            all_max=CACHE_ANSWERS_MAX,
+            owner_max=limits.CACHE_OWNER_ANSWERS_MAX,
+            all_max=limits.CACHE_ANSWERS_MAX,
         )
 
     async def forget(self, key: SessionKey) -> None:
@@ -254,8 +247,10 @@ class AnswerCache:
     async def _like(self, asked: CachedQuestion, now_ms: int) -> CachedAnswer | None:
         if asked.embedding is None:
             return None
-        found = await self._shelf.like(asked, now_ms=now_ms, limit=CACHE_CANDIDATES_MAX)
-        near = [kept for kept in found if _likeness(asked, kept) >= CACHE_LIKENESS_MIN and _still_holds(asked, kept)]
+        found = await self._shelf.like(asked, now_ms=now_ms, limit=limits.CACHE_CANDIDATES_MAX)
+        near = [
+            kept for kept in found if _likeness(asked, kept) >= limits.CACHE_LIKENESS_MIN and _still_holds(asked, kept)
+        ]
         return max(near, key=partial(_likeness, asked), default=None)
 
 

@@ -175,10 +175,11 @@ _SPECS: Final = {spec.name: spec for spec in COMMANDS}
 
 @dataclass(frozen=True, slots=True)
 class CommandRow:
-    """The function of one command. Its line in /help is in `gateway.contracts.commands`."""
+    """The function of one command; a text that it returns is a reply that changes nothing. Its line in /help is in
+    `gateway.contracts.commands`."""
 
     name: str
-    run: Callable[[CommandRequest], Awaitable[Outcome]]
+    run: Callable[[CommandRequest], Awaitable[Outcome | str]]
     is_listed: bool = True
 
 
@@ -212,18 +213,20 @@ class CommandTable:
         asked = CommandRequest(
             command.arguments if command else "", message, session, role, fence, permit, ceiling, turn_id
         )
-        if command is None or command.name not in self._rows:
-            name = command.name if command else message.text[:32]
-            return CommandReply(asked.words.say("I do not know /{name}. /help lists what I understand.", name=name))
-        if not _is_for(role, command.name):
-            return CommandReply(
-                asked.words.say("Only admins may use /{name}. /help lists what I understand.", name=command.name)
-            )
-        return await self._rows[command.name].run(asked)
+        outcome = await self._outcome(asked, command.name if command else None)
+        return CommandReply(outcome) if isinstance(outcome, str) else outcome
 
-    async def _help(self, asked: CommandRequest) -> CommandReply:
+    async def _outcome(self, asked: CommandRequest, name: str | None) -> Outcome | str:
+        if name is None or name not in self._rows:
+            said = name or asked.message.text[:32]
+            return asked.words.say("I do not know /{name}. /help lists what I understand.", name=said)
+        if not _is_for(asked.role, name):
+            return asked.words.say("Only admins may use /{name}. /help lists what I understand.", name=name)
+        return await self._rows[name].run(asked)
+
+    async def _help(self, asked: CommandRequest) -> str:
         listed = {name for name, row in self._rows.items() if row.is_listed}
-        return CommandReply(help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked)))
+        return help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked))
 
 
 def _is_for(role: GrantRole, name: str) -> bool:

@@ -13,16 +13,10 @@ import structlog
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
+from agent import limits
 from agent.features.commands import CommandReply, CommandRequest, CommandRow, Converse, Outcome
-from agent.limits import (
-    FRAME_CHARS,
-    PLAN_ANSWER_CHARS_MAX,
-    PLAN_STEPS_MAX,
-    PLAN_TASK_CHARS_MAX,
-    PLAN_TIMEOUT_S,
-    TOOL_TIMEOUT_S,
-)
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.approvals import ApprovalOutcome, ApprovalRequest, Approvals
 from agent.tools.arguments import parse_arguments, schema_problem
 from agent.tools.policy import Risk
@@ -42,30 +36,21 @@ _OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 _SPACE: Final = re.compile(r"\s+")
 
 
-def _text(chars_max: int, *, chars_min: int = 1) -> Mapping[str, Any]:
-    return {"type": "string", "minLength": chars_min, "maxLength": chars_max}
-
-
-_STEP: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "id": {"type": "string", "pattern": r"^S[1-9][0-9]?\Z"},
-        "title": _text(200),
-        "detail": _text(1_500),
-        "depends_on": {"type": "array", "items": {"type": "string"}, "maxItems": PLAN_STEPS_MAX},
-        "risks": {"type": "array", "items": _text(300), "maxItems": 5},
-        "rollback": _text(500, chars_min=0),
-    },
-    "required": ["id", "title", "detail", "depends_on", "risks", "rollback"],
+_STEP_FIELDS: Final[Mapping[str, Any]] = {
+    "id": {"type": "string", "pattern": r"^S[1-9][0-9]?\Z"},
+    "title": text_schema(200),
+    "detail": text_schema(1_500),
+    "depends_on": {"type": "array", "items": {"type": "string"}, "maxItems": limits.PLAN_STEPS_MAX},
+    "risks": {"type": "array", "items": text_schema(300), "maxItems": 5},
+    "rollback": text_schema(500, chars_min=0),
 }
-_PLAN: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "goal": _text(500),
-        "steps": {"type": "array", "items": _STEP, "minItems": 1, "maxItems": PLAN_STEPS_MAX},
-    },
-    "required": ["goal", "steps"],
+_STEPS: Final = {
+    "type": "array",
+    "items": object_schema(_STEP_FIELDS, *_STEP_FIELDS),
+    "minItems": 1,
+    "maxItems": limits.PLAN_STEPS_MAX,
 }
+_PLAN: Final = object_schema({"goal": text_schema(500), "steps": _STEPS}, "goal", "steps")
 _VALIDATOR: Final = Draft202012Validator(_PLAN, registry=Registry())
 
 
@@ -188,11 +173,7 @@ PLAN: Final = ToolSpec(
     "Have a plan made for a larger task, by a planner that reads the workspace. The user sees it and approves it or "
     "not; an approved plan becomes the task list, and you work it off. Say all that the planner has to know: it does "
     "not see this conversation.",
-    {
-        "type": "object",
-        "properties": {"task": {"type": "string", "minLength": 1, "maxLength": PLAN_TASK_CHARS_MAX}},
-        "required": ["task"],
-    },
+    object_schema({"task": text_schema(limits.PLAN_TASK_CHARS_MAX)}, "task"),
 )
 
 
@@ -254,7 +235,7 @@ class Planner:
         return joined(
             task,
             literal_text("You have answered this before:"),
-            clean(framed(clipped(answer, PLAN_ANSWER_CHARS_MAX), self._clock.code(FRAME_CHARS))),
+            clean(framed(clipped(answer, limits.PLAN_ANSWER_CHARS_MAX), self._clock.code(limits.FRAME_CHARS))),
             clean(f"That is no plan I can use:\n\n{listed}"),
             literal_text("Look again only where you have to, and write the whole JSON object."),
             by="\n\n",
@@ -301,7 +282,7 @@ class Planning:
         _log.info("plan.asked", steps=len(plan.steps), verdict=verdict.value)
         if verdict is ApprovalOutcome.APPROVED:
             await self._store.transcript.replace_todos(context.key, _todos(plan, clean))
-        return Proposal(plan, verdict, clean(told_text(text, verdict, self._clock.code(FRAME_CHARS))))
+        return Proposal(plan, verdict, clean(told_text(text, verdict, self._clock.code(limits.FRAME_CHARS))))
 
 
 def _todos(plan: PlanDocument, clean: Callable[[str], CleanText]) -> Sequence[Todo]:
@@ -316,7 +297,7 @@ def plan_tool(planning: Planning, scrubber: Scrubber) -> Tool:
         proposal = await planning.propose(context, scrubber.for_chat(str(context.key)).scrub(arguments["task"]))
         return proposal.told
 
-    waits_s = 2 * PLAN_TIMEOUT_S + TOOL_TIMEOUT_S
+    waits_s = 2 * limits.PLAN_TIMEOUT_S + limits.TOOL_TIMEOUT_S
     return Tool(PLAN, "tasks", Risk.READ, run, timeout_s=waits_s, protected=True, quotes=True, only_waits=True)
 
 
@@ -338,18 +319,18 @@ def told_text(plan: str, verdict: ApprovalOutcome, mark: str) -> str:
 def plan_commands(planning: Planning, scrubber: Scrubber) -> tuple[CommandRow, ...]:
     """Return the command row."""
 
-    async def plan(asked: CommandRequest) -> Outcome:
+    async def plan(asked: CommandRequest) -> Outcome | str:
         words = asked.words
         if not asked.argument:
-            return CommandReply(words.say("Write /plan and the task, as in `/plan tidy up the notes in my workspace`."))
+            return words.say("Write /plan and the task, as in `/plan tidy up the notes in my workspace`.")
         clean = scrubber.for_chat(str(asked.session.key)).scrub
-        task = clipped(clean(asked.argument), PLAN_TASK_CHARS_MAX)
+        task = clipped(clean(asked.argument), limits.PLAN_TASK_CHARS_MAX)
         try:
             proposal = await planning.propose(asked.tool_context(), task)
         except NoPlan as problem:
-            return CommandReply(words.say("There is no plan: {problem}.", problem=problem.why(words)))
+            return words.say("There is no plan: {problem}.", problem=problem.why(words))
         except ToolError:
-            return CommandReply(words.say("There is no plan: the planner failed."))
+            return words.say("There is no plan: the planner failed.")
         if proposal.is_approved:
             return Converse(clean(f"/plan {task}\n\n{proposal.told}"))
         return CommandReply(_declined_text(proposal, words), noted=proposal.told)

@@ -10,16 +10,10 @@ from typing import Final
 
 import structlog
 
+from agent import limits
 from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow, Converse, Offer, Outcome
 from agent.features.titles import wanted_title
-from agent.limits import (
-    SESSIONS_SHOWN,
-    SUGGESTED_SESSIONS_MAX,
-    SUGGESTING_PARALLEL_MAX,
-    UNDO_SHOWN_CHARS,
-    UNDO_TURNS_MAX,
-)
 from agent.models.selection import Models, choosable
 from agent.prompts.library import DEFAULT_PROFILE, PROFILES
 from agent.runtime.compaction import Compactor
@@ -109,28 +103,28 @@ class _Commands:
         begun = asked.words.say("A new conversation has begun.")
         return CommandReply(telling_of_ended(begun, ended, asked.words), (OpenSession(),))
 
-    async def stop(self, asked: CommandRequest) -> CommandReply:
+    async def stop(self, asked: CommandRequest) -> str:
         # The control lane stops turns; a /stop that comes this way finds its own lane idle.
         ended = await self._ending.end(asked.session.key)
-        return CommandReply(stopped_sentence(asked.words, was_running=False, dropped=0, ended=ended))
+        return stopped_sentence(asked.words, was_running=False, dropped=0, ended=ended)
 
-    async def title(self, asked: CommandRequest) -> CommandReply:
+    async def title(self, asked: CommandRequest) -> CommandReply | str:
         words = asked.words
         if not asked.argument:
-            return CommandReply(words.say("This conversation is called **{title}**.", title=asked.session.title))
+            return words.say("This conversation is called **{title}**.", title=asked.session.title)
         wanted = wanted_title(asked.argument, self._scrubber.for_chat(str(asked.session.key)).scrub)
         if not wanted:
-            return CommandReply(words.say("A title needs at least one character that can be seen."))
+            return words.say("A title needs at least one character that can be seen.")
         word = words.say("This conversation is now called **{title}**.", title=wanted)
         return CommandReply(word, (SetTitle(wanted),), title=wanted)
 
-    async def sessions(self, asked: CommandRequest) -> CommandReply:
+    async def sessions(self, asked: CommandRequest) -> CommandReply | str:
         page, words = _page(asked.argument), asked.words
-        offset = (page - 1) * SESSIONS_SHOWN
-        found = await self._store.sessions.page(key=asked.session.key, limit=SESSIONS_SHOWN + 1, offset=offset)
-        shown, is_more = found[:SESSIONS_SHOWN], len(found) > SESSIONS_SHOWN
+        offset = (page - 1) * limits.SESSIONS_SHOWN
+        found = await self._store.sessions.page(key=asked.session.key, limit=limits.SESSIONS_SHOWN + 1, offset=offset)
+        shown, is_more = found[: limits.SESSIONS_SHOWN], len(found) > limits.SESSIONS_SHOWN
         if not shown:
-            return CommandReply(words.say("You have no older conversations."))
+            return words.say("You have no older conversations.")
         lines = "\n".join(_session_line(session, words) for session in shown)
         hints: list[str] = [words.say("`/resume NUMBER` goes on with one of them.")]
         offers = [Offer(_name(each), f"/resume {each.number}") for each in shown if not each.is_current]
@@ -140,28 +134,25 @@ class _Commands:
         heading = words.say("Your conversations, newest first:")
         return CommandReply("\n\n".join((heading, lines, *hints)), offers=tuple(offers))
 
-    async def status(self, asked: CommandRequest) -> CommandReply:
+    async def status(self, asked: CommandRequest) -> str:
         waiting, _ = await self._lanes.depth(asked.session.key)
         # This very command is the turn that runs and the message that waits.
         tasks = await self._store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)
         now_ms = self._clock.now_ms()
-        text = status_text(asked.session, asked.words, waiting=waiting, is_running=False, now_ms=now_ms, tasks=tasks)
-        return CommandReply(text)
+        return status_text(asked.session, asked.words, waiting=waiting, is_running=False, now_ms=now_ms, tasks=tasks)
 
-    async def compact(self, asked: CommandRequest) -> CommandReply:
+    async def compact(self, asked: CommandRequest) -> str:
         view = await self._store.transcript.view(asked.session.id)
         focus = self._scrubber.for_chat(str(asked.session.key)).scrub(asked.argument) if asked.argument else None
         done = await self._compactor.compact(
             asked.session, view, fence=asked.fence, budget=None, permit=asked.permit, focus=focus
         )
         if done.has_failed:
-            return CommandReply(asked.words.say("I could not make a summary that is shorter; nothing has changed."))
+            return asked.words.say("I could not make a summary that is shorter; nothing has changed.")
         if not done.messages:
-            return CommandReply(asked.words.say("There is nothing to compact."))
-        return CommandReply(
-            asked.words.count("Compacted {count} message.", "Compacted {count} messages.", done.messages)
-        )
+            return asked.words.say("There is nothing to compact.")
+        return asked.words.count("Compacted {count} message.", "Compacted {count} messages.", done.messages)
 
 
 def _page(argument: str) -> int:
@@ -195,15 +186,13 @@ _TURN: Final = re.compile(r"t_[0-9a-f]{20}")
 def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
 
-    async def retry(asked: CommandRequest) -> Outcome:
+    async def retry(asked: CommandRequest) -> Outcome | str:
         if _TURN.fullmatch(asked.argument) and not await _is_newest(store, asked):
-            return CommandReply(
-                asked.words.say("This conversation has gone on since then. /retry answers its last message.")
-            )
+            return asked.words.say("This conversation has gone on since then. /retry answers its last message.")
         said = await store.transcript.retake(asked.session.id, fence=asked.fence, key=asked.session.key)
         if not said:
-            return CommandReply(
-                asked.words.say("There is nothing to try again: you have not said anything in this conversation yet.")
+            return asked.words.say(
+                "There is nothing to try again: you have not said anything in this conversation yet."
             )
         await ending.end_since(asked.session, said[0].created_at_ms)
         return Converse(
@@ -213,24 +202,22 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
             has_foreign=any(words_in(entry.text) != entry.text for entry in said),
         )
 
-    async def resume(asked: CommandRequest) -> CommandReply:
+    async def resume(asked: CommandRequest) -> CommandReply | str:
         words = asked.words
         if not (asked.argument.isdecimal() and asked.argument.isascii()):
-            return CommandReply(words.say("Write /resume and the number of a conversation; /sessions lists them."))
+            return words.say("Write /resume and the number of a conversation; /sessions lists them.")
         number = int(asked.argument)
         found = await _numbered(store, asked.session, number)
         if found is None:
-            return CommandReply(words.say("You have no conversation {number}. /sessions lists them.", number=number))
+            return words.say("You have no conversation {number}. /sessions lists them.", number=number)
         if found.is_current:
-            return CommandReply(
-                words.say("You are in conversation {number} already: **{title}**.", number=number, title=found.title)
-            )
+            return words.say("You are in conversation {number} already: **{title}**.", number=number, title=found.title)
         ended = await ending.ask(asked.session.key)
         back = words.say("Back in conversation {number}: **{title}**.", number=number, title=found.title)
         title = None if found.title == UNTITLED else found.title
         return CommandReply(telling_of_ended(back, ended, words), (ResumeSession(number),), title=title)
 
-    async def model(asked: CommandRequest) -> CommandReply:
+    async def model(asked: CommandRequest) -> CommandReply | str:
         wanted, words = asked.argument, asked.words
         if not wanted:
             return CommandReply(
@@ -244,7 +231,7 @@ def choice_commands(store: Store, models: Models, ending: SubagentStopper) -> tu
             return CommandReply(
                 words.say("This conversation uses `{model}` from now on.", model=wanted), (SetModel(wanted),)
             )
-        return CommandReply(_not_chosen(asked, models))
+        return _not_chosen(asked, models)
 
     return (
         CommandRow("retry", retry),
@@ -313,14 +300,15 @@ _NOTHING: Final = sentence("There is nothing to take back.")
 def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
     """Return the row of /undo."""
 
-    async def undo(asked: CommandRequest) -> CommandReply:
+    async def undo(asked: CommandRequest) -> CommandReply | str:
         wanted, words = asked.argument or "1", asked.words
-        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= UNDO_TURNS_MAX):
-            usage = words.say("Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=UNDO_TURNS_MAX)
-            return CommandReply(usage)
+        if not (wanted.isascii() and wanted.isdigit() and 1 <= int(wanted[:9]) <= limits.UNDO_TURNS_MAX):
+            return words.say(
+                "Write /undo, or /undo N for the last N exchanges (1 to {most}).", most=limits.UNDO_TURNS_MAX
+            )
         turns = await store.transcript.newest_turns(asked.session.id, limit=int(wanted))
         if not turns:
-            return CommandReply(words.say(_NOTHING))
+            return words.say(_NOTHING)
         oldest, ended = turns[-1], 0
         for entry in await store.transcript.page(asked.session.id, after_seq=oldest.first_seq - 1, limit=1):
             ended += await ending.end_since(asked.session, entry.created_at_ms)
@@ -336,7 +324,7 @@ def undo_command(store: Store, ending: SubagentStopper) -> CommandRow:
 def first_words(text: CleanText) -> str:
     """Shorten what somebody said to one line."""
     line = " ".join(text.split()) or "(a file)"
-    return line if len(line) <= UNDO_SHOWN_CHARS else line[: UNDO_SHOWN_CHARS - 1].rstrip() + "…"
+    return line if len(line) <= limits.UNDO_SHOWN_CHARS else line[: limits.UNDO_SHOWN_CHARS - 1].rstrip() + "…"
 
 
 # /agent: which profile the session has.
@@ -349,7 +337,7 @@ _NAME_SHOWN: Final = 40  # characters of a name that nobody knows
 def profile_commands() -> tuple[CommandRow, ...]:
     """Return the row of /agent."""
 
-    async def agent(asked: CommandRequest) -> CommandReply:
+    async def agent(asked: CommandRequest) -> CommandReply | str:
         name, words = asked.argument.lower(), asked.words
         if not name:
             offers = tuple(
@@ -359,7 +347,7 @@ def profile_commands() -> tuple[CommandRow, ...]:
         if name in _BACK:
             return CommandReply(words.say("I am my usual self again."), (SetProfile(DEFAULT_PROFILE.name),))
         if name not in PROFILES:
-            return CommandReply(_unknown(name, words))
+            return _unknown(name, words)
         return CommandReply(words.say("In this conversation I am now the **{name}**.", name=name), (SetProfile(name),))
 
     return (CommandRow("agent", agent),)
@@ -409,7 +397,7 @@ class SuggestionServer:
 
     async def serve(self) -> None:
         """Run until cancelled."""
-        slots = asyncio.Semaphore(SUGGESTING_PARALLEL_MAX)
+        slots = asyncio.Semaphore(limits.SUGGESTING_PARALLEL_MAX)
         async with asyncio.TaskGroup() as group:
             async for wanted in self._asked(slots):
                 group.create_task(self._answer(wanted)).add_done_callback(lambda _: slots.release())
@@ -451,7 +439,7 @@ class SuggestionServer:
 
     async def _sessions(self, wanted: SuggestionRequest) -> Sequence[Suggestion]:
         """Suggest the lane's own conversations, newest first, as /sessions lists them."""
-        found = await self._store.sessions.page(key=wanted.key, limit=SUGGESTED_SESSIONS_MAX)
+        found = await self._store.sessions.page(key=wanted.key, limit=limits.SUGGESTED_SESSIONS_MAX)
         return self._fitting(wanted, ((f"{session.number}. {session.title}", str(session.number)) for session in found))
 
     def _fitting(self, wanted: SuggestionRequest, offered: Iterable[tuple[str, str]]) -> Sequence[Suggestion]:

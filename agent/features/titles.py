@@ -11,18 +11,7 @@ from typing import Final
 import regex
 import structlog
 
-from agent.limits import (
-    TITLE_CLAIM_S,
-    TITLE_GRAPHEMES_MAX,
-    TITLE_INPUT_CHARS_MAX,
-    TITLE_LINE_CHARS_MAX,
-    TITLE_OUTPUT_CHARS_MAX,
-    TITLE_REASONING_TOKENS_MAX,
-    TITLE_TEMPERATURE,
-    TITLE_TIMEOUT_S,
-    TITLE_TOKENS_MAX,
-    TITLE_TRIES_MAX,
-)
+from agent import limits
 from agent.models.metering import usage_of
 from agent.models.requests import (
     ModelAnswer,
@@ -116,7 +105,7 @@ _PARTED_PLACEHOLDER: Final = re.compile(r"\[(?:r(?:e(?:d(?:a(?:c(?:t(?:e(?:d(?::
 
 def first_request(text: CleanText) -> tuple[PromptMessage, ...]:
     """Build the titler's whole input: the first user text, bounded, nothing else."""
-    return (PromptMessage(Role.USER, clipped(text, TITLE_INPUT_CHARS_MAX)),)
+    return (PromptMessage(Role.USER, clipped(text, limits.TITLE_INPUT_CHARS_MAX)),)
 
 
 def sanitize_title(raw: str, scrub: Scrub) -> CleanText:
@@ -140,17 +129,19 @@ def shorten(text: CleanText) -> CleanText:
     """Shorten to at most 60 grapheme clusters: a longer title is cut to 59 and an ellipsis. No placeholder of a secret
     is cut in two: the title ends before it."""
     graphemes = regex.findall(r"\X", text)
-    if len(graphemes) <= TITLE_GRAPHEMES_MAX:
+    if len(graphemes) <= limits.TITLE_GRAPHEMES_MAX:
         return text
-    end = sum(map(len, graphemes[: TITLE_GRAPHEMES_MAX - 1]))
+    end = sum(map(len, graphemes[: limits.TITLE_GRAPHEMES_MAX - 1]))
     parted = _PARTED_PLACEHOLDER.search(text, 0, end)
     return clipped(text, parted.start()) if parted else joined(clipped(text, end), literal_text("…"))
 
 
 def _first_line(text: str) -> str:
     """Return the first line that says something, once the model's thoughts are removed; "" if there is none."""
-    bare = _STRAY_END.sub("", _OPEN_THOUGHT.sub("", _CLOSED_THOUGHT.sub("", text[:TITLE_OUTPUT_CHARS_MAX])))
-    lines = (_strip_line(line[:TITLE_LINE_CHARS_MAX]) for line in bare.splitlines() if not _FENCE.fullmatch(line))
+    bare = _STRAY_END.sub("", _OPEN_THOUGHT.sub("", _CLOSED_THOUGHT.sub("", text[: limits.TITLE_OUTPUT_CHARS_MAX])))
+    lines = (
+        _strip_line(line[: limits.TITLE_LINE_CHARS_MAX]) for line in bare.splitlines() if not _FENCE.fullmatch(line)
+    )
     return next(filter(None, lines), "")
 
 
@@ -169,7 +160,7 @@ def _strip_line(line: str) -> str:
 
 def _without_endings(text: str) -> str:
     """Strip closing punctuation, except the ellipsis that marks a cut title."""
-    is_cut = text.endswith("…") and len(regex.findall(r"\X", text)) == TITLE_GRAPHEMES_MAX
+    is_cut = text.endswith("…") and len(regex.findall(r"\X", text)) == limits.TITLE_GRAPHEMES_MAX
     return text if is_cut else text.rstrip(_ENDINGS)
 
 
@@ -207,7 +198,7 @@ class Titler:
     ) -> None:
         """Title `session` alongside that turn, if it still has no title, and tell the place at `address`. Two workers
         never pay for the same title."""
-        if session.title != UNTITLED or session.title_tries >= TITLE_TRIES_MAX:
+        if session.title != UNTITLED or session.title_tries >= limits.TITLE_TRIES_MAX:
             return
         if address is None and not self._is_for_all:
             return
@@ -222,7 +213,10 @@ class Titler:
 
     async def _claim(self, session: Session) -> bool:
         return await self._store.sessions.claim_title(
-            session.id, tries_max=TITLE_TRIES_MAX, held_ms=int(TITLE_CLAIM_S * 1000), now_ms=self._clock.now_ms()
+            session.id,
+            tries_max=limits.TITLE_TRIES_MAX,
+            held_ms=int(limits.TITLE_CLAIM_S * 1000),
+            now_ms=self._clock.now_ms(),
         )
 
     async def _try(self, session: Session, first_text: CleanText, turn_id: str, permit: Permit) -> CleanText | None:
@@ -268,13 +262,13 @@ class Titler:
             key=session.key,
             system=PROMPTS.title,
             messages=first_request(first_text),
-            completion_tokens_max=TITLE_REASONING_TOKENS_MAX if is_reasoning else TITLE_TOKENS_MAX,
-            temperature=TITLE_TEMPERATURE,
-            timeout_s=TITLE_TIMEOUT_S,
+            completion_tokens_max=limits.TITLE_REASONING_TOKENS_MAX if is_reasoning else limits.TITLE_TOKENS_MAX,
+            temperature=limits.TITLE_TEMPERATURE,
+            timeout_s=limits.TITLE_TIMEOUT_S,
             turn_id=turn_id,
             permit=permit,
         )
-        async with asyncio.timeout(TITLE_TIMEOUT_S):
+        async with asyncio.timeout(limits.TITLE_TIMEOUT_S):
             answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.TITLE, now_ms=self._clock.now_ms())
         await self._store.sessions.charge([usage], session_id=session.id)

@@ -12,7 +12,7 @@ import structlog
 
 from agent.concurrency import BackgroundTasks
 from agent.features.access import ROLE_NAMES, People, declined_text
-from agent.features.commands import CommandReply, CommandRequest, CommandRow
+from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import WARNED_PERCENT
 from agent.models.metering import Planned
 from gateway.access import AccessService
@@ -386,15 +386,13 @@ _TOP_SHOWN: Final = 10
 def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
     """Return the row of /usage."""
 
-    async def usage(asked: CommandRequest) -> CommandReply:
+    async def usage(asked: CommandRequest) -> str:
         now_ms = clock.now_ms()
         if asked.argument.casefold() == "all":
-            return CommandReply(await all_of_it(asked, now_ms))
+            return await all_of_it(asked, now_ms)
         owner = asked.session.key.owner
         month = await book.by_purpose(owner, _month(now_ms))
-        return CommandReply(
-            usage_text(await today_of(owner, book, meter, now_ms=now_ms), month, asked.words, now_ms=now_ms)
-        )
+        return usage_text(await today_of(owner, book, meter, now_ms=now_ms), month, asked.words, now_ms=now_ms)
 
     async def all_of_it(asked: CommandRequest, now_ms: int) -> str:
         if asked.role is not GrantRole.ADMIN:
@@ -436,21 +434,21 @@ def limits_command(
 ) -> CommandRow:
     """Return the row of /limits."""
 
-    async def limits(asked: CommandRequest) -> CommandReply:
+    async def limits(asked: CommandRequest) -> str:
         words = asked.argument.split()
         if words and not asked.message.is_private:
-            return CommandReply(asked.words.say("That names people: ask me in a direct message."))
+            return asked.words.say("That names people: ask me in a direct message.")
         if words == ["list"]:
-            return CommandReply(_list_text(await retry_until_available(keeper.book.limit_rules), asked.words))
+            return _list_text(await retry_until_available(keeper.book.limit_rules), asked.words)
         try:
             whom = limited_named(words[0]) if words else asked.message.author
             if words[1:]:
                 await change(whom, words[1:], actor=str(asked.message.author))
         except BadSessionKey:
-            return CommandReply(asked.words.say(_FORMS))
+            return asked.words.say(_FORMS)
         except Declined as error:
-            return CommandReply(f"{declined_text(error, asked.words)}\n\n{asked.words.say(_FORMS)}")
-        return CommandReply(await shown(whom, asked.words))
+            return f"{declined_text(error, asked.words)}\n\n{asked.words.say(_FORMS)}"
+        return await shown(whom, asked.words)
 
     async def change(whom: Limited, words: Sequence[str], *, actor: str) -> None:
         def changed(before: LimitRule) -> LimitRule:
@@ -499,8 +497,8 @@ _SECOND_MS: Final = 1000
 def queue_command(operator: Operator) -> CommandRow:
     """Return the row of /queue."""
 
-    async def queue(asked: CommandRequest) -> CommandReply:
-        return CommandReply(_queue_text(await retry_until_available(operator.figures), asked.words))
+    async def queue(asked: CommandRequest) -> str:
+        return _queue_text(await retry_until_available(operator.figures), asked.words)
 
     return CommandRow("queue", queue)
 

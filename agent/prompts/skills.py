@@ -28,6 +28,7 @@ import yaml
 
 from agent.limits import SKILL_CHARS_MAX, SKILL_DESCRIPTION_CHARS_MAX, SKILLS_MAX
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
@@ -196,11 +197,7 @@ LOAD_SKILL: Final = "load_skill"
 _SPEC: Final = ToolSpec(
     LOAD_SKILL,
     "Read the whole text of one of the skills that are listed in your instructions.",
-    {
-        "type": "object",
-        "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 64}},
-        "required": ["name"],
-    },
+    object_schema({"name": text_schema(64)}, "name"),
 )
 
 

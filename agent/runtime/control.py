@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from agent.features.access import People
-from agent.features.commands import CommandReply, CommandRequest, CommandRow
+from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.subagents.runs import SubagentStopper
 from agent.texts import removed_note, status_text, stopped_sentence, where_text
@@ -408,9 +408,9 @@ class ControlService:
 def answering_commands() -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
 
-    async def too_late(asked: CommandRequest) -> CommandReply:
+    async def too_late(asked: CommandRequest) -> str:
         # One that comes this way was taken for work: the turn that could have asked it has ended.
-        return CommandReply(asked.words.say(NOT_OPEN_WORD))
+        return asked.words.say(NOT_OPEN_WORD)
 
     return (
         CommandRow("approve", too_late),

@@ -18,19 +18,8 @@ from weakref import WeakValueDictionary
 
 import structlog
 
+from agent import limits
 from agent.concurrency import Slots, outside_deadlines
-from agent.limits import (
-    BEGIN_PATIENCE_S,
-    LAST_WORDS_S,
-    SUBAGENT_DEPTH_MAX,
-    SUBAGENT_ID_CHARS,
-    SUBAGENT_LABEL_CHARS_MAX,
-    SUBAGENT_PROMPT_CHARS_MAX,
-    SUBAGENT_START_EVERY_S,
-    SUBAGENTS_LIVE_MAX,
-    SUBAGENTS_WAITING_MAX,
-    WAKES_IN_A_ROW_MAX,
-)
 from agent.models.selection import Models
 from agent.subagents.catalog import Catalog, SubType, child_context
 from agent.subagents.runs import Assignment, OrderRefused, RunRegistry, SubagentRun, SubOrder, TranscriptWriter
@@ -126,8 +115,8 @@ class SubagentFactory:
         call_origin = context.call_origin
         if not call_origin.session_id:
             raise OrderRefused(NoSubAgent.NO_CONVERSATION)
-        if call_origin.depth >= SUBAGENT_DEPTH_MAX:
-            raise OrderRefused(NoSubAgent.TOO_DEEP, number=SUBAGENT_DEPTH_MAX)
+        if call_origin.depth >= limits.SUBAGENT_DEPTH_MAX:
+            raise OrderRefused(NoSubAgent.TOO_DEEP, number=limits.SUBAGENT_DEPTH_MAX)
         types = await self._catalog.current()
         if order.sub_type not in types:
             raise OrderRefused(NoSubAgent.TYPE_UNKNOWN, name=repr(order.sub_type[:40]), types=", ".join(types))
@@ -137,9 +126,12 @@ class SubagentFactory:
             _check_wake(context)
         if not order.prompt.strip():
             raise OrderRefused(NoSubAgent.NO_TASK)
-        if len(order.prompt) > SUBAGENT_PROMPT_CHARS_MAX:
-            raise OrderRefused(NoSubAgent.TASK_TOO_LONG, number=SUBAGENT_PROMPT_CHARS_MAX)
-        if len(self._registry.of_session(call_origin.session_id)) >= SUBAGENTS_LIVE_MAX + SUBAGENTS_WAITING_MAX:
+        if len(order.prompt) > limits.SUBAGENT_PROMPT_CHARS_MAX:
+            raise OrderRefused(NoSubAgent.TASK_TOO_LONG, number=limits.SUBAGENT_PROMPT_CHARS_MAX)
+        if (
+            len(self._registry.of_session(call_origin.session_id))
+            >= limits.SUBAGENTS_LIVE_MAX + limits.SUBAGENTS_WAITING_MAX
+        ):
             raise OrderRefused(NoSubAgent.CROWDED)
         return types[order.sub_type]
 
@@ -151,7 +143,7 @@ class SubagentFactory:
 
     def _task(self, context: ToolContext, order: SubOrder, mode: TaskMode, asked_at_ms: int) -> SubTask:
         return SubTask(
-            id=self._clock.code(SUBAGENT_ID_CHARS),
+            id=self._clock.code(limits.SUBAGENT_ID_CHARS),
             session_id=self._clock.new_id(),
             parent_session_id=context.call_origin.session_id,
             key=context.key,
@@ -171,7 +163,7 @@ class SubagentFactory:
         parts did not."""
         line = " ".join((order.label or order.prompt).split())
         clean = self._scrubber.for_chat(str(context.key)).scrub(line)
-        return clipped(clean, SUBAGENT_LABEL_CHARS_MAX)
+        return clipped(clean, limits.SUBAGENT_LABEL_CHARS_MAX)
 
 
 def _check_wake(context: ToolContext) -> None:
@@ -179,7 +171,7 @@ def _check_wake(context: ToolContext) -> None:
     without anybody who wants it: at some time a person has to say something."""
     if context.call_origin.task_id or context.wake is None:
         raise OrderRefused(NoSubAgent.NOBODY_TO_WAKE)
-    if context.wake.wakes >= WAKES_IN_A_ROW_MAX:
+    if context.wake.wakes >= limits.WAKES_IN_A_ROW_MAX:
         raise OrderRefused(NoSubAgent.WOKEN_OFTEN, number=context.wake.wakes)
 
 
@@ -269,7 +261,7 @@ class SubAgents:
         for run in self._registry:
             run.end(Reason.WORKER_LOST if run.task.mode is TaskMode.BACKGROUND else Reason.TURN_ENDED)
         if self._seen:
-            await asyncio.wait(set(self._seen), timeout=LAST_WORDS_S)
+            await asyncio.wait(set(self._seen), timeout=limits.LAST_WORDS_S)
         for seen in self._seen:
             seen.cancel()
 
@@ -312,7 +304,8 @@ class SubAgents:
     async def _open(self, run: SubagentRun) -> bool:
         try:
             opened = await retry_until_available(
-                lambda: self._book.open(run.task, wake=run.wake, fence=run.fence), RetryPolicy(for_s=BEGIN_PATIENCE_S)
+                lambda: self._book.open(run.task, wake=run.wake, fence=run.fence),
+                RetryPolicy(for_s=limits.BEGIN_PATIENCE_S),
             )
         except Exception as error:  # noqa: BLE001 - the boundary of a child: its requester is told
             run.opened.set_exception(error)
@@ -357,7 +350,7 @@ class SubAgents:
                 async with self._slots[run.task.depth].held(run.task.key.owner):
                     if await self._starts(run):
                         return await self._carry_out_child(run)
-                await asyncio.sleep(SUBAGENT_START_EVERY_S)
+                await asyncio.sleep(limits.SUBAGENT_START_EVERY_S)
 
     async def _starts(self, run: SubagentRun) -> bool:
         task = run.task
@@ -367,7 +360,7 @@ class SubAgents:
                 worker_id=self._registry.worker_id,
                 alive_until_ms=self._registry.alive_until_ms,
                 now_ms=self._clock.now_ms(),
-                live_max=SUBAGENTS_LIVE_MAX,
+                live_max=limits.SUBAGENTS_LIVE_MAX,
             )
         )
         found = await retry_until_available(lambda: self._book.task(task.id))
@@ -386,7 +379,7 @@ class SubAgents:
         self._watch.started(task, context.address, context.language, person=person)
 
     def _queue(self, session_id: str) -> asyncio.Semaphore:
-        return self._queues.setdefault(session_id, asyncio.Semaphore(SUBAGENTS_LIVE_MAX))
+        return self._queues.setdefault(session_id, asyncio.Semaphore(limits.SUBAGENTS_LIVE_MAX))
 
     # --- its end
 

@@ -12,19 +12,8 @@ from typing import Any, Final
 
 import structlog
 
+from agent import limits
 from agent.concurrency import Deadline
-from agent.limits import (
-    FRAME_CHARS,
-    ORCHESTRATION_ENDING_S,
-    ORCHESTRATION_GRACE_S,
-    ORCHESTRATION_LIMIT_S,
-    ORCHESTRATION_REASON_CHARS_MAX,
-    ORCHESTRATION_TOKENS,
-    SUBAGENT_LABEL_CHARS_MAX,
-    SUBAGENT_PROMPT_CHARS_MAX,
-    SUBAGENT_RESULTS_CHARS_MAX,
-    SUBAGENTS_LIVE_MAX,
-)
 from agent.models.requests import ToolSpec
 from agent.subagents.runs import Dispatcher, SubOrder
 from agent.subagents.steps import Conclusion, Ended, StepOrder, Strategy, heading, prompt_of, shares, shown, size
@@ -84,11 +73,11 @@ class Account:
         Answers of sub-agents are framed with `mark`."""
         table = self._table()
         opening = self._opening()
-        room = SUBAGENT_RESULTS_CHARS_MAX - len(opening) - len(table) - 2 * len(_APART)
+        room = limits.SUBAGENT_RESULTS_CHARS_MAX - len(opening) - len(table) - 2 * len(_APART)
         return _APART.join(filter(None, (opening, self._answer(room, mark), table)))
 
     def _opening(self) -> str:
-        problem = self.outcome.problem[:ORCHESTRATION_REASON_CHARS_MAX]
+        problem = self.outcome.problem[: limits.ORCHESTRATION_REASON_CHARS_MAX]
         if not problem:
             return ""
         rest = "What was achieved until then is no finished answer:" if self.outcome.answer else "There is no result."
@@ -126,10 +115,10 @@ class Bounds:
     """The most that all sub-agents of one orchestration may use together. `usd_max` None: no bound in dollars.
     `ending_s` before the end of `limit_s` nothing begins any more, and what runs is ended by its own limit."""
 
-    tokens_max: int = ORCHESTRATION_TOKENS
+    tokens_max: int = limits.ORCHESTRATION_TOKENS
     usd_max: float | None = None
-    limit_s: float = ORCHESTRATION_LIMIT_S
-    ending_s: float = ORCHESTRATION_ENDING_S
+    limit_s: float = limits.ORCHESTRATION_LIMIT_S
+    ending_s: float = limits.ORCHESTRATION_ENDING_S
 
 
 class Orchestration:
@@ -210,16 +199,16 @@ class Orchestration:
     def _begin(self, group: asyncio.TaskGroup, orders: Sequence[StepOrder]) -> None:
         """Start what has not been started, as far as there is room: what would only queue costs nothing yet."""
         fresh = [step for step in orders if step.id not in self._begun]
-        for step in fresh[: SUBAGENTS_LIVE_MAX - len(self._running)]:
+        for step in fresh[: limits.SUBAGENTS_LIVE_MAX - len(self._running)]:
             self._begun[step.id] = step
             self._running.add(group.create_task(self._carry_out(step)))
 
     async def _carry_out(self, step: StepOrder) -> None:
-        prompt = self._scrubber.scrub(prompt_of(step, self._clock.code(FRAME_CHARS)))
+        prompt = self._scrubber.scrub(prompt_of(step, self._clock.code(limits.FRAME_CHARS)))
         order = SubOrder(
             step.sub_type,
-            clipped(prompt, SUBAGENT_PROMPT_CHARS_MAX),
-            clipped(self._scrubber.scrub(f"{self._strategy.name} {step.label}"), SUBAGENT_LABEL_CHARS_MAX),
+            clipped(prompt, limits.SUBAGENT_PROMPT_CHARS_MAX),
+            clipped(self._scrubber.scrub(f"{self._strategy.name} {step.label}"), limits.SUBAGENT_LABEL_CHARS_MAX),
             max(self._deadline.left_s - self._bounds.ending_s, _LEAST_S),
             form=step.form,
         )
@@ -273,14 +262,14 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         clean = each_text(arguments, scrubber.for_chat(str(context.key)).scrub)
         bounds = Bounds(
-            int(clean.get("tokens_max", ORCHESTRATION_TOKENS)),
+            int(clean.get("tokens_max", limits.ORCHESTRATION_TOKENS)),
             clean.get("usd_max"),
-            clean.get("limit_s", ORCHESTRATION_LIMIT_S),
+            clean.get("limit_s", limits.ORCHESTRATION_LIMIT_S),
         )
         strategy = strategy_of(clean, types)
         account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).play()
         context.reading.is_foreign = True  # they may have read what others wrote
-        text = account.text(clock.code(FRAME_CHARS))
+        text = account.text(clock.code(limits.FRAME_CHARS))
         if account.outcome.problem:
             raise ToolError(text)
         return text
@@ -292,7 +281,7 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
         Risk.READ,
         run,
         fits=fits,
-        timeout_s=ORCHESTRATION_LIMIT_S + ORCHESTRATION_GRACE_S,
+        timeout_s=limits.ORCHESTRATION_LIMIT_S + limits.ORCHESTRATION_GRACE_S,
         protected=True,
         quotes=True,
         only_waits=True,

@@ -16,16 +16,8 @@ from typing import Final, Protocol
 
 import structlog
 
+from agent import limits
 from agent.features.access import People
-from agent.limits import (
-    COMMIT_PATIENCE_S,
-    STOP_LOOK_S,
-    STOP_SUBAGENTS_S,
-    SUBAGENT_ALIVE_EVERY_S,
-    SUBAGENT_ALIVE_S,
-    SUBAGENT_LOOK_EVERY_S,
-    SUBAGENT_RIGHTS_EVERY_S,
-)
 from agent.subagents.catalog import SubType
 from agent.subagents.supervisor import ChildEnding
 from agent.tools.tool import ToolContext
@@ -135,7 +127,7 @@ class TranscriptWriter:
             try:
                 await retry_until_available(
                     lambda: self._book.record(self._task_id, entries=entries, usage=usage, doing=doing),  # noqa: B023 - called at once
-                    RetryPolicy(for_s=COMMIT_PATIENCE_S),
+                    RetryPolicy(for_s=limits.COMMIT_PATIENCE_S),
                 )
             except StoreError as error:
                 _log.error("subagent.not_recorded", task=self._task_id, calls=len(usage), reason=str(error))
@@ -261,7 +253,7 @@ class RunRegistry:
     @property
     def alive_until_ms(self) -> int:
         """Return up to when a task that starts now counts as alive."""
-        return self._clock.now_ms() + int(SUBAGENT_ALIVE_S * 1000)
+        return self._clock.now_ms() + int(limits.SUBAGENT_ALIVE_S * 1000)
 
     async def keep(self) -> None:
         """Say that they live, and end those that nobody wants any more, until cancelled."""
@@ -271,7 +263,7 @@ class RunRegistry:
                 await self._look()
             except StoreError as error:
                 _log.warning("subagents.not_kept", reason=str(error))
-            await asyncio.sleep(SUBAGENT_LOOK_EVERY_S)
+            await asyncio.sleep(limits.SUBAGENT_LOOK_EVERY_S)
 
     async def permit(self, task_id: str) -> None:
         """Permit calls of a sub-agent that outlives its turn as long as it was not ended and no other process can have
@@ -279,19 +271,19 @@ class RunRegistry:
         while (run := self._runs.get(task_id)) and not run.is_ended:
             if self._clock.monotonic_s() < self._alive_until_s:
                 return
-            await asyncio.sleep(SUBAGENT_LOOK_EVERY_S)
+            await asyncio.sleep(limits.SUBAGENT_LOOK_EVERY_S)
         raise asyncio.CancelledError
 
     async def _look(self) -> None:
         """Report that the runs of this process live, and end those that others declared lost. The report counts only
         after that: a run may have been declared lost before the report arrived."""
         now_s = self._clock.monotonic_s()
-        is_due = now_s >= self._alive_until_s - SUBAGENT_ALIVE_S + SUBAGENT_ALIVE_EVERY_S
+        is_due = now_s >= self._alive_until_s - limits.SUBAGENT_ALIVE_S + limits.SUBAGENT_ALIVE_EVERY_S
         if is_due:
             await self._book.keep_alive(self.worker_id, alive_until_ms=self.alive_until_ms)
         await self._end_unwanted()
         if is_due:
-            self._alive_until_s = now_s + SUBAGENT_ALIVE_S
+            self._alive_until_s = now_s + limits.SUBAGENT_ALIVE_S
 
     async def _end_unwanted(self) -> None:
         known = [run for run in self if run.has_row]
@@ -330,7 +322,7 @@ class Rights:
                         run.end(Reason.NOT_ALLOWED)
             except (BusError, StoreError) as error:
                 _log.warning("subagents.rights_unknown", reason=str(error))
-            await asyncio.sleep(SUBAGENT_RIGHTS_EVERY_S)
+            await asyncio.sleep(limits.SUBAGENT_RIGHTS_EVERY_S)
 
 
 class SubagentStopper:
@@ -377,7 +369,7 @@ class SubagentStopper:
         return live
 
     async def _until_gone(self, live: int, ask: Callable[[], Awaitable[int]]) -> None:
-        until_s = self._clock.monotonic_s() + STOP_SUBAGENTS_S
+        until_s = self._clock.monotonic_s() + limits.STOP_SUBAGENTS_S
         while live and self._clock.monotonic_s() < until_s:
-            await asyncio.sleep(STOP_LOOK_S)
+            await asyncio.sleep(limits.STOP_LOOK_S)
             live = await ask()

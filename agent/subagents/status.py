@@ -20,15 +20,8 @@ from typing import Final
 
 import structlog
 
+from agent import limits
 from agent.concurrency import BackgroundTasks
-from agent.limits import (
-    STATUS_EVERY_S,
-    STATUS_GATHER_S,
-    STATUS_INSIST_S,
-    STATUS_LINES_MAX,
-    STATUS_TURNS_MAX,
-    STATUS_WAITS_AFTER_S,
-)
 from agent.subagents.texts import StatusText, heading, heading_of, status_text
 from gateway.bus.deliveries import Deliveries
 from gateway.contracts.errors import BusUnavailable, StoreUnavailable
@@ -52,9 +45,9 @@ class StatusCadence:
     """Sub-agents that are ordered within `gather_s` are shown together; then a message changes once in
     `every_s`. One that has waited for `waits_after_s` is shown as waiting."""
 
-    gather_s: float = STATUS_GATHER_S
-    every_s: float = STATUS_EVERY_S
-    waits_after_s: float = STATUS_WAITS_AFTER_S
+    gather_s: float = limits.STATUS_GATHER_S
+    every_s: float = limits.STATUS_EVERY_S
+    waits_after_s: float = limits.STATUS_WAITS_AFTER_S
 
 
 USUAL_CADENCE: Final = StatusCadence()
@@ -132,7 +125,7 @@ class StatusLines:
     def _message(self, task: SubTask) -> _Message:
         id_ = _id(task)
         message = self._messages.setdefault(id_, _Message(id_, task.turn_id, task.mode))
-        while len(self._messages) > STATUS_TURNS_MAX:
+        while len(self._messages) > limits.STATUS_TURNS_MAX:
             self._messages.popitem(last=False)
         return message
 
@@ -178,7 +171,7 @@ class StatusLines:
         """Go on where another process, or an earlier run of the turn, had to leave off."""
         await asyncio.sleep(self._cadence.gather_s)
         committed = await retry_until_available(
-            lambda: self._store.outbox.committed(message.id), RetryPolicy(for_s=STATUS_INSIST_S)
+            lambda: self._store.outbox.committed(message.id), RetryPolicy(for_s=limits.STATUS_INSIST_S)
         )
         if committed is not None:
             message.first, message.said, message.heading = committed, committed.text, heading_of(committed.text)
@@ -197,7 +190,7 @@ class StatusLines:
             words_for(first.language),
             now_ms=self._clock.now_ms(),
             waits_after_ms=round(self._cadence.waits_after_s * 1000),
-            own_max=STATUS_LINES_MAX,
+            own_max=limits.STATUS_LINES_MAX,
         )
         text = f"{message.heading}\n{told.text}" if message.heading and told.text else told.text
         return told, self._scrubber.for_chat(str(first.key)).scrub(text)
@@ -210,8 +203,10 @@ class StatusLines:
         message.said = text
 
     async def _publish(self, replies: Sequence[Reply]) -> None:
-        await retry_until_available(lambda: self._store.outbox.put(replies), RetryPolicy(for_s=STATUS_INSIST_S))
-        await retry_until_available(lambda: self._deliveries.publish(replies), RetryPolicy(for_s=STATUS_INSIST_S))
+        await retry_until_available(lambda: self._store.outbox.put(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S))
+        await retry_until_available(
+            lambda: self._deliveries.publish(replies), RetryPolicy(for_s=limits.STATUS_INSIST_S)
+        )
 
 
 async def _until_set(event: asyncio.Event, *, within_s: float) -> None:

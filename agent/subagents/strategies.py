@@ -15,21 +15,9 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
-from agent.limits import (
-    ORCHESTRATION_GOAL_CHARS_MAX,
-    ORCHESTRATION_ITERATIONS_MAX,
-    ORCHESTRATION_LIMIT_MIN_S,
-    ORCHESTRATION_LIMIT_S,
-    ORCHESTRATION_PARTS_MAX,
-    ORCHESTRATION_ROUNDS_MAX,
-    ORCHESTRATION_SIDES_MAX,
-    ORCHESTRATION_STEPS_MAX,
-    ORCHESTRATION_TASK_CHARS_MAX,
-    ORCHESTRATION_TOKENS_MAX,
-    ORCHESTRATION_TOKENS_MIN,
-    ORCHESTRATION_USD_MAX,
-)
+from agent import limits
 from agent.prompts.library import strategy_prompt
+from agent.schema import object_schema
 from agent.subagents.steps import (
     Conclusion,
     Ended,
@@ -76,9 +64,10 @@ DESCRIPTION: Final = (
     "- sequential: one after the other, each with the results so far\n"
     "- parallel: side by side; then step `synthesis` joins them\n"
     "- graph: each when the steps in its `needs` are done\n"
-    f"- debate: each argues its position, over `rounds` (1-{ORCHESTRATION_ROUNDS_MAX}); then step `judge` decides\n"
+    f"- debate: each argues its position, over `rounds` (1-{limits.ORCHESTRATION_ROUNDS_MAX}); then step `judge` "
+    "decides\n"
     "- review: step `author` writes, step `reviewer` approves or says what to mend, at most `rounds` "
-    f"(1-{ORCHESTRATION_ITERATIONS_MAX}) times\n"
+    f"(1-{limits.ORCHESTRATION_ITERATIONS_MAX}) times\n"
     "- hierarchical: step `lead` splits the goal, step `worker` says who does the parts, `lead` joins them"
 )
 
@@ -371,7 +360,7 @@ def _hierarchical(asked: AskedStrategy, ended: Endings) -> StepGraph:
     """
     worker = asked.role("worker")
     parts, problem = _split(asked, ended)
-    names = [f"part {number}" for number in range(1, ORCHESTRATION_PARTS_MAX + 1)]
+    names = [f"part {number}" for number in range(1, limits.ORCHESTRATION_PARTS_MAX + 1)]
     brought = tuple(found for name in names for found in exhibit(name, name.capitalize(), ended))
     splits = tuple(found for name in _SPLITS for found in exhibit(name, name.capitalize(), ended))
     achieved = (*brought, *exhibit(_JOIN, "The answer of all", ended)) if brought else splits
@@ -413,7 +402,7 @@ def _split(asked: AskedStrategy, ended: Endings) -> tuple[tuple[WorkPart, ...], 
     for name in _SPLITS:
         if name in ended and ended[name].is_done:
             try:
-                text, most = ended[name].text, ORCHESTRATION_PARTS_MAX
+                text, most = ended[name].text, limits.ORCHESTRATION_PARTS_MAX
                 return read_parts(text, types=asked.types, otherwise=own, parts_max=most), ""
             except BadParts as bad:
                 problem = str(bad)
@@ -422,7 +411,7 @@ def _split(asked: AskedStrategy, ended: Endings) -> tuple[tuple[WorkPart, ...], 
 
 def _splitting(asked: AskedStrategy, problem: str, ended: Endings, *, is_split: bool) -> Sequence[StepNode]:
     offered = (
-        f"At most {ORCHESTRATION_PARTS_MAX} parts. `type` is one of {', '.join(asked.types)}; "
+        f"At most {limits.ORCHESTRATION_PARTS_MAX} parts. `type` is one of {', '.join(asked.types)}; "
         f"without it, {asked.role('worker').sub_type}."
     )
     first = replace(asked.role_order(_SPLITS[0], "lead", "split", "splitting"), closing=offered, form=_PROMPTS["parts"])
@@ -496,8 +485,8 @@ def _read_part(place: int, written: object, types: Collection[str], otherwise: s
     task = written.get("task")
     if not isinstance(task, str) or not task.strip():
         raise BadParts(f"part {place} has no `task`")
-    if len(task) > ORCHESTRATION_TASK_CHARS_MAX:
-        raise BadParts(f"the task of part {place} is longer than {ORCHESTRATION_TASK_CHARS_MAX} characters")
+    if len(task) > limits.ORCHESTRATION_TASK_CHARS_MAX:
+        raise BadParts(f"the task of part {place} is longer than {limits.ORCHESTRATION_TASK_CHARS_MAX} characters")
     sub_type = written.get("type") or otherwise
     if sub_type not in types:
         raise BadParts(f"part {place} has an unknown type; there are: {', '.join(sorted(types))}")
@@ -525,33 +514,30 @@ def schema() -> Mapping[str, Any]:
     """Return the schema that the arguments have to fit."""
     name = {"type": "string", "pattern": r"^[A-Za-z0-9_-]{0,32}\Z"}  # `$` would let a line end through
     step = {
-        "type": "object",
-        "properties": {
-            "id": name,
-            "type": {"type": "string"},
-            "task": {"type": "string", "maxLength": ORCHESTRATION_TASK_CHARS_MAX},
-            "needs": {"type": "array", "items": {"type": "string"}, "maxItems": ORCHESTRATION_STEPS_MAX},
-        },
-        "additionalProperties": False,
+        "id": name,
+        "type": {"type": "string"},
+        "task": {"type": "string", "maxLength": limits.ORCHESTRATION_TASK_CHARS_MAX},
+        "needs": {"type": "array", "items": {"type": "string"}, "maxItems": limits.ORCHESTRATION_STEPS_MAX},
     }
-    return {
-        "type": "object",
-        "properties": {
-            "strategy": {"type": "string", "enum": list(_SHAPES)},
-            "goal": {"type": "string", "maxLength": ORCHESTRATION_GOAL_CHARS_MAX},
-            "steps": {"type": "array", "items": step, "maxItems": ORCHESTRATION_STEPS_MAX},
-            "rounds": {"type": "integer", "minimum": 1, "maximum": ORCHESTRATION_ITERATIONS_MAX},
-            "tokens_max": {
-                "type": "integer",
-                "minimum": ORCHESTRATION_TOKENS_MIN,
-                "maximum": ORCHESTRATION_TOKENS_MAX,
-            },
-            "usd_max": {"type": "number", "exclusiveMinimum": 0, "maximum": ORCHESTRATION_USD_MAX},
-            "limit_s": {"type": "number", "minimum": ORCHESTRATION_LIMIT_MIN_S, "maximum": ORCHESTRATION_LIMIT_S},
+    closed = {"additionalProperties": False}
+    whole = {
+        "strategy": {"type": "string", "enum": list(_SHAPES)},
+        "goal": {"type": "string", "maxLength": limits.ORCHESTRATION_GOAL_CHARS_MAX},
+        "steps": {"type": "array", "items": object_schema(step) | closed, "maxItems": limits.ORCHESTRATION_STEPS_MAX},
+        "rounds": {"type": "integer", "minimum": 1, "maximum": limits.ORCHESTRATION_ITERATIONS_MAX},
+        "tokens_max": {
+            "type": "integer",
+            "minimum": limits.ORCHESTRATION_TOKENS_MIN,
+            "maximum": limits.ORCHESTRATION_TOKENS_MAX,
         },
-        "required": ["strategy", "goal"],
-        "additionalProperties": False,
+        "usd_max": {"type": "number", "exclusiveMinimum": 0, "maximum": limits.ORCHESTRATION_USD_MAX},
+        "limit_s": {
+            "type": "number",
+            "minimum": limits.ORCHESTRATION_LIMIT_MIN_S,
+            "maximum": limits.ORCHESTRATION_LIMIT_S,
+        },
     }
+    return object_schema(whole, "strategy", "goal") | closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,9 +548,9 @@ class StrategyShape:
     graph: Callable[[AskedStrategy, Endings], StepGraph]
     called: str = "steps"
     steps_min: int = 1
-    steps_max: int = ORCHESTRATION_STEPS_MAX
+    steps_max: int = limits.ORCHESTRATION_STEPS_MAX
     roles: tuple[str, ...] = ()
-    rounds_max: int = ORCHESTRATION_ITERATIONS_MAX
+    rounds_max: int = limits.ORCHESTRATION_ITERATIONS_MAX
     has_needs: bool = False
     children_later: int = 0
 
@@ -665,12 +651,12 @@ _SHAPES: Final[Mapping[str, StrategyShape]] = {
         _debate,
         called="sides",
         steps_min=2,
-        steps_max=ORCHESTRATION_SIDES_MAX,
+        steps_max=limits.ORCHESTRATION_SIDES_MAX,
         roles=("judge",),
-        rounds_max=ORCHESTRATION_ROUNDS_MAX,
+        rounds_max=limits.ORCHESTRATION_ROUNDS_MAX,
     ),
     "review": StrategyShape(_review, steps_max=0, roles=("author", "reviewer")),
     "hierarchical": StrategyShape(
-        _hierarchical, steps_max=0, roles=("lead", "worker"), children_later=ORCHESTRATION_PARTS_MAX + 1
+        _hierarchical, steps_max=0, roles=("lead", "worker"), children_later=limits.ORCHESTRATION_PARTS_MAX + 1
     ),
 }

@@ -17,21 +17,9 @@ from typing import Any, Final
 
 import structlog
 
-from agent.limits import (
-    FRAME_CHARS,
-    SUB_TYPES_LOOK_EVERY_S,
-    SUBAGENT_GRACE_S,
-    SUBAGENT_LABEL_CHARS_MAX,
-    SUBAGENT_PROMPT_CHARS_MAX,
-    SUBAGENT_RESULT_CHARS_MAX,
-    SUBAGENT_RESULTS_CHARS_MAX,
-    SUBAGENT_WAIT_LOOK_S,
-    SUBAGENT_WAIT_S,
-    SUBAGENTS_AWAITED_MAX,
-    TOOL_TIMEOUT_S,
-    TURN_TIMEOUT_S,
-)
+from agent import limits
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.subagents.catalog import Catalog, SubType
 from agent.subagents.dispatcher import SubAgents
 from agent.subagents.runs import SubOrder
@@ -59,20 +47,19 @@ _SPAWNED: Final = "The same as sub_agent, in the background: go on at once, and 
 _CANCELLED: Final = "End a sub-agent in the background."
 
 
-_ID: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"id": {"type": "string", "maxLength": 40}},
-    "required": ["id"],
-}
+_ID: Final = object_schema({"id": {"type": "string", "maxLength": 40}}, "id")
 
-_FITS: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "ids": {"type": "array", "maxItems": SUBAGENTS_AWAITED_MAX, "items": {"type": "string", "maxLength": 64}},
+_FITS: Final = object_schema(
+    {
+        "ids": {
+            "type": "array",
+            "maxItems": limits.SUBAGENTS_AWAITED_MAX,
+            "items": {"type": "string", "maxLength": 64},
+        },
         "mode": {"type": "string", "enum": [mode.value for mode in WaitMode]},
         "count": {"type": "integer", "minimum": 1},
-    },
-}
+    }
+)
 
 SUB_AGENT_WAIT: Final = ToolSpec(
     "sub_agent_wait",
@@ -99,7 +86,7 @@ class DelegationTools:
     def tools(self, types: Mapping[str, SubType]) -> tuple[Tool, ...]:
         """Build the tools; `types` are those from which the model may choose."""
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
-        waits_s = max(self._limit_s, TURN_TIMEOUT_S) + SUBAGENT_GRACE_S
+        waits_s = max(self._limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
         choice = _order_schema(types, self._limit_s)
         listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
         inline = ToolSpec("sub_agent", f"{_INLINE}\n{listed}", without_bounds(choice))
@@ -123,7 +110,7 @@ class DelegationTools:
     async def _run(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         task = await self._agents.delegate(context, self._order(context, arguments))
         context.reading.is_foreign = True  # it may have read what others wrote
-        text = results_text([task], self._clock.code(FRAME_CHARS), SUBAGENT_RESULT_CHARS_MAX)
+        text = results_text([task], self._clock.code(limits.FRAME_CHARS), limits.SUBAGENT_RESULT_CHARS_MAX)
         if task.state is not TaskState.COMPLETED:
             raise ToolError(text)
         return text
@@ -162,17 +149,13 @@ async def _own(book: TaskStore, context: ToolContext, task_id: str) -> SubTask:
 
 
 def _order_schema(types: Mapping[str, SubType], limit_s: float) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "properties": {
-            "type": {"type": "string", "enum": list(types)},
-            "task": {"type": "string", "minLength": 1, "maxLength": SUBAGENT_PROMPT_CHARS_MAX},
-            "label": {"type": "string", "maxLength": SUBAGENT_LABEL_CHARS_MAX},
-            "limit_s": {"type": "number", "exclusiveMinimum": 0, "maximum": limit_s},
-        },
-        "required": ["type", "task"],
-        "additionalProperties": False,
+    properties = {
+        "type": {"type": "string", "enum": list(types)},
+        "task": text_schema(limits.SUBAGENT_PROMPT_CHARS_MAX),
+        "label": {"type": "string", "maxLength": limits.SUBAGENT_LABEL_CHARS_MAX},
+        "limit_s": {"type": "number", "exclusiveMinimum": 0, "maximum": limit_s},
     }
+    return object_schema(properties, "type", "task") | {"additionalProperties": False}
 
 
 def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -212,7 +195,7 @@ class WaitTool:
             "sub-agents",
             Risk.READ,
             self.wait,
-            timeout_s=SUBAGENT_WAIT_S + TOOL_TIMEOUT_S,
+            timeout_s=limits.SUBAGENT_WAIT_S + limits.TOOL_TIMEOUT_S,
             only_waits=True,
             fits=_FITS,
         )
@@ -227,7 +210,7 @@ class WaitTool:
         if not awaited.is_met:
             awaited = await self._in_place(context, awaited)
         await self._collect(context, [task.id for task in awaited.over])
-        results = results_text(awaited.tasks, self._clock.code(FRAME_CHARS), SUBAGENT_RESULTS_CHARS_MAX)
+        results = results_text(awaited.tasks, self._clock.code(limits.FRAME_CHARS), limits.SUBAGENT_RESULTS_CHARS_MAX)
         return results if awaited.is_met else f"{_TOO_LONG}\n\n{results}"
 
     async def _collect(self, context: ToolContext, task_ids: Sequence[str]) -> None:
@@ -264,9 +247,9 @@ class WaitTool:
 
     async def _in_place(self, context: ToolContext, awaited: _Awaited) -> _Awaited:
         """Wait without yielding, until enough tasks are over or the time is up, and return their states."""
-        until_s = self._clock.monotonic_s() + SUBAGENT_WAIT_S
+        until_s = self._clock.monotonic_s() + limits.SUBAGENT_WAIT_S
         while not awaited.is_met and self._clock.monotonic_s() < until_s:
-            await asyncio.sleep(SUBAGENT_WAIT_LOOK_S)
+            await asyncio.sleep(limits.SUBAGENT_WAIT_LOOK_S)
             await context.permit()
             found = {task.id: task for task in await self._book.tasks_of_session(context.call_origin.session_id)}
             now = tuple(found[task.id] for task in awaited.tasks if task.id in found)  # the rest was erased
@@ -328,7 +311,7 @@ class CatalogFollower:
     async def keep(self) -> None:
         """Offer them anew whenever the catalog reads differently, until cancelled."""
         while True:
-            await asyncio.sleep(SUB_TYPES_LOOK_EVERY_S)
+            await asyncio.sleep(limits.SUB_TYPES_LOOK_EVERY_S)
             try:
                 types = await self._catalog.current()
             except StoreUnavailable:  # an order gets this error itself; the offered list can wait

@@ -15,19 +15,9 @@ from typing import Final
 
 import structlog
 
+from agent import limits
 from agent.concurrency import Wakeup
 from agent.features.access import People
-from agent.limits import (
-    FRAME_CHARS,
-    LOST_JUMP_S,
-    LOST_LOOK_S,
-    LOST_UNSEEN_S,
-    SUBAGENT_ALIVE_S,
-    WAKE_CHARS_MAX,
-    WAKE_POLL_S,
-    WAKE_SETTLE_S,
-    WAKES_AT_ONCE,
-)
 from agent.prompts.library import PROMPTS
 from agent.subagents.texts import results_text
 from gateway.bus.inbound import Inbound
@@ -73,10 +63,10 @@ class LostJudge:
         ever grows, `now_ms` is the wall clock."""
         passed_s = now_s - self._looked_s
         jumped_s = abs((now_ms - self._looked_ms) / 1000 - passed_s)
-        if passed_s > LOST_UNSEEN_S or jumped_s > LOST_JUMP_S:
+        if passed_s > limits.LOST_UNSEEN_S or jumped_s > limits.LOST_JUMP_S:
             self._unbroken_since_s = now_s
         self._looked_s, self._looked_ms = now_s, now_ms
-        return now_s - self._unbroken_since_s >= SUBAGENT_ALIVE_S
+        return now_s - self._unbroken_since_s >= limits.SUBAGENT_ALIVE_S
 
 
 class SessionWaker:
@@ -104,7 +94,7 @@ class SessionWaker:
         self._scrubber = scrubber
         self._clock = clock
         self._ended = ended
-        self._lost_looked_s = -LOST_LOOK_S
+        self._lost_looked_s = -limits.LOST_LOOK_S
         self._judge = LostJudge()
 
     async def watch(self) -> None:
@@ -119,7 +109,7 @@ class SessionWaker:
                 await self.wake_due()
             except (BusError, StoreError) as error:
                 _log.warning("wakes.failed", reason=str(error))
-            await self._bell.wait(WAKE_POLL_S)
+            await self._bell.wait(limits.WAKE_POLL_S)
 
     async def _tell_of_ends(self) -> None:
         for task in await self._book.newest(limit=2 * SUBTASKS_KEPT):
@@ -129,7 +119,7 @@ class SessionWaker:
     async def lose(self) -> None:
         """End the sub-agents whose process died, of any process. Not at every look: they have some seconds anyway."""
         now_s = self._clock.monotonic_s()
-        if now_s - self._lost_looked_s < LOST_LOOK_S:
+        if now_s - self._lost_looked_s < limits.LOST_LOOK_S:
             return
         self._lost_looked_s = now_s
         await self._book.revision()  # raises where the database is away
@@ -143,7 +133,7 @@ class SessionWaker:
         """Send what is due now; what a full lane does not take stays due, and holds up nobody else."""
         told: set[str] = set()
         full: set[SessionKey] = set()
-        while wakes := await self._book.due_wakes(limit=WAKES_AT_ONCE, without=full):
+        while wakes := await self._book.due_wakes(limit=limits.WAKES_AT_ONCE, without=full):
             for wake in wakes:
                 fresh = tuple(task for task in wake.tasks if task.id not in told)
                 if wake.address.key in full or not await self._is_settled(wake, fresh):
@@ -157,7 +147,7 @@ class SessionWaker:
         return not await self._is_wanted(wake, tasks) or await self._is_taken(wake, tasks)
 
     async def _is_taken(self, wake: Wake, tasks: Sequence[SubTask]) -> bool:
-        admission = await self._intake.enqueue(self._message(wake, tasks), settle_ms=int(WAKE_SETTLE_S * 1000))
+        admission = await self._intake.enqueue(self._message(wake, tasks), settle_ms=int(limits.WAKE_SETTLE_S * 1000))
         _log.info("session.woken", wake=wake.id, tasks=len(tasks), verdict=admission.verdict.value)
         return admission.verdict in _TAKEN
 
@@ -177,7 +167,7 @@ class SessionWaker:
 
     def _message(self, wake: Wake, tasks: Sequence[SubTask]) -> InboundMessage:
         address = wake.address
-        told = results_text(tasks, self._clock.code(FRAME_CHARS), WAKE_CHARS_MAX)
+        told = results_text(tasks, self._clock.code(limits.FRAME_CHARS), limits.WAKE_CHARS_MAX)
         now_ms = self._clock.now_ms()
         return InboundMessage(
             id=wake.message_id,

@@ -10,13 +10,7 @@ from typing import Any, Final, Never
 import json_repair
 from jsonschema import ValidationError
 
-from agent.limits import (
-    ARGUMENTS_DEPTH_MAX,
-    ARGUMENTS_VALUES_MAX,
-    REPAIRED_CHARS_MAX,
-    REPAIRED_OPENINGS_MAX,
-    TOOL_ARGUMENTS_CHARS_MAX,
-)
+from agent import limits
 from gateway.contracts.errors import ToolError
 from gateway.contracts.messages import CleanText, each_text
 
@@ -28,8 +22,8 @@ def parse_arguments(text: str) -> Mapping[str, Any]:
 
     Runs on the event loop, so every bound is one at which the worst case was measured.
     """
-    if len(text) > TOOL_ARGUMENTS_CHARS_MAX:
-        raise ToolError(f"the arguments are longer than {TOOL_ARGUMENTS_CHARS_MAX} characters")
+    if len(text) > limits.TOOL_ARGUMENTS_CHARS_MAX:
+        raise ToolError(f"the arguments are longer than {limits.TOOL_ARGUMENTS_CHARS_MAX} characters")
     try:
         value = _loaded(text or "{}")
     except RecursionError as error:
@@ -49,7 +43,7 @@ def _loaded(text: str) -> object:
                 "the arguments end before they are complete, so nothing was done: write it again"
             ) from error
         openings = sum(map(text.count, "{[("))
-        if len(text) > REPAIRED_CHARS_MAX or openings > REPAIRED_OPENINGS_MAX:
+        if len(text) > limits.REPAIRED_CHARS_MAX or openings > limits.REPAIRED_OPENINGS_MAX:
             raise ToolError(f"the arguments are not JSON ({error}): write it again") from error
         return json_repair.loads(text)
 
@@ -66,11 +60,13 @@ def _ends_early(text: str, error: json.JSONDecodeError) -> bool:
 def _check_size(value: object) -> None:
     """Raise `ToolError` for more values, or deeper ones, than the checks behind this one take in their stride."""
     level, count = [value], 0
-    for _ in range(ARGUMENTS_DEPTH_MAX):
+    for _ in range(limits.ARGUMENTS_DEPTH_MAX):
         level = [inner for each in level for inner in _inside(each)]
         count += len(level)
-        if count > ARGUMENTS_VALUES_MAX:
-            raise ToolError(f"the arguments hold more than {ARGUMENTS_VALUES_MAX} values: do it in several calls")
+        if count > limits.ARGUMENTS_VALUES_MAX:
+            raise ToolError(
+                f"the arguments hold more than {limits.ARGUMENTS_VALUES_MAX} values: do it in several calls"
+            )
         if not level:
             return
     raise ToolError("the arguments are nested too deeply")

@@ -20,15 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 from jsonschema import Draft202012Validator, SchemaError
 
-from agent.limits import (
-    MCP_BACKOFF_S,
-    MCP_CALL_S,
-    MCP_DESCRIPTION_CHARS_MAX,
-    MCP_SCHEMA_CHARS_MAX,
-    MCP_START_S,
-    MCP_TOOL_NAME_CHARS_MAX,
-    MCP_TOOLS_MAX,
-)
+from agent import limits
 from agent.models.requests import ToolSpec
 from agent.tools.mcp_confinement import NOT_TOLD, Launch, ServerAccess, ServerConfinement
 from agent.tools.policy import Risk
@@ -60,7 +52,7 @@ class McpServer:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    timeout_s: float = MCP_CALL_S
+    timeout_s: float = limits.MCP_CALL_S
     access: ServerAccess = NOT_TOLD
     home: Path = Path("/")
 
@@ -104,12 +96,12 @@ class McpLink:
         found: list[RemoteTool] = []
         cursor: str | None = None
         try:
-            async with asyncio.timeout(MCP_START_S):
+            async with asyncio.timeout(limits.MCP_START_S):
                 for _ in range(_PAGES_MAX):
                     page = await client.list_tools(cursor=cursor)
                     found += page.tools
                     cursor = page.next_cursor
-                    if not cursor or len(found) >= MCP_TOOLS_MAX:
+                    if not cursor or len(found) >= limits.MCP_TOOLS_MAX:
                         break
         except TimeoutError as error:
             self._lost.set()
@@ -117,7 +109,7 @@ class McpLink:
         except Exception as error:
             self._lost.set()
             raise ToolError(f"the MCP server {self.server.name} could not list its tools") from error
-        return found[:MCP_TOOLS_MAX]
+        return found[: limits.MCP_TOOLS_MAX]
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call one tool, starting the server if need be. A call is never repeated: it may have done something.
@@ -162,7 +154,7 @@ class McpLink:
                 self._wanted.set()
         opening = self._client
         try:
-            async with asyncio.timeout(MCP_START_S):
+            async with asyncio.timeout(limits.MCP_START_S):
                 return await asyncio.shield(opening)
         except TimeoutError as error:
             raise ToolError(f"the MCP server {self.server.name} did not start in time") from error
@@ -177,7 +169,7 @@ class McpLink:
     def _ended(self, error: Exception, *, was_connected: bool) -> None:
         """Handle the end of a connection: a server that never came up has to wait, one that died is started again at
         once."""
-        first_s, most_s = MCP_BACKOFF_S
+        first_s, most_s = limits.MCP_BACKOFF_S
         pause_s = 0.0 if was_connected else min(first_s * 2**self._failures, most_s)
         self._failures += not was_connected
         self._not_before_s = self._clock.monotonic_s() + pause_s
@@ -206,11 +198,11 @@ async def _open(server: McpServer, confinement: ServerConfinement | None) -> Asy
             )
             transport = stdio_client(parameters, errlog=silence)
         else:
-            timeout = httpx2.Timeout(MCP_START_S, read=server.timeout_s + MCP_START_S)
+            timeout = httpx2.Timeout(limits.MCP_START_S, read=server.timeout_s + limits.MCP_START_S)
             http = httpx2.AsyncClient(headers=dict(server.headers), timeout=timeout)
             await stack.enter_async_context(http)
             transport = streamable_http_client(server.url, http_client=http)
-        async with asyncio.timeout(MCP_START_S):
+        async with asyncio.timeout(limits.MCP_START_S):
             client = await stack.enter_async_context(Client(transport))
         yield client
 
@@ -270,7 +262,7 @@ class McpTools:
                 found = await link.tools()
             except ToolError as error:
                 _log.warning("mcp.undiscovered", server=link.server.name, reason=str(error))
-                await asyncio.sleep(MCP_BACKOFF_S[1])
+                await asyncio.sleep(limits.MCP_BACKOFF_S[1])
                 continue
             try:
                 offer(tuple(filter(None, (self._tool(link, remote) for remote in found))))
@@ -285,7 +277,7 @@ class McpTools:
         if not _is_usable(schema) or self._scrubber.scrub(name) != name:
             _log.warning("mcp.tool_refused", server=link.server.name, tool=remote.name[:64])
             return None
-        description = clipped(self._scrubber.scrub(remote.description or remote.name), MCP_DESCRIPTION_CHARS_MAX)
+        description = clipped(self._scrubber.scrub(remote.description or remote.name), limits.MCP_DESCRIPTION_CHARS_MAX)
 
         async def run(_context: ToolContext, arguments: Mapping[str, Any]) -> str:
             result = await link.call(remote.name, arguments)
@@ -298,7 +290,7 @@ class McpTools:
             f"mcp {link.server.name}",
             Risk.EXECUTE,  # its effect is the server's word, and is not checked
             run,
-            timeout_s=link.server.timeout_s + MCP_START_S + _SLACK_S,
+            timeout_s=link.server.timeout_s + limits.MCP_START_S + _SLACK_S,
             foreign=True,
             fits=_without_patterns(schema),
         )
@@ -307,7 +299,7 @@ class McpTools:
         """Scrub a schema with its defaults, examples and descriptions, because the model reads them all. Return an
         empty one, which is not usable, if nothing readable is left."""
         written = json.dumps({name: part for name, part in schema.items() if name not in _NOT_ON_TOP})
-        if len(written) > MCP_SCHEMA_CHARS_MAX:
+        if len(written) > limits.MCP_SCHEMA_CHARS_MAX:
             return {}
         try:
             texts = each_text(json.loads(written), self._scrubber.scrub)
@@ -322,10 +314,10 @@ def tool_name(server: str, tool: str) -> str:
     different names."""
     name = f"{MCP_PREFIX}{server}_{tool}"
     fit = _UNFIT.sub("_", name)
-    if fit == name and len(fit) <= MCP_TOOL_NAME_CHARS_MAX:
+    if fit == name and len(fit) <= limits.MCP_TOOL_NAME_CHARS_MAX:
         return fit
     digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:_DIGEST_CHARS]
-    return f"{fit[: MCP_TOOL_NAME_CHARS_MAX - _DIGEST_CHARS - 1]}_{digest}"
+    return f"{fit[: limits.MCP_TOOL_NAME_CHARS_MAX - _DIGEST_CHARS - 1]}_{digest}"
 
 
 def _without_patterns(schema: Any) -> Any:

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from hashlib import sha256
 from itertools import islice
@@ -167,12 +167,15 @@ def _in_short(text: str) -> str:
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """The values that the calls of one round share."""
-
-    context: ToolContext
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(TOOLS_PARALLEL_MAX))
+_REFUSALS: Final = {
+    ApprovalOutcome.DENIED: "{tool} was not approved: do without it",
+    ApprovalOutcome.EXPIRED: "nobody approved {tool} in time: do without it",
+    ApprovalOutcome.TOO_LONG: "this call of {tool} is too long to be shown to whoever has to approve it, so nobody was "
+    "asked and nothing was done: split it into smaller calls",
+    ApprovalOutcome.NO_ADMIN: "{tool} needs the approval of an admin, and none can be asked: no admin has written to "
+    "me in private yet. Nothing was done; tell the user so",
+}
+"""What a model is told of a call that was not approved."""
 
 
 class ToolRegistry:
@@ -275,21 +278,21 @@ class ToolRegistry:
 
     async def run_round(self, context: ToolContext, calls: Sequence[RequestedCall]) -> tuple[ToolResult, ...]:
         """Run a round of calls and give every call a result, in call order. Cancelling cancels every tool."""
-        shared = _Round(context)
+        slots = asyncio.Semaphore(TOOLS_PARALLEL_MAX)
         async with asyncio.TaskGroup() as group:
-            running = [group.create_task(self._run_one(shared, call)) for call in calls]
+            running = [group.create_task(self._run_one(context, slots, call)) for call in calls]
         return tuple(task.result() for task in running)
 
     def note_on(self, context: ToolContext, results: Sequence[ToolResult]) -> CleanText | None:
         """Write what the model is told after a round with failures, None if nothing failed."""
         return correction_note(results, self._scrubber.for_chat(str(context.key)))
 
-    async def _run_one(self, shared: _Round, call: RequestedCall) -> ToolResult:
+    async def _run_one(self, context: ToolContext, slots: asyncio.Semaphore, call: RequestedCall) -> ToolResult:
         began_s = self._clock.monotonic_s()
         tool = self._tools.get(call.name)
         is_error, is_foreign = False, tool is not None and tool.foreign
         try:
-            raw = await self._attempt(shared, call)
+            raw = await self._attempt(context, slots, call)
         except NotAvailable as error:
             raw, is_error, is_foreign = str(error), True, False
         except ToolError as error:
@@ -303,9 +306,9 @@ class ToolRegistry:
             _log.exception("tool.crashed", tool=call.name)
             raw, is_error = f"{call.name} failed: {type(error).__name__}", True
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
-        envelope = await self._envelope(shared.context, raw, is_foreign=is_foreign)
+        envelope = await self._envelope(context, raw, is_foreign=is_foreign)
         _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
-        self._tell(shared.context, call, duration_ms, failure="tool_error" if is_error else "")
+        self._tell(context, call, duration_ms, failure="tool_error" if is_error else "")
         return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
 
     def _tell(self, context: ToolContext, call: RequestedCall, duration_ms: int, *, failure: str) -> None:
@@ -347,25 +350,25 @@ class ToolRegistry:
         reads_on = self.permission(context, READ_MORE.name) is not Permission.DENY
         return self._envelopes.wrap(context.key, raw, foreign=is_foreign, reads_on=reads_on)
 
-    async def _attempt(self, shared: _Round, call: RequestedCall) -> str:
-        tool = self._find(shared.context, call.name)
-        if self.permission(shared.context, call.name) is Permission.DENY:
+    async def _attempt(self, context: ToolContext, slots: asyncio.Semaphore, call: RequestedCall) -> str:
+        tool = self._find(context, call.name)
+        if self.permission(context, call.name) is Permission.DENY:
             raise ToolError(f"{call.name} is not permitted to this user in this place")
         arguments = self._fitting[call.name].arguments(call.arguments)
         wanted = self._wanted(tool, arguments)
         async with AsyncExitStack() as held:
             for name in sorted(set(tool.locks(arguments))):
-                lock = self._locks.setdefault((shared.context.key, name), asyncio.Lock())
+                lock = self._locks.setdefault((context.key, name), asyncio.Lock())
                 await held.enter_async_context(lock)
-            approved = await self._ask_if_needed(shared.context, tool, arguments, is_lent=bool(wanted))
+            approved = await self._ask_if_needed(context, tool, arguments, is_lent=bool(wanted))
             if not tool.only_waits:
-                await held.enter_async_context(shared.slots)
-            await shared.context.permit()
+                await held.enter_async_context(slots)
+            await context.permit()
             if approved and approved != _digest(tool, arguments):
                 raise ToolError(f"what {call.name} was to do is not what was approved any more: nothing was done")
             if wanted:
-                return await self._run_lent(tool, shared.context, arguments, wanted)
-            return await run_in_time(tool, shared.context, arguments)
+                return await self._run_lent(tool, context, arguments, wanted)
+            return await run_in_time(tool, context, arguments)
 
     def _wanted(self, tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
         """Find the placeholders whose values the call needs. Raises `ToolError` for a placeholder anywhere else."""
@@ -431,20 +434,8 @@ class ToolRegistry:
         with context.asking(tool.spec.name):
             verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
-        if verdict is ApprovalOutcome.DENIED:
-            raise ToolError(f"{tool.spec.name} was not approved: do without it")
-        if verdict is ApprovalOutcome.EXPIRED:
-            raise ToolError(f"nobody approved {tool.spec.name} in time: do without it")
-        if verdict is ApprovalOutcome.TOO_LONG:
-            raise ToolError(
-                f"this call of {tool.spec.name} is too long to be shown to whoever has to approve it, so nobody was "
-                "asked and nothing was done: split it into smaller calls"
-            )
-        if verdict is ApprovalOutcome.NO_ADMIN:
-            raise ToolError(
-                f"{tool.spec.name} needs the approval of an admin, and none can be asked: no admin has written to me "
-                "in private yet. Nothing was done; tell the user so"
-            )
+        if verdict is not ApprovalOutcome.APPROVED:
+            raise ToolError(_REFUSALS[verdict].format(tool=tool.spec.name))
         return question.digest
 
 

@@ -12,6 +12,7 @@ import regex
 
 from agent.limits import FRAME_CHARS, HANDLE_CHARS, SHELF_CHARS_MAX, SHELF_RESULTS_MAX, TOOL_PAGE_CHARS
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import ToolError
@@ -132,14 +133,13 @@ def frame_chars(mark_chars: int) -> int:
 READ_MORE: Final = ToolSpec(
     "read_more",
     "Read on in a result that was cut, by the handle that stands in it. Gives one page from `offset` on.",
-    {
-        "type": "object",
-        "properties": {
+    object_schema(
+        {
             "handle": {"type": "string", "maxLength": 40},
             "offset": {"type": "integer", "minimum": 0, "description": "Characters to skip."},
         },
-        "required": ["handle"],
-    },
+        "handle",
+    ),
 )
 
 

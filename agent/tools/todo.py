@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from agent.limits import TODO_ITEMS_MAX
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.sessions import Todo, TodoState
@@ -15,28 +16,16 @@ from gateway.store import Store
 
 MARKS: Final = {TodoState.PENDING: "○", TodoState.IN_PROGRESS: "◑", TodoState.DONE: "●"}
 
-_READ: Final = ToolSpec("todo_read", "Read the task list of this conversation.", {"type": "object", "properties": {}})
+_READ: Final = ToolSpec("todo_read", "Read the task list of this conversation.", object_schema({}))
+_TODO: Final = object_schema(
+    {"text": text_schema(500), "state": {"type": "string", "enum": [state.value for state in TodoState]}},
+    "text",
+    "state",
+)
 _WRITE: Final = ToolSpec(
     "todo_write",
     "Replace the task list of this conversation. Pass the whole list, in order.",
-    {
-        "type": "object",
-        "properties": {
-            "todos": {
-                "type": "array",
-                "maxItems": TODO_ITEMS_MAX,
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "text": {"type": "string", "minLength": 1, "maxLength": 500},
-                        "state": {"type": "string", "enum": [state.value for state in TodoState]},
-                    },
-                    "required": ["text", "state"],
-                },
-            }
-        },
-        "required": ["todos"],
-    },
+    object_schema({"todos": {"type": "array", "maxItems": TODO_ITEMS_MAX, "items": _TODO}}, "todos"),
 )
 
 

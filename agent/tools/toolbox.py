@@ -14,6 +14,7 @@ import structlog
 from agent.concurrency import SharedThreads, Slots
 from agent.limits import FILE_THREADS_MAX, FILE_THREADS_OWNER_MAX, QUERIES_MAX, QUERIES_OWNER_MAX
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.approvals import Approvals
 from agent.tools.browser import Chromium, NoBrowser, browser_tools, find_browser, open_chromium
 from agent.tools.exec.sandbox import find_sandbox
@@ -58,14 +59,14 @@ def database_tools(databases: ForeignDatabases) -> tuple[Sequence[Tool], Sequenc
     spec = ToolSpec(
         _NAME,
         "Ask a database with one SQL statement that only reads: SELECT, WITH or VALUES.",
-        {
-            "type": "object",
-            "properties": {
+        object_schema(
+            {
                 "database": {"type": "string", "enum": list(databases.names)},
-                "statement": {"type": "string", "minLength": 1, "maxLength": FOREIGN_STATEMENT_CHARS_MAX},
+                "statement": text_schema(FOREIGN_STATEMENT_CHARS_MAX),
             },
-            "required": ["database", "statement"],
-        },
+            "database",
+            "statement",
+        ),
     )
 
     slots = Slots(QUERIES_MAX, QUERIES_OWNER_MAX)

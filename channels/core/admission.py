@@ -20,6 +20,7 @@ from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.places import Places
 from gateway.contracts.access import AccessPolicy, AccessView, Admittance, Pairing, Rate, ShownAccess, admit, levels_of
+from gateway.contracts.budgets import said_of
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, Reply, ReplyKind, literal_text
 from gateway.contracts.ports import Clock
@@ -150,7 +151,7 @@ class AdmissionControl:
 
     def _pace(self, owner: SessionKey, view: AccessView) -> AuthorRates:
         role = self._policy.role_of(owner, view.granted) or GrantRole.GUEST
-        configured, decided = self._rate_of(role), view.limits_of(owner, role).per_minute
+        configured, decided = self._rate_of(role), said_of(owner, role, view.limits).per_minute
         messages = configured if decided is None else replace(configured, per_minute=decided)
         return AuthorRates(messages, self._command_rate_of(role))
 

@@ -117,7 +117,7 @@ class DiscordSource:
         if message.guild_id and not message.is_place_known:
             parent_id, owner_id = await self._context.origin_of(message.channel_id)
             message = replace(message, parent_id=parent_id, thread_owner_id=owner_id)
-        parent_id = message.parent_id or self._thread_opener.parent_of(message.channel_id)
+        parent_id = message.parent_id or self._thread_opener.begun.get(message.channel_id)
         message = replace(message, parent_id=parent_id)
         if message.parent_id and await self._threads.has_joined(message.parent_id, message.channel_id):
             return replace(message, thread_owner_id=self._me.user_id)

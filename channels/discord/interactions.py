@@ -302,8 +302,8 @@ class InteractionTokens:
 _ALREADY_ANSWERED: Final = 40060
 
 
-class DiscordCommands:
-    """The commands that one session hears."""
+class _Heard:
+    """One kind of interactions that a session hears."""
 
     def __init__(
         self,
@@ -316,6 +316,10 @@ class DiscordCommands:
         self._handler = handler
         self._interaction_tokens = interaction_tokens
         self._background = background
+
+
+class DiscordCommands(_Heard):
+    """The commands that one session hears."""
 
     def heard(self, interaction: discord.Interaction) -> None:
         """Handle any interaction; those that are no commands are ignored."""
@@ -407,20 +411,8 @@ def view_of(choices: Sequence[Choice]) -> View | None:
     return view
 
 
-class DiscordPresses:
+class DiscordPresses(_Heard):
     """The presses that one session hears."""
-
-    def __init__(
-        self,
-        me: DiscordIdentity,
-        handler: InboundHandler,
-        interaction_tokens: InteractionTokens,
-        background: AdapterTasks,
-    ) -> None:
-        self._me = me
-        self._handler = handler
-        self._interaction_tokens = interaction_tokens
-        self._background = background
 
     def heard(self, interaction: discord.Interaction) -> None:
         """Handle any interaction; those that are no presses are ignored."""

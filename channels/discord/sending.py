@@ -276,17 +276,14 @@ class ThreadOpener:
     def __init__(self, clock: Clock, *, is_wanted: bool) -> None:
         self.is_wanted = is_wanted
         self._clock = clock
-        self._begun: OrderedDict[str, str] = OrderedDict()
+        self.begun: OrderedDict[str, str] = OrderedDict()
+        """The channels of the threads that we began, by the thread; Discord tells of them too, in its own time."""
         self._barred_s: dict[str, float] = {}
 
     def may_begin(self, channel_id: str) -> bool:
         """Tell whether nobody forbade threads there lately."""
         barred_s = self._barred_s.get(channel_id)
         return barred_s is None or self._clock.monotonic_s() - barred_s > limits.THREADS_BARRED_S
-
-    def parent_of(self, thread_id: str) -> str | None:
-        """Return the channel of a thread that we began; Discord tells of it too, in its own time."""
-        return self._begun.get(thread_id)
 
     async def where(self, client: discord.Client, target: DiscordTarget, *, send_id: str = "") -> DiscordTarget:
         """Return where to write now: in the thread, which is begun if need be, or in its channel where that cannot be.
@@ -298,7 +295,7 @@ class ThreadOpener:
         return replace(target, begun_in=None)
 
     async def _is_begun(self, client: discord.Client, channel_id: str, message_id: str) -> bool:
-        if message_id in self._begun:
+        if message_id in self.begun:
             return True
         if not self.may_begin(channel_id):
             return False
@@ -314,9 +311,9 @@ class ThreadOpener:
                 if error.code != limits.UNKNOWN_MESSAGE:
                     self._bar(channel_id, f"code {error.code}")
                 return False
-        self._begun[message_id] = channel_id
-        while len(self._begun) > limits.THREADS_BEGUN_MAX:
-            self._begun.popitem(last=False)
+        self.begun[message_id] = channel_id
+        while len(self.begun) > limits.THREADS_BEGUN_MAX:
+            self.begun.popitem(last=False)
         return True
 
     def _bar(self, channel_id: str, reason: str) -> None:

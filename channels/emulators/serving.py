@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from channels.emulators.playground.site import Playground, SessionSource
+from channels.emulators.playground.site import AdminSessions, Playground
 from channels.emulators.stage import Stage
 
 # --- cutting a connection as a network fault would: no status line, no close frame, not one byte; or half of that
@@ -129,7 +129,7 @@ async def serve(
     *,
     playground: bool = False,
     playground_port: int = 0,
-    sessions: SessionSource | None = None,
+    sessions: AdminSessions | None = None,
     tries: Sequence[str] = (),
 ) -> AsyncIterator[Served]:
     """Serve until the block ends; then every connection is closed and every port is free again.
@@ -150,7 +150,7 @@ async def serve(
         try:
             yield Served(stages, ports)
         finally:
-            site.close()
+            site.closing.set()
             for stage in stages.values():
                 await stage.cut_connections()
 

@@ -7,8 +7,9 @@ knows a vendor, and nothing here is seen by the client libraries.
 from __future__ import annotations
 
 import asyncio
+import re
 import weakref
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -20,6 +21,18 @@ Json: TypeAlias = dict[str, Any]
 """One JSON object as a vendor's wire carries it. It stays at the edge: inside, there are dataclasses."""
 
 RECORDED_MAX: Final = 10_000  # how much of what came and went is kept for tests to look at
+
+
+def mapped(
+    pattern: re.Pattern[str], text: str, *, found: Callable[[re.Match[str]], str], between: Callable[[str], str]
+) -> str:
+    """Rewrite a text piece by piece: what the pattern finds, and what is between."""
+    parts: list[str] = []
+    end = 0
+    for match in pattern.finditer(text):
+        parts += [between(text[end : match.start()]), found(match)]
+        end = match.end()
+    return "".join([*parts, between(text[end:])])
 
 
 # --- people, places, messages and events
@@ -123,8 +136,20 @@ class StageEvent:
 
 
 @dataclass(slots=True)
-class Faults:
+class Switches:
     """Switches, read at each request. Counters fall by one at each use; zero is off."""
+
+    def take(self, name: str) -> bool:
+        """Use up one of a counter; tell whether there was one."""
+        left: int = getattr(self, name)
+        if left > 0:
+            setattr(self, name, left - 1)
+        return left > 0
+
+
+@dataclass(slots=True)
+class Faults(Switches):
+    """What goes wrong on purpose, on whichever platform."""
 
     delay_s: float = 0.0
     refuse_format: int = 0  # "can't parse entities" and its like
@@ -138,6 +163,17 @@ class Faults:
     half_dead: bool = False  # connections stay open and lose every byte, both ways, until they are given up
     blocked: bool = False  # the bot is blocked, kicked or not in the channel
     other: dict[str, float] = field(default_factory=dict)  # vendor-specific switches, documented there
+
+    def switch(self, name: str) -> float:
+        """Return one of the vendor's switches; 0 is off."""
+        return self.other.get(name, 0.0)
+
+    def take_other(self, name: str) -> bool:
+        """Use up one of a counted switch of the vendor's; tell whether there was one."""
+        left = self.switch(name)
+        if left > 0:
+            self.other[name] = left - 1
+        return left > 0
 
 
 class Stage(Protocol):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Final
 
-from gateway.contracts.budgets import Limited, LimitRule, said_of, strictest
+from gateway.contracts.budgets import Limited, LimitRule, strictest
 from gateway.contracts.errors import BadSessionKey, Declined
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, Reply
@@ -326,10 +326,6 @@ class AccessView:
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
     limits: Mapping[Limited, LimitRule] = field(default_factory=dict)
     shown: ShownAccess | None = None
-
-    def limits_of(self, owner: SessionKey, role: GrantRole) -> LimitRule:
-        """Return the decisions about the limits of this person, who has this role."""
-        return said_of(owner, role, self.limits)
 
 
 @dataclass(frozen=True, slots=True)

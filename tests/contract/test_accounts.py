@@ -142,6 +142,6 @@ async def test_without_a_channel_that_is_called_nothing_listens(bus: RedisBus) -
             "TRIVET_CHANNELS__TELEGRAM__API_BASE": where.url_of("telegram"),
         }
         async with channels(bus, environ):
-            await stage.polled()
+            await stage.updates.has_poll.wait()
             with socket.socket() as client:
                 assert client.connect_ex(("127.0.0.1", port)) != 0

@@ -16,7 +16,7 @@ from gateway.bus.keys import CLUSTER_SHARDS, shard_number
 from gateway.bus.scripts import Word
 from gateway.bus.shards import Shard
 from gateway.contracts.access import Audience, PairingOffer, PlaceRule, Projection, Rate, ShownAccess
-from gateway.contracts.budgets import LimitRule
+from gateway.contracts.budgets import LimitRule, said_of
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Ownership, Position, QueueFigures, Verdict
@@ -111,8 +111,8 @@ async def test_limits_are_shown_to_those_they_are_for(bus: RedisBus) -> None:
     for number in range(41):
         owner = SessionKey("telegram", str(number))
         view = await bus.access.view(owner, (SessionKey("telegram", "", ("-100",)),))
-        assert view.limits_of(owner, GrantRole.GUEST) == (own.over(role) if number < 40 else role)
-        assert view.limits_of(owner, GrantRole.MEMBER) == (own if number < 40 else LimitRule())
+        assert said_of(owner, GrantRole.GUEST, view.limits) == (own.over(role) if number < 40 else role)
+        assert said_of(owner, GrantRole.MEMBER, view.limits) == (own if number < 40 else LimitRule())
     await bus.access.project(Projection(2))
     assert (await bus.access.view(ANNA)).limits == {}
 

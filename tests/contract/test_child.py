@@ -37,7 +37,7 @@ HEAVY = {"asyncio", "concurrent", "logging", "multiprocessing", "socket", "ssl",
 """What a child does without, of the standard library."""
 
 ROOMS = (
-    *("agent.tokens", "agent.limits", "agent.subagents.child"),
+    *("agent.tokens", "agent.limits", "agent.schema", "agent.subagents.child"),
     *("agent.subagents.confinement", "agent.subagents.protocol", "agent.subagents.rounds", "agent.tokens"),
     *("agent.tools.exec.restrictions", "agent.tools.exec.restrictions", "agent.tools.exec.restrictions"),
     *("agent.tools.files", "agent.tokens", "gateway.contracts.errors", "gateway.contracts.ids"),

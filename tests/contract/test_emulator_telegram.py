@@ -201,14 +201,14 @@ class TestSending:
     ) -> None:
         emulator, dm = telegram_emulator.emulator, dm_of(telegram_emulator, ada)
         await bot.send_message_draft(int(ada.id), 7, "half", entities=[MessageEntity("bold", 0, 4)])
-        draft = emulator.draft(dm.id)
+        draft = emulator.server.draft(dm.id)
         assert draft is not None
         assert (draft.text, draft.html) == ("half", "<strong>half</strong>")
         emulator.faults.other["clock_offset_s"] = 31
-        assert emulator.draft(dm.id) is None
+        assert emulator.server.draft(dm.id) is None
         await bot.send_message_draft(int(ada.id), 7, "half an")
         await bot.send_message(ada.id, "half an hour")
-        assert emulator.draft(dm.id) is None
+        assert emulator.server.draft(dm.id) is None
 
 
 class TestEditingAndDeleting:

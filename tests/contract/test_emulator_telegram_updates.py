@@ -114,7 +114,7 @@ class TestLongPolls:
         self, bot: Bot, telegram_emulator: ServedTelegram, ada: Person
     ) -> None:
         poll = asyncio.create_task(bot.get_updates(timeout=30))
-        await telegram_emulator.emulator.polled()
+        await telegram_emulator.emulator.updates.has_poll.wait()
         assert not poll.done()
         await say(telegram_emulator, ada, "hello")
         assert texts(await poll) == ["hello"]
@@ -123,7 +123,7 @@ class TestLongPolls:
         self, bot: Bot, raw: Raw, telegram_emulator: ServedTelegram
     ) -> None:
         older = asyncio.create_task(bot.get_updates(timeout=30))
-        await telegram_emulator.emulator.polled()
+        await telegram_emulator.emulator.updates.has_poll.wait()
         assert await raw.result("getUpdates") == []
         with pytest.raises(Conflict, match="only one bot instance"):
             await older
@@ -132,7 +132,7 @@ class TestLongPolls:
         self, bot: Bot, telegram_emulator: ServedTelegram, ada: Person
     ) -> None:
         poll = asyncio.create_task(bot.get_updates(timeout=30))
-        await telegram_emulator.emulator.polled()
+        await telegram_emulator.emulator.updates.has_poll.wait()
         await telegram_emulator.emulator.cut_connections()
         with pytest.raises(NetworkError):
             await poll
@@ -326,7 +326,7 @@ class TestWebhooks:
         self, bot: Bot, telegram_emulator: ServedTelegram, hook: tuple[Hook, str]
     ) -> None:
         poll = asyncio.create_task(bot.get_updates(timeout=30))
-        await telegram_emulator.emulator.polled()
+        await telegram_emulator.emulator.updates.has_poll.wait()
         await bot.set_webhook(hook[1])
         with pytest.raises(Conflict, match="setWebhook"):
             await poll

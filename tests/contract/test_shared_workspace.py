@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 
 from agent.subagents.protocol import ModelCall
-from agent.tools.files import workspace as locking
 from agent.tools.files.journal import Journal
 from agent.tools.files.tools import WRITING
 from agent.tools.files.workspace import FolderLock, Workspaces
@@ -78,7 +77,7 @@ async def test_a_process_that_dies_in_the_middle_of_a_change_holds_nobody_up(tmp
 def test_one_that_never_comes_to_an_end_is_an_error_for_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locking, "FOLDER_LOCK_S", 0.0)
+    monkeypatch.setattr("agent.limits.FOLDER_LOCK_S", 0.0)
     holder = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
     lock = FolderLock(tmp_path)

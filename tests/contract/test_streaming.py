@@ -257,8 +257,8 @@ async def test_a_draft_is_gone_when_the_answer_is_there(bus: RedisBus, monkeypat
         stage, dm = town.stage, town.dm(town.ann)
         async with town.line(bus), growing(town, bus, dm.id) as turn:
             await turn.says("This is the beginning")
-            await until(lambda: stage.draft(dm.id) is not None)
+            await until(lambda: stage.server.draft(dm.id) is not None)
             assert town.texts(dm) == []
             turn.answers("This is the end.")
             await until(lambda: town.texts(dm) == ["This is the end."])
-        assert stage.draft(dm.id) is None
+        assert stage.server.draft(dm.id) is None

@@ -24,11 +24,11 @@ async def test_a_draft_that_is_stopped_stops_the_turn(telegram_emulator: ServedT
         address = door.heard[0].address
         (chunk,) = adapter.chunks(literal_text("This is the beginning"))
         await adapter.begin_stream(address, chunk, send_id="r:0")
-        assert stage.draft(dm.id) is not None
-        stage.stop_draft(dm.id)
+        assert stage.server.draft(dm.id) is not None
+        stage.server.stop_draft(dm.id)
         await until(lambda: len(door.heard) == 2)
         await adapter.go_on(address, chunk, message_id="", send_id="r:0")
-        assert stage.draft(dm.id) is None
+        assert stage.server.draft(dm.id) is None
     asked, stop = door.heard
     assert stop.command == Command("stop")
     assert stop.is_control
@@ -39,4 +39,4 @@ async def test_a_draft_that_is_stopped_stops_the_turn(telegram_emulator: ServedT
 async def test_only_a_draft_that_is_shown_can_be_stopped(telegram_emulator: ServedTelegram) -> None:
     ann = telegram_emulator.emulator.add_person("Ann")
     with pytest.raises(ValueError, match="no draft"):
-        telegram_emulator.emulator.stop_draft(dm_of(telegram_emulator, ann).id)
+        telegram_emulator.emulator.server.stop_draft(dm_of(telegram_emulator, ann).id)

@@ -84,6 +84,6 @@ async def test_a_server_that_never_waits_is_not_stormed(telegram_emulator: Serve
     stage = telegram_emulator.emulator
     stage.faults.other["hasty_polls"] = 1
     async with listening(telegram_emulator, bus, OpenDoor()):
-        await until(lambda: stage.polls >= 2)
+        await until(lambda: stage.updates.polls >= 2)
         await asyncio.sleep(0.5)
-        assert stage.polls <= 6
+        assert stage.updates.polls <= 6

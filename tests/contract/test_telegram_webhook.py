@@ -66,7 +66,7 @@ async def post(town: CalledTown, body: bytes, secret: str | bytes = secret_of(TE
 
 def hook_of(town: CalledTown) -> dict[str, object]:
     assert isinstance(town.stage, TelegramEmulator)
-    return town.stage.webhook_info()
+    return town.stage.server.webhook.as_json()
 
 
 async def test_the_webhook_is_set_with_everything_said_by_name(town: CalledTown, bus: RedisBus) -> None:

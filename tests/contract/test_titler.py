@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agent.features import titles as titling_module
 from agent.features.titles import Titler
 from agent.models.demo import ScriptedClient
 from agent.models.requests import ModelAnswer, ModelEvent, ModelFacts, ModelRequest, TokenCount, always
@@ -163,7 +162,7 @@ async def test_a_title_that_the_user_gave_meanwhile_stays(store: Store, tmp_path
 async def test_the_time_limit_holds_over_all_attempts(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(titling_module, "TITLE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("agent.limits.TITLE_TIMEOUT_S", 0.05)
     client = Namer()
     client.gate = asyncio.Event()
     await talk(store, ANN, "hello", number=1)

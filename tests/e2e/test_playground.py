@@ -180,7 +180,7 @@ class TestThePage:
 
     async def test_disconnect_cuts_the_poll(self, page: Page, ground: Ground) -> None:
         poll = asyncio.create_task(ground.bot.get_updates(timeout=30))
-        await ground.telegram.polled()
+        await ground.telegram.updates.has_poll.wait()
         await page.get_by_text("Faults").click()
         await page.get_by_role("button", name="Disconnect").click()
         (failure,) = await asyncio.gather(poll, return_exceptions=True)

@@ -53,7 +53,7 @@ async def test_ids_that_begin_anew_are_not_taken_for_old_ones(
     known = await bus.intake.position(account)
     assert known
     await bus.intake.set_position(account, f"{known.partition('@')[0]}@1")  # that was long ago
-    stage.restart_ids(5)
+    stage.updates.restart_ids(5)
     await stage.say(town.ann.id, dm.id, "a week later")
     async with town.line(bus):
         assert await town.until_answers(2, dm) == ["echo: before", "echo: a week later"]

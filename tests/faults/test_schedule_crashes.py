@@ -14,7 +14,7 @@ from tests.parts.waiting import until
 HOSTS = {"h1": ("channels",), "h2": ("agent",)}
 FIRING = [
     point
-    for point in points_of("agent.features.schedules.scheduler")
+    for point in points_of("agent.features.schedules.service")
     if ":Scheduler._fire" in point.name or "fire_due" in point.name
 ]
 

@@ -42,7 +42,7 @@ WATCHED: Final = {
         "agent.runtime.relay",
         "agent.runtime.control",
         "agent.concurrency",
-        "agent.features.schedules.scheduler",
+        "agent.features.schedules.service",
         "agent.subagents.wakes",
         "agent.features.accounts",
     ),

@@ -82,9 +82,9 @@ class Crew:
 
 def look_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes look for what ended elsewhere all the time."""
-    monkeypatch.setattr("agent.subagents.wakes.WAKE_POLL_S", 0.05)
-    monkeypatch.setattr("agent.subagents.wakes.WAKE_SETTLE_S", 0.1)
-    monkeypatch.setattr("agent.subagents.runs.STOP_SUBAGENTS_S", 0.5)
+    monkeypatch.setattr("agent.limits.WAKE_POLL_S", 0.05)
+    monkeypatch.setattr("agent.limits.WAKE_SETTLE_S", 0.1)
+    monkeypatch.setattr("agent.limits.STOP_SUBAGENTS_S", 0.5)
 
 
 async def yielded(agent: AgentProcess, mind: Mind, said: str = WAIT) -> None:

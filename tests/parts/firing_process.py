@@ -12,7 +12,7 @@ import sys
 
 from agent.concurrency import Wakeup
 from agent.features.access import People
-from agent.features.schedules.scheduler import Scheduler
+from agent.features.schedules.service import Scheduler
 from gateway.bus.bus import open_bus
 from gateway.clock import SystemClock
 from gateway.scrub import Scrubber

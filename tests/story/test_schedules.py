@@ -13,7 +13,7 @@ from redis import Redis
 
 from agent.concurrency import Wakeup
 from agent.features.access import People
-from agent.features.schedules.scheduler import Scheduler
+from agent.features.schedules.service import Scheduler
 from agent.limits import FIRING_HELD_S, FIRING_PUT_OFF_S
 from agent.models.demo import ScriptedClient
 from gateway.bus.bus import RedisBus

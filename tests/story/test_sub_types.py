@@ -127,7 +127,7 @@ async def test_a_model_is_offered_the_types_as_an_operator_describes_them_while_
 ) -> None:
     """And none that was switched off."""
     monkeypatch.setattr("agent.subagents.catalog.SUB_TYPES_SEEN_WITHIN_S", 0.0)
-    monkeypatch.setattr("agent.subagents.tools.SUB_TYPES_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("agent.limits.SUB_TYPES_LOOK_EVERY_S", 0.01)
     model, offered_anew = Delegating(), list[object]()
     exchange = ToolRegistry.exchange
 

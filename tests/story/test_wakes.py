@@ -137,7 +137,7 @@ async def test_what_a_full_lane_refuses_stays_due(crew: Crew, process: Process, 
 
 async def test_a_full_lane_holds_up_nobody_else(crew: Crew, process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many wakes of its own are due before the others'."""
-    monkeypatch.setattr("agent.subagents.wakes.WAKES_AT_ONCE", 2)
+    monkeypatch.setattr("agent.limits.WAKES_AT_ONCE", 2)
     names = [f"alpha {number}" for number in range(5)]
     await crew.spawn(*names)
     await crew.end(*names)

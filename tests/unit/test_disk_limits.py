@@ -178,7 +178,7 @@ async def sandbox() -> Sandbox:
 async def test_a_program_is_stopped_at_the_bound_of_its_owner_and_what_it_left_counts(
     tmp_path: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+    monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.05)
     workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=8 * MB))
     for name in ("f", "g"):
         fill(place(workspaces, ANN, 1), 2 * MB, name)

@@ -17,11 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agent.features.attachments import documents as module
 from agent.features.attachments.documents import Documents, format_of
-from agent.features.attachments.formats import unpacked
 from agent.features.attachments.inbox import KeptFile
 from agent.features.attachments.media import Picture, picture_in, recording_of, text_in
+from agent.features.attachments.reader import unpacked
 from agent.limits import DOCUMENT_CHARS_MAX, IMAGE_BYTES_MAX, IMAGE_SIDE_SHOWN, READER_MEMORY_BYTES, UNPACKED_BYTES_MAX
 from agent.subagents.confinement import ROOT, Confinement
 from agent.tools.exec import restrictions
@@ -110,7 +109,7 @@ async def test_a_document_that_takes_too_long_is_given_up(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its reader is killed, with all that it holds."""
-    monkeypatch.setattr(module, "DOCUMENT_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("agent.limits.DOCUMENT_TIMEOUT_S", 0.05)
     with pytest.raises(FileRefused, match="takes too long"):
         await documents.text(kept("x.pdf", pdf("x")), ANN)
 

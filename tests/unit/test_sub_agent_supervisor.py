@@ -129,7 +129,7 @@ class TestEndings:
         ],
     )
     async def test_says_why_it_failed(self, script: str, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.supervisor.SUBAGENT_LAST_WORDS_S", 0.1)
+        monkeypatch.setattr("agent.limits.SUBAGENT_LAST_WORDS_S", 0.1)
         ending = await run(script)
         assert (ending.state is TaskState.COMPLETED, ending.reason) == (not reason, reason)
 
@@ -142,7 +142,7 @@ class TestEndings:
         assert (await run("time.sleep(60)", prelude=prelude)).reason == "protocol_2"
 
     async def test_one_that_is_never_ready_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.supervisor.SUBAGENT_READY_S", 0.1)
+        monkeypatch.setattr("agent.limits.SUBAGENT_READY_S", 0.1)
         ending = await run("import time; time.sleep(60)", prelude="")
         assert (ending.state, ending.reason, ending.ready_ms) == (TaskState.FAILED, "not_ready", None)
 
@@ -201,7 +201,7 @@ class TestFloods:
     async def test_one_that_floods_is_ended(
         self, script: str, limit: str, most: int, reason: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(f"agent.subagents.supervisor.SUBAGENT_{limit}", most)
+        monkeypatch.setattr(f"agent.limits.SUBAGENT_{limit}", most)
         ending = await run(script)
         assert (ending.state, ending.reason) == (TaskState.FAILED, reason)
 
@@ -237,7 +237,7 @@ for _ in range(80): threading.Thread(target=time.sleep, args=[60]).start()
     ) -> None:
         """Too many bytes, too many files; its own tools would have refused that."""
         monkeypatch.setattr("agent.subagents.supervisor.HOME_QUOTA", DiskUsage(5_000_000, 40))
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.1)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
         Workspace(tmp_path)
         script = f"""
 for number in range({count}):
@@ -247,7 +247,7 @@ time.sleep(60)
         assert (await run(script, work=order(tmp_path))).reason == "workspace_full"
 
     async def test_what_its_owner_has_elsewhere_counts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.1)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.1)
         workspaces = Workspaces(tmp_path, disk=DiskLimits(owner_bytes=4_000_000))
         workspaces.of(SessionKey.parse("discord:1/1")).write("there", b"x" * 2_000_000)
         here = workspaces.of(SessionKey.parse("discord:1/2"))

@@ -72,7 +72,7 @@ def test_the_types_stand_once_in_a_prompt_and_read_the_same_each_time() -> None:
 
 async def test_a_change_of_the_catalog_is_offered_while_the_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once; a database that is away for a while changes nothing; a type without any tool is not offered."""
-    monkeypatch.setattr("agent.subagents.tools.SUB_TYPES_LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("agent.limits.SUB_TYPES_LOOK_EVERY_S", 0.0)
     rows, tools = Rows(CATALOG), registry()
     following = CatalogFollower(cast(Catalog, rows), tools, made)
     tools.add(await following.tools())

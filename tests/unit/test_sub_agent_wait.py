@@ -178,7 +178,7 @@ async def test_where_nothing_works_there_is_nothing_to_wait_for() -> None:
 
 
 async def test_where_no_turn_can_yield_the_call_waits_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.subagents.tools.SUBAGENT_WAIT_LOOK_S", 0.001)
+    monkeypatch.setattr("agent.limits.SUBAGENT_WAIT_LOOK_S", 0.001)
     book = shelf(task("a"), task("b", TaskState.COMPLETED))
     book.later = [task("a", TaskState.QUEUED), task("a"), task("a", TaskState.COMPLETED)]
     answer = await wait(book, {"ids": ["a", "b"]}, context(suspension=None))
@@ -187,7 +187,7 @@ async def test_where_no_turn_can_yield_the_call_waits_itself(monkeypatch: pytest
 
 
 async def test_what_is_erased_is_waited_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.subagents.tools.SUBAGENT_WAIT_LOOK_S", 0.001)
+    monkeypatch.setattr("agent.limits.SUBAGENT_WAIT_LOOK_S", 0.001)
     book = shelf(task("a"), task("b", TaskState.COMPLETED))
     book.later = [task("a", parent_session_id="nobody's")]
     answer = await wait(book, {"ids": ["a", "b"]}, context(suspension=None))
@@ -197,7 +197,7 @@ async def test_what_is_erased_is_waited_for_no_longer(monkeypatch: pytest.Monkey
 
 async def test_who_waits_himself_waits_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done by then is told."""
-    monkeypatch.setattr("agent.subagents.tools.SUBAGENT_WAIT_S", 0.0)
+    monkeypatch.setattr("agent.limits.SUBAGENT_WAIT_S", 0.0)
     book = shelf(task("a"), task("b", TaskState.COMPLETED))
     answer = await wait(book, {"ids": ["a", "b"]}, context(suspension=None))
     assert answer.startswith("The time to wait is up")
@@ -209,7 +209,7 @@ async def test_who_waits_himself_ends_with_his_turn(monkeypatch: pytest.MonkeyPa
     async def ended() -> None:
         raise asyncio.CancelledError
 
-    monkeypatch.setattr("agent.subagents.tools.SUBAGENT_WAIT_LOOK_S", 0.001)
+    monkeypatch.setattr("agent.limits.SUBAGENT_WAIT_LOOK_S", 0.001)
     with pytest.raises(asyncio.CancelledError):
         await wait(shelf(task("a")), {}, context(suspension=None, permit=ended))
 

@@ -34,26 +34,6 @@ class TestTidying:
         tidied = tidy(FormattedText("a\r\nb\tc\x00d", (Entity("bold", 3, 1),)))
         assert (tidied.text, ranges(tidied)) == ("a\nb c d", [("bold", "b")])
 
-    @pytest.mark.parametrize(
-        ("given_entities", "kept"),
-        [
-            ([("bold", 0, 9), ("code", 3, 3)], [("bold", "abc"), ("code", "def"), ("bold", "ghi")]),
-            ([("bold", 0, 6), ("italic", 3, 6)], [("bold", "abc"), ("italic", "defghi"), ("bold", "def")]),
-            ([("text_link", 0, 3), ("bold", 0, 9)], [("text_link", "abc"), ("bold", "abc"), ("bold", "defghi")]),
-            ([("code", 0, 6), ("blockquote", 3, 6)], [("blockquote", "defghi")]),
-            ([("text_link", 0, 6), ("code", 0, 3)], [("text_link", "abcdef")]),
-            ([("pre", 0, 9), ("code", 0, 9)], [("pre", "abcdefghi")]),
-            ([("bold", 0, 5), ("bold", 3, 6)], [("bold", "abcdefghi")]),
-            ([("blockquote", 0, 9), ("bold", 0, 3)], [("blockquote", "abcdefghi"), ("bold", "abc")]),
-            ([("blockquote", 0, 9), ("blockquote", 3, 3)], [("blockquote", "abcdefghi")]),
-        ],
-    )
-    def test_nesting_is_settled_by_the_rules(
-        self, given_entities: list[tuple[str, int, int]], kept: list[tuple[str, str]]
-    ) -> None:
-        tidied = tidy(FormattedText("abcdefghi", tuple(Entity(*each) for each in given_entities)))
-        assert ranges(tidied) == kept
-
 
 class TestFindingAndShowing:
     def test_mentions_commands_and_addresses_are_found(self) -> None:

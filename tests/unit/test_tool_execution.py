@@ -408,7 +408,7 @@ while True:
     ) -> None:
         """However they are held: they take of the disk what they take, and no folder shows them."""
         monkeypatch.setattr("agent.tools.exec.sandbox.QUOTA", DiskUsage(64 * 1024 * 1024, 1_000))
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.05)
         result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
         assert result.is_error
         assert "the workspace is full: it may hold 64 MB" in result.text
@@ -417,8 +417,8 @@ while True:
     async def test_memory_that_the_kernel_counts_as_nobodys_is_counted(
         self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch, keep: str
     ) -> None:
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_MEMORY_BYTES", 128 * 1024 * 1024)
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.limits.SANDBOX_MEMORY_BYTES", 128 * 1024 * 1024)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.05)
         result = await run(tools, "code_exec", language="python", code=f"{WITHOUT_A_NAME}\n{keep}\ntime.sleep(99)")
         assert result.is_error
         assert "memory" in result.text
@@ -426,7 +426,7 @@ while True:
     async def test_what_programs_hold_for_a_while_disturbs_nobody(
         self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.05)
         few = "[unnamed(1) for _ in range(9)], [socket.socketpair() for _ in range(50)], mmap.mmap(-1, 2**26)"
         code = f"{WITHOUT_A_NAME}\nkept = {few}\ntime.sleep(0.5); print('done')"
         assert (await run(tools, "code_exec", language="python", code=code)).text == "done\n"
@@ -434,7 +434,7 @@ while True:
     @pytest.mark.skipif(os.geteuid() == 0, reason="root looks into everything")
     async def test_who_cannot_be_looked_at_is_ended(self, tools: ToolRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
         """A program that may be run and not be read is closed to whoever counts what it holds."""
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.05)
         result = await run(tools, "shell", command="cp $(command -v sleep) nap; chmod 111 nap; ./nap 99")
         assert result.is_error
         assert "cannot be looked at" in result.text
@@ -444,7 +444,7 @@ while True:
     ) -> None:
         """However small its files are; and one that makes room in a full workspace may run."""
         monkeypatch.setattr("agent.tools.exec.sandbox.QUOTA", DiskUsage(3 * 1024 * 1024, 1_000))
-        monkeypatch.setattr("agent.tools.exec.sandbox.SANDBOX_QUOTA_EVERY_S", 0.05)
+        monkeypatch.setattr("agent.limits.SANDBOX_QUOTA_EVERY_S", 0.05)
         filling = "for i in $(seq 100000); do head -c 100000 /dev/urandom > f$i; done"
         stopped = await run(tools, "shell", command=filling)
         assert stopped.is_error

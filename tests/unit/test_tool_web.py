@@ -208,7 +208,7 @@ async def test_a_body_is_read_no_further_than_its_limit(site: Site, session: Web
 async def test_a_page_that_never_ends_is_given_up(
     site: Site, session: WebSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent.tools.web.session.WEB_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("agent.limits.WEB_TIMEOUT_S", 0.2)
     leave = asyncio.Event()
 
     async def drip(request: web.BaseRequest) -> web.StreamResponse:
@@ -270,7 +270,7 @@ async def test_a_page_may_be_of_any_writing_and_depth(media_type: str, charset: 
 
 async def test_a_page_that_keeps_the_parser_busy_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser takes quadratic time for these 600 kB; its process is killed."""
-    monkeypatch.setattr("agent.tools.web.session.WEB_CONVERSION_S", 0.5)
+    monkeypatch.setattr("agent.limits.WEB_CONVERSION_S", 0.5)
     page = WebPage("http://x/", 200, "text/html", "", b"<a " * 200_000, is_cut=False)
     with pytest.raises(ToolError, match="cannot be read"):
         await PageReader().text(page)

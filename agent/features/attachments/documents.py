@@ -20,19 +20,11 @@ from typing import Final
 
 import structlog
 
+from agent import limits
 from agent.concurrency import Slots
 from agent.features.attachments import reader
 from agent.features.attachments.inbox import LOCKED_DOCUMENT, NOBODY_READS_IT, TAKES_TOO_LONG, UNREADABLE, KeptFile
 from agent.features.attachments.media import text_in
-from agent.limits import (
-    DOCUMENT_BYTES_MAX,
-    DOCUMENT_CHARS_MAX,
-    DOCUMENT_TIMEOUT_S,
-    DOCUMENTS_AT_ONCE,
-    DOCUMENTS_OWNER_AT_ONCE,
-    IMAGE_BYTES_MAX,
-    READER_ERRORS_BYTES_MAX,
-)
 from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement
 from agent.tools.exec.processes import undisturbed
 from gateway.contracts.errors import FileRefused
@@ -57,7 +49,7 @@ class Documents:
         named one."""
         self._hidden = tuple(hidden)
         self._confinement = confinement
-        self._slots = Slots(DOCUMENTS_AT_ONCE, DOCUMENTS_OWNER_AT_ONCE)
+        self._slots = Slots(limits.DOCUMENTS_AT_ONCE, limits.DOCUMENTS_OWNER_AT_ONCE)
         self._looking = asyncio.Lock()
         self._sandbox: ChildSandbox | None = None
 
@@ -66,15 +58,15 @@ class Documents:
         for one that cannot be read."""
         form = format_of(kept)
         if form is not None:
-            written = await self._converted(form, kept.content, owner, bytes_max=DOCUMENT_BYTES_MAX)
-            return head(written.decode(errors="replace"), DOCUMENT_CHARS_MAX)
-        text = text_in(kept.content[:DOCUMENT_BYTES_MAX])
-        return None if text is None else head(text, DOCUMENT_CHARS_MAX)
+            written = await self._converted(form, kept.content, owner, bytes_max=limits.DOCUMENT_BYTES_MAX)
+            return head(written.decode(errors="replace"), limits.DOCUMENT_CHARS_MAX)
+        text = text_in(kept.content[: limits.DOCUMENT_BYTES_MAX])
+        return None if text is None else head(text, limits.DOCUMENT_CHARS_MAX)
 
     async def smaller(self, content: bytes, owner: SessionKey) -> bytes:
         """Make an image small enough to be shown. Raises `FileRefused`."""
-        small = await self._converted("picture", content, owner, bytes_max=IMAGE_BYTES_MAX + 1)
-        if not 0 < len(small) <= IMAGE_BYTES_MAX:
+        small = await self._converted("picture", content, owner, bytes_max=limits.IMAGE_BYTES_MAX + 1)
+        if not 0 < len(small) <= limits.IMAGE_BYTES_MAX:
             raise FileRefused(UNREADABLE)
         return small
 
@@ -84,7 +76,7 @@ class Documents:
             command = (sys.executable, "-m", reader.__name__, form, str(bytes_max), sandbox.confinement)
             held = await sandbox.start(command, None, writes=False)
             try:
-                async with asyncio.timeout(DOCUMENT_TIMEOUT_S):
+                async with asyncio.timeout(limits.DOCUMENT_TIMEOUT_S):
                     written, errors = await _exchanged(held.process, content, bytes_max)
                     code = await held.process.wait()
             except TimeoutError:
@@ -125,7 +117,7 @@ async def _exchanged(process: asyncio.subprocess.Process, content: bytes, bytes_
     assert process.stdout is not None
     assert process.stderr is not None
     feeding = asyncio.ensure_future(_feed(process.stdin, content))
-    complaining = asyncio.ensure_future(_heard(process.stderr, READER_ERRORS_BYTES_MAX))
+    complaining = asyncio.ensure_future(_heard(process.stderr, limits.READER_ERRORS_BYTES_MAX))
     try:
         return await _heard(process.stdout, bytes_max), await complaining
     finally:

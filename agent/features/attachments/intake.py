@@ -11,6 +11,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from agent import limits
 from agent.engine import Joined, Turn
 from agent.features.attachments.documents import Documents, format_of
 from agent.features.attachments.inbox import (
@@ -31,19 +32,6 @@ from agent.features.attachments.inbox import (
     text_path,
 )
 from agent.features.attachments.media import picture_in, recording_of
-from agent.limits import (
-    DESCRIPTION_TIMEOUT_S,
-    DESCRIPTION_TOKENS_MAX,
-    IMAGE_BYTES_MAX,
-    IMAGE_PIXELS_MAX,
-    IMAGE_SIDE_MAX,
-    RECEIVED_AT_ONCE,
-    RECEIVED_MAX,
-    SHOWN_SHARE_MAX,
-    SHOWN_TOKENS_MIN,
-    SPOKEN_CHARS_MAX,
-    TRANSCRIPTION_TIMEOUT_S,
-)
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of
 from agent.models.requests import (
@@ -122,7 +110,7 @@ class Transcriber:
             media_type,
             content,
             language=occasion.language,
-            timeout_s=TRANSCRIPTION_TIMEOUT_S,
+            timeout_s=limits.TRANSCRIPTION_TIMEOUT_S,
             turn_id=occasion.turn_id,
             permit=occasion.permit,
         )
@@ -138,7 +126,7 @@ class Transcriber:
             created_at_ms=self._clock.now_ms(),
         )
         await _charge(self._store, usage, occasion)
-        return clipped(self._scrubber.for_chat(str(key)).scrub(answer.text.strip()), SPOKEN_CHARS_MAX)
+        return clipped(self._scrubber.for_chat(str(key)).scrub(answer.text.strip()), limits.SPOKEN_CHARS_MAX)
 
 
 class ImageDescriber:
@@ -160,8 +148,8 @@ class ImageDescriber:
             key=key,
             system=PROMPTS.look,
             messages=(PromptMessage(Role.USER, _ASKED, images=(image,)),),
-            completion_tokens_max=DESCRIPTION_TOKENS_MAX,
-            timeout_s=DESCRIPTION_TIMEOUT_S,
+            completion_tokens_max=limits.DESCRIPTION_TOKENS_MAX,
+            timeout_s=limits.DESCRIPTION_TIMEOUT_S,
             turn_id=occasion.turn_id,
             permit=occasion.permit,
         )
@@ -270,10 +258,10 @@ class Receiving:
         self, files: Sequence[tuple[InboundMessage, Attachment]], occasion: AttachmentContext
     ) -> list[_Looked]:
         """Examine the files in parallel, a few at a time; a file that is not ready in time is given up."""
-        slots = asyncio.Semaphore(RECEIVED_AT_ONCE)
+        slots = asyncio.Semaphore(limits.RECEIVED_AT_ONCE)
 
         async def one(at: int, message: InboundMessage, attachment: Attachment) -> _Looked:
-            if at >= RECEIVED_MAX:
+            if at >= limits.RECEIVED_MAX:
                 return self._refused(attachment.name, ONE_TOO_MANY, occasion)
             async with slots:
                 return await self._one(message, attachment, occasion)
@@ -330,9 +318,9 @@ class Receiving:
         """Return an image that every provider takes, and its path. Raises `FileRefused`."""
         picture = picture_in(file.content)
         assert picture is not None
-        if picture.pixels > IMAGE_PIXELS_MAX or not picture.pixels:
+        if picture.pixels > limits.IMAGE_PIXELS_MAX or not picture.pixels:
             raise FileRefused(TOO_MANY_PIXELS)
-        if len(file.content) <= IMAGE_BYTES_MAX and picture.side <= IMAGE_SIDE_MAX:
+        if len(file.content) <= limits.IMAGE_BYTES_MAX and picture.side <= limits.IMAGE_SIDE_MAX:
             return file.path, file.content
         workspace, path = self._workspaces.of(occasion.session.key), small_path(file.path)
         small = await asyncio.to_thread(kept, workspace, path)
@@ -485,7 +473,7 @@ class AttachmentIntake:
         occasion = AttachmentContext(
             turn.session,
             batch.turn_id,
-            tokens_max=max(int(self._models.budget(model).usable * SHOWN_SHARE_MAX), SHOWN_TOKENS_MIN),
+            tokens_max=max(int(self._models.budget(model).usable * limits.SHOWN_SHARE_MAX), limits.SHOWN_TOKENS_MIN),
             sees=self._models.sees(model),
             language=next((message.language for message in reversed(messages) if message.language), ""),
             permit=turn.hold.permit,

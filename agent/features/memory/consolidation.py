@@ -16,22 +16,9 @@ from typing import Any, Final
 
 import structlog
 
+from agent import limits
 from agent.engine import Finished
 from agent.features.memory.knowledge import PersonMemory
-from agent.limits import (
-    BOUNDARIES_AT_ONCE,
-    BOUNDARY_CLAIM_S,
-    GATHER_CHARS_MAX,
-    GATHER_KNOWN_MAX,
-    GATHER_REASONING_TOKENS_MAX,
-    GATHER_REQUESTS_MAX,
-    GATHER_TEMPERATURE,
-    GATHER_TIMEOUT_S,
-    GATHER_TOKENS_MAX,
-    GATHERED_FACT_CHARS_MAX,
-    GATHERED_FACTS_MAX,
-    GATHERED_REPLY_CHARS_MAX,
-)
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of
 from agent.models.requests import ModelRequest, PromptMessage, ask
@@ -51,7 +38,7 @@ from gateway.store import Store
 
 
 _SPEAKERS: Final = {Role.USER: literal_text("User: "), Role.ASSISTANT: literal_text("Assistant: ")}
-_CHARS_MAX: Final = {Role.USER: GATHER_CHARS_MAX, Role.ASSISTANT: GATHERED_REPLY_CHARS_MAX}
+_CHARS_MAX: Final = {Role.USER: limits.GATHER_CHARS_MAX, Role.ASSISTANT: limits.GATHERED_REPLY_CHARS_MAX}
 
 
 def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
@@ -76,13 +63,13 @@ def gathering_requests(said: Sequence[Entry], known: Sequence[CleanText]) -> lis
         line = joined(_SPEAKERS[entry.role], clipped(words_in(entry.text), _CHARS_MAX[entry.role]))
         if len(line) > room:
             parts.append([])
-            room = GATHER_CHARS_MAX
+            room = limits.GATHER_CHARS_MAX
         parts[-1].append(line)
         room -= len(line)
     told = _block(literal_text("<known>"), known, literal_text("</known>"))
     asked = [
         [*told, *_block(literal_text("<conversation>"), part, literal_text("</conversation>"))]
-        for part in parts[-GATHER_REQUESTS_MAX:]
+        for part in parts[-limits.GATHER_REQUESTS_MAX :]
         if any(line.startswith(_SPEAKERS[Role.USER]) for line in part)
     ]
     return [(PromptMessage(Role.USER, joined(*lines, by="\n")),) for lines in asked]
@@ -99,7 +86,7 @@ def facts_in(answer: str) -> list[str]:
         fact = _fact_in(line.strip().strip("`,"))
         if fact:
             found[fact] = None
-    return list(found)[:GATHERED_FACTS_MAX]
+    return list(found)[: limits.GATHERED_FACTS_MAX]
 
 
 def _fact_in(line: str) -> str:
@@ -115,7 +102,7 @@ def _fact_in(line: str) -> str:
         return ""
     plain = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
     fact = " ".join(plain.split())
-    return fact if len(fact) <= GATHERED_FACT_CHARS_MAX else ""
+    return fact if len(fact) <= limits.GATHERED_FACT_CHARS_MAX else ""
 
 
 _log = structlog.get_logger(__name__)
@@ -163,9 +150,9 @@ class Consolidation:
         """Go through all boundaries that are due for `key`, or with None for anybody, which includes those that other
         processes left. Never raises our errors."""
         try:
-            for _ in range(BOUNDARIES_AT_ONCE):
+            for _ in range(limits.BOUNDARIES_AT_ONCE):
                 boundary = await self._store.memories.claim_boundary(
-                    key, now_ms=self._clock.now_ms(), for_ms=int(BOUNDARY_CLAIM_S * 1000)
+                    key, now_ms=self._clock.now_ms(), for_ms=int(limits.BOUNDARY_CLAIM_S * 1000)
                 )
                 if boundary is None:
                     return
@@ -188,7 +175,7 @@ class Consolidation:
         said = said_by_people(await self._entries(boundary))
         if session is None or not said:
             return
-        known = await self._memory.recall(boundary.key, "", limit=GATHER_KNOWN_MAX)
+        known = await self._memory.recall(boundary.key, "", limit=limits.GATHER_KNOWN_MAX)
         kept = 0
         for messages in gathering_requests(said, [fact.text for fact in known]):
             kept += await self._keep(boundary.key, await self._ask(session, messages))
@@ -213,9 +200,9 @@ class Consolidation:
             key=session.key,
             system=PROMPTS.gather,
             messages=messages,
-            completion_tokens_max=GATHER_REASONING_TOKENS_MAX if is_reasoning else GATHER_TOKENS_MAX,
-            temperature=GATHER_TEMPERATURE,
-            timeout_s=GATHER_TIMEOUT_S,
+            completion_tokens_max=limits.GATHER_REASONING_TOKENS_MAX if is_reasoning else limits.GATHER_TOKENS_MAX,
+            temperature=limits.GATHER_TEMPERATURE,
+            timeout_s=limits.GATHER_TIMEOUT_S,
         )
         answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.MEMORY, now_ms=self._clock.now_ms())

@@ -13,19 +13,8 @@ from typing import Any, Final
 
 import structlog
 
-from agent.features.commands import CommandReply, CommandRequest, CommandRow
-from agent.limits import (
-    EMBEDDING_CHARS_MAX,
-    EMBEDDING_TEXTS_MAX,
-    EMBEDDING_TIMEOUT_S,
-    FACT_CHARS_MAX,
-    FACTS_LISTED_MAX,
-    MEMORY_FACTS_MAX,
-    MEMORY_LINE_CHARS_MAX,
-    MEMORY_SAID_CHARS_MAX,
-    MEMORY_SNIPPETS_MAX,
-    RECALL_FACTS_MAX,
-)
+from agent import limits
+from agent.features.commands import CommandRequest, CommandRow
 from agent.models.requests import (
     Embedder,
     EmbeddingAnswer,
@@ -34,6 +23,7 @@ from agent.models.requests import (
     ToolSpec,
     Vector,
 )
+from agent.schema import object_schema, text_schema
 from agent.subagents.runs import SubagentStopper
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
@@ -84,11 +74,11 @@ def _one_line(text: str, said: str) -> str:
     """Put the text on one line, a long one shortened to the part around the first word that was said; it cannot end a
     block."""
     line = " ".join(text.split()).replace("<", "‹").replace(">", "›")
-    if len(line) <= MEMORY_LINE_CHARS_MAX:
+    if len(line) <= limits.MEMORY_LINE_CHARS_MAX:
         return line
-    start = max(_first_shared(line, said) - MEMORY_LINE_CHARS_MAX // _BEFORE, 0)
-    start = min(start, len(line) - MEMORY_LINE_CHARS_MAX)
-    cut = line[start : start + MEMORY_LINE_CHARS_MAX]
+    start = max(_first_shared(line, said) - limits.MEMORY_LINE_CHARS_MAX // _BEFORE, 0)
+    start = min(start, len(line) - limits.MEMORY_LINE_CHARS_MAX)
+    cut = line[start : start + limits.MEMORY_LINE_CHARS_MAX]
     return f"{'…' if start else ''}{cut}{'…' if start + len(cut) < len(line) else ''}"
 
 
@@ -129,9 +119,11 @@ class ChargedEmbedder:
     async def embed(self, key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
         """Embed each text as a vector; of a long text, its beginning. Raises the `ModelError` tree."""
         vectors: list[Vector] = []
-        for at in range(0, len(texts), EMBEDDING_TEXTS_MAX):
-            page = tuple(clipped(text, EMBEDDING_CHARS_MAX) for text in texts[at : at + EMBEDDING_TEXTS_MAX])
-            answer = await self._inner.embed(EmbeddingRequest(self._model, key, page, EMBEDDING_TIMEOUT_S))
+        for at in range(0, len(texts), limits.EMBEDDING_TEXTS_MAX):
+            page = tuple(
+                clipped(text, limits.EMBEDDING_CHARS_MAX) for text in texts[at : at + limits.EMBEDDING_TEXTS_MAX]
+            )
+            answer = await self._inner.embed(EmbeddingRequest(self._model, key, page, limits.EMBEDDING_TIMEOUT_S))
             await self._charge(key, answer)
             vectors += answer.vectors
         return vectors
@@ -172,9 +164,9 @@ class PersonMemory:
             return query
         return replace(
             query,
-            said=clipped(said, MEMORY_SAID_CHARS_MAX),
-            facts_max=MEMORY_FACTS_MAX,
-            snippets_max=MEMORY_SNIPPETS_MAX,
+            said=clipped(said, limits.MEMORY_SAID_CHARS_MAX),
+            facts_max=limits.MEMORY_FACTS_MAX,
+            snippets_max=limits.MEMORY_SNIPPETS_MAX,
         )
 
     async def block(
@@ -182,7 +174,7 @@ class PersonMemory:
     ) -> CleanText | None:
         """Write the block of memory that relates to what was just said, marked as data; None when there is nothing, or
         nothing that `view` does not tell the model already. `start` is what was already looked for."""
-        asked = clipped(said, MEMORY_SAID_CHARS_MAX)
+        asked = clipped(said, limits.MEMORY_SAID_CHARS_MAX)
         if start is not None and start.query.said == asked:
             found = start.recollection
         else:
@@ -190,8 +182,8 @@ class PersonMemory:
                 session.key,
                 asked,
                 but_session_id=session.id,
-                facts_max=MEMORY_FACTS_MAX,
-                snippets_max=MEMORY_SNIPPETS_MAX,
+                facts_max=limits.MEMORY_FACTS_MAX,
+                snippets_max=limits.MEMORY_SNIPPETS_MAX,
                 near=await self._near(session.key, asked),
             )
         block = recollection_block(found, asked, told=[entry.text for entry in view if entry.kind is EntryKind.NOTE])
@@ -229,7 +221,7 @@ class PersonMemory:
         embedder = self._embedder
         if embedder is None or not text.strip():
             return None
-        unseen = await self._store.without_vector(key, embedder.model, limit=EMBEDDING_TEXTS_MAX - 1)
+        unseen = await self._store.without_vector(key, embedder.model, limit=limits.EMBEDDING_TEXTS_MAX - 1)
         try:
             first, *others = await embedder.embed(key, [text, *(fact.text for fact in unseen)])
         except ModelError as error:
@@ -274,23 +266,23 @@ def memory_commands(
 ) -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
 
-    async def show(asked: CommandRequest) -> CommandReply:
+    async def show(asked: CommandRequest) -> str:
         key, words = asked.session.key, asked.words
         if sharing := _SHARING.fullmatch(asked.argument):
             return await _share(store, key, int(sharing[2]), words, is_shared=sharing[1].lower() == "share")
-        facts = await memory.recall(key, asked.argument, limit=FACTS_LISTED_MAX)
+        facts = await memory.recall(key, asked.argument, limit=limits.FACTS_LISTED_MAX)
         if not facts:
-            return CommandReply(words.say("I remember nothing like that.") if asked.argument else _nothing(key, words))
+            return words.say("I remember nothing like that.") if asked.argument else _nothing(key, words)
         title = words.say("What fits best:") if asked.argument else _everything(key, words)
         hint = words.say(
             "/forget NUMBER makes me forget one of them, /memory share NUMBER lets me use it wherever you talk to me."
         )
-        return CommandReply(f"{title}\n\n{_listed(facts, key, words)}\n\n{hint}")
+        return f"{title}\n\n{_listed(facts, key, words)}\n\n{hint}"
 
-    async def forget(asked: CommandRequest) -> CommandReply:
+    async def forget(asked: CommandRequest) -> str:
         key, what, words = asked.session.key, asked.argument, asked.words
         if not what:
-            return CommandReply(words.say("Write /forget and a number from /memory, some words, or `all`."))
+            return words.say("Write /forget and a number from /memory, some words, or `all`.")
         if everything := _ALL.fullmatch(what):
             if everything[1]:  # a sub-agent of this person may be about to remember something
                 await ending.end_all(await people.keys(key.owner))
@@ -298,16 +290,14 @@ def memory_commands(
         if _NUMBERS.fullmatch(what):
             numbers = [int(number) for number in re.findall(r"\d+", what)]
         else:
-            found = await memory.recall(key, what, limit=FACTS_LISTED_MAX)
+            found = await memory.recall(key, what, limit=limits.FACTS_LISTED_MAX)
             if len(found) != 1:
-                return CommandReply(_which_of(found, key, words))
+                return _which_of(found, key, words)
             numbers = [fact.number for fact in found]
         gone = await store.forget(key, [number for number in numbers if number < 2**31])
         for tell in forgotten if gone else ():
             await tell(key.owner)
-        return CommandReply(
-            f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT)
-        )
+        return f"{words.say('Forgotten:')}\n\n{_listed(gone, key, words)}" if gone else words.say(_NO_SUCH_FACT)
 
     return (
         CommandRow("memory", show),
@@ -315,16 +305,16 @@ def memory_commands(
     )
 
 
-async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> CommandReply:
+async def _share(store: MemoryStore, key: SessionKey, number: int, words: Words, *, is_shared: bool) -> str:
     fact = await store.share(key, number, is_shared=is_shared) if number < 2**31 else None
     if fact is None:
-        return CommandReply(words.say(_NO_SUCH_FACT))
+        return words.say(_NO_SUCH_FACT)
     where = (
         words.say("I use this wherever you talk to me:")
         if is_shared
         else words.say("I use this only where I learned it, and in our direct messages:")
     )
-    return CommandReply(f"{where}\n\n{_listed([fact], key, words)}")
+    return f"{where}\n\n{_listed([fact], key, words)}"
 
 
 async def _forget_all(
@@ -335,24 +325,22 @@ async def _forget_all(
     *,
     is_sure: bool,
     forgotten: Sequence[Forgotten],
-) -> CommandReply:
+) -> str:
     if not is_sure:
-        count = len(await memory.recall(key, "", limit=FACTS_LISTED_MAX))
+        count = len(await memory.recall(key, "", limit=limits.FACTS_LISTED_MAX))
         many = words.count("{count} fact", "{count} facts", count)
-        if count == FACTS_LISTED_MAX:
+        if count == limits.FACTS_LISTED_MAX:
             many = words.count("{count} or more facts", "{count} or more facts", count)
-        return CommandReply(words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many))
+        return words.say(_SURE_OF_YOU if key.is_private else _SURE_OF_HERE, facts=many)
     count = await store.forget_all(key)
     for tell in forgotten:
         await tell(key.owner)
-    return CommandReply(
-        words.count(
-            "I have forgotten {count} fact and cannot look up earlier conversations any more. "
-            "What this conversation holds is gone from my sight with /new.",
-            "I have forgotten {count} facts and cannot look up earlier conversations any more. "
-            "What this conversation holds is gone from my sight with /new.",
-            count,
-        )
+    return words.count(
+        "I have forgotten {count} fact and cannot look up earlier conversations any more. "
+        "What this conversation holds is gone from my sight with /new.",
+        "I have forgotten {count} facts and cannot look up earlier conversations any more. "
+        "What this conversation holds is gone from my sight with /new.",
+        count,
     )
 
 
@@ -396,23 +384,18 @@ def _line(fact: Fact, key: SessionKey, words: Words) -> str:
 _REMEMBER: Final = ToolSpec(
     "remember",
     "Keep one durable fact about this user (a preference, a name, a decision) for later conversations.",
-    {
-        "type": "object",
-        "properties": {"fact": {"type": "string", "minLength": 1, "maxLength": FACT_CHARS_MAX}},
-        "required": ["fact"],
-    },
+    object_schema({"fact": text_schema(limits.FACT_CHARS_MAX)}, "fact"),
 )
 _RECALL: Final = ToolSpec(
     "recall",
     "Search the facts kept about this user. An empty query gives the newest.",
-    {
-        "type": "object",
-        "properties": {
+    object_schema(
+        {
             "query": {"type": "string", "maxLength": 500},
-            "limit": {"type": "integer", "minimum": 1, "maximum": RECALL_FACTS_MAX},
+            "limit": {"type": "integer", "minimum": 1, "maximum": limits.RECALL_FACTS_MAX},
         },
-        "required": ["query"],
-    },
+        "query",
+    ),
 )
 
 

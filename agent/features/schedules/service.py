@@ -1,4 +1,4 @@
-"""Take orders for later, from people (/remind, /heartbeat) and from the model (the tool `schedule`)."""
+"""Take orders for later, from people (/remind, /heartbeat) and from models (tool `schedule`); fire what is due."""
 
 from __future__ import annotations
 
@@ -9,27 +9,42 @@ from hashlib import blake2b
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
+import structlog
+
+from agent import limits
+from agent.concurrency import Wakeup
+from agent.features.access import People
 from agent.features.commands import CommandReply, CommandRequest, CommandRow
-from agent.features.schedules.recurrence import ZONE_EXAMPLES, find_zone, shortest_gap_s, zone_named
+from agent.features.schedules.recurrence import (
+    ZONE_EXAMPLES,
+    BadRecurrence,
+    find_zone,
+    next_after,
+    recurrence_from,
+    shortest_gap_s,
+    zone_named,
+)
 from agent.features.schedules.texts import (
     created_text,
     every_text,
     list_text,
+    moment_text,
     reminder_text,
     unclear_text,
     unknown_zone_text,
 )
 from agent.features.schedules.times import Unclear, When, read_request, read_time
-from agent.limits import LATE_S, SCHEDULE_GAP_S, SCHEDULE_GUEST_GAP_S, SCHEDULE_TEXT_CHARS_MAX, SCHEDULES_MAX
 from agent.models.requests import ToolSpec
 from agent.prompts.library import PROMPTS
+from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk, Visibility
 from agent.tools.tool import Tool, ToolContext
+from gateway.bus.inbound import Inbound
 from gateway.contracts.commands import find_command
-from gateway.contracts.errors import ToolError
+from gateway.contracts.errors import BusError, StoreError, ToolError
 from gateway.contracts.ids import ReplyAddress, SessionKey
-from gateway.contracts.messages import CleanText, joined, literal_text
-from gateway.contracts.ports import Clock
+from gateway.contracts.messages import CleanText, InboundMessage, joined, literal_text
+from gateway.contracts.ports import Clock, Verdict
 from gateway.contracts.sessions import GrantRole, Schedule, ScheduleKind, is_firing
 from gateway.i18n import ENGLISH
 from gateway.scrub import Scrubber
@@ -130,11 +145,11 @@ class ScheduleService:
             created_at_ms=self._clock.now_ms(),
             place=requester.place,
         )
-        added = await self._book.add(schedule, active_max=SCHEDULES_MAX)
+        added = await self._book.add(schedule, active_max=limits.SCHEDULES_MAX)
         if added is None:
             raise Unclear(
                 lambda words: words.say(
-                    "{most} things are scheduled already, and that is as many as I keep", most=SCHEDULES_MAX
+                    "{most} things are scheduled already, and that is as many as I keep", most=limits.SCHEDULES_MAX
                 )
             )
         self._ring()
@@ -146,15 +161,15 @@ class ScheduleService:
 
 def _check(when: When, text: str, role: GrantRole) -> None:
     """Check the limits. Raises `Unclear` for a schedule beyond them."""
-    if len(text) > SCHEDULE_TEXT_CHARS_MAX:
+    if len(text) > limits.SCHEDULE_TEXT_CHARS_MAX:
         raise Unclear(
             lambda words: words.say(
-                "the text is longer than {most} characters", most=words.number(SCHEDULE_TEXT_CHARS_MAX)
+                "the text is longer than {most} characters", most=words.number(limits.SCHEDULE_TEXT_CHARS_MAX)
             )
         )
     if find_command(text) is not None:
         raise Unclear(lambda words: words.say("a command cannot be scheduled"))
-    gap_min_s = SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else SCHEDULE_GAP_S
+    gap_min_s = limits.SCHEDULE_GUEST_GAP_S if role is GrantRole.GUEST else limits.SCHEDULE_GAP_S
     if when.rule is not None and shortest_gap_s(when.rule) < gap_min_s:
         raise Unclear(
             lambda words: words.say("nothing can happen more often than {rule}", rule=every_text(gap_min_s, words))
@@ -186,17 +201,16 @@ _SCHEDULE: Final = ToolSpec(
     "18:00”, “every 2 hours” or “cron 30 9 * * 1-5”. A reminder's text is delivered as it is; the text of a task is "
     "a prompt that you will be given then, with nobody present to ask. Always tell the user the time that the "
     "result names.",
-    {
-        "type": "object",
-        "properties": {
+    object_schema(
+        {
             "action": {"type": "string", "enum": ["create", "list", "cancel"]},
             "kind": {"type": "string", "enum": [ScheduleKind.REMINDER.value, ScheduleKind.TASK.value]},
-            "when": {"type": "string", "minLength": 1, "maxLength": 200},
-            "text": {"type": "string", "minLength": 1, "maxLength": SCHEDULE_TEXT_CHARS_MAX},
+            "when": text_schema(200),
+            "text": text_schema(limits.SCHEDULE_TEXT_CHARS_MAX),
             "number": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
         },
-        "required": ["action"],
-    },
+        "action",
+    ),
 )
 
 
@@ -278,7 +292,7 @@ def remind_commands(
 ) -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
 
-    async def remind(asked: CommandRequest) -> CommandReply:
+    async def remind(asked: CommandRequest) -> str:
         word, _, rest = asked.argument.partition(" ")
         if asked.argument.lower() in _LIST_WORDS:
             return await _list(service, asked)
@@ -289,20 +303,22 @@ def remind_commands(
         try:
             schedule = await service.remind(requester_of(asked), asked.argument)
         except Unclear as problem:
-            return CommandReply(unclear_text(problem.why(asked.words), asked.words))
+            return unclear_text(problem.why(asked.words), asked.words)
         _, is_zone_known = await service.zone(asked.session.key.owner)
-        return CommandReply(created_text(schedule, asked.words, is_zone_known=is_zone_known))
+        return created_text(schedule, asked.words, is_zone_known=is_zone_known)
 
-    async def heartbeat(asked: CommandRequest) -> CommandReply:
+    async def heartbeat(asked: CommandRequest) -> str:
         return await _heartbeat(service, asked, minutes=heartbeat_minutes)
 
-    async def reminder(asked: CommandRequest) -> CommandReply:
+    async def reminder(asked: CommandRequest) -> CommandReply | str:
         if not is_firing(asked.message):
-            return CommandReply(asked.words.say("I remind you of things with /remind."))
+            return asked.words.say("I remind you of things with /remind.")
         zone, _ = await service.zone(asked.session.key.owner)
         due_ms = asked.message.sent_at_ms
         text = scrubber.for_chat(str(asked.session.key)).scrub(
-            reminder_text(asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=LATE_S, zone=zone)
+            reminder_text(
+                asked.argument, asked.words, due_ms=due_ms, now_ms=clock.now_ms(), late_s=limits.LATE_S, zone=zone
+            )
         )
         return CommandReply(text, noted=joined(literal_text("(Delivered by the schedule)"), text, by="\n"))
 
@@ -328,59 +344,178 @@ def requester_of(asked: CommandRequest) -> Requester:
     )
 
 
-async def _list(service: ScheduleService, asked: CommandRequest) -> CommandReply:
+async def _list(service: ScheduleService, asked: CommandRequest) -> str:
     owner = asked.session.key.owner
     zone, is_zone_known = await service.zone(owner)
     found = await service.active(owner, place=None if asked.message.is_private else asked.message.address)
-    return CommandReply(list_text(found, zone, asked.words, is_zone_known=is_zone_known))
+    return list_text(found, zone, asked.words, is_zone_known=is_zone_known)
 
 
-async def _zone(service: ScheduleService, asked: CommandRequest, wanted: str) -> CommandReply:
+async def _zone(service: ScheduleService, asked: CommandRequest, wanted: str) -> str:
     owner, words = asked.session.key.owner, asked.words
     if not wanted:
         zone, is_known = await service.zone(owner)
-        return CommandReply(
-            words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
-        )
+        return words.say("Your time zone is {zone}.", zone=zone.key) if is_known else unknown_zone_text(zone, words)
     found = await service.set_zone(owner, wanted)
     if found is None:
-        return CommandReply(words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES))
-    return CommandReply(
-        words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key)
-    )
+        return words.say("I know no time zone of that name. For example: {zones}.", zones=ZONE_EXAMPLES)
+    return words.say("Your time zone is {zone} now. What is scheduled already keeps its own.", zone=found.key)
 
 
-async def _cancel(service: ScheduleService, asked: CommandRequest, number: str) -> CommandReply:
+async def _cancel(service: ScheduleService, asked: CommandRequest, number: str) -> str:
     words = asked.words
     if not number:
-        return CommandReply(words.say("Say which one: `/remind cancel NUMBER`; /remind lists them."))
+        return words.say("Say which one: `/remind cancel NUMBER`; /remind lists them.")
     place = None if asked.message.is_private else asked.message.address
     cancelled = await service.cancel(asked.session.key.owner, int(number[:9]), place=place)
     if cancelled is None:
-        return CommandReply(
-            words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9])
-        )
-    return CommandReply(words.say("Cancelled: {text}", text=cancelled.text))
+        return words.say("Nothing is scheduled under number {number}; /remind lists what is.", number=number[:9])
+    return words.say("Cancelled: {text}", text=cancelled.text)
 
 
-async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes: int) -> CommandReply:
+async def _heartbeat(service: ScheduleService, asked: CommandRequest, *, minutes: int) -> str:
     words = asked.words
     if not minutes:
-        return CommandReply(
-            words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
-        )
+        return words.say("The heartbeat is off: the operator can allow it with `schedules.heartbeat_minutes`.")
     if asked.role is not GrantRole.ADMIN:
-        return CommandReply(words.say("Only an admin can switch the heartbeat on or off."))
+        return words.say("Only an admin can switch the heartbeat on or off.")
     if asked.argument.lower() not in ("on", "off"):
-        return CommandReply(words.say("Write /heartbeat on or /heartbeat off."))
+        return words.say("Write /heartbeat on or /heartbeat off.")
     before = await service.cancel_kind(asked.session.key.owner, ScheduleKind.HEARTBEAT)
     if asked.argument.lower() == "off":
-        return CommandReply(words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on."))
+        return words.say("The heartbeat is off.") if before else words.say("The heartbeat was not on.")
     requester = requester_of(asked)
     await service.order(requester, ScheduleKind.HEARTBEAT, f"every {minutes} minutes", PROMPTS.heartbeat)
-    return CommandReply(
-        words.say(
-            "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
-            rule=every_text(minutes * 60, words),
-        )
+    return words.say(
+        "I shall look {rule} from now on, at your cost. /heartbeat off ends it.",
+        rule=every_text(minutes * 60, words),
     )
+
+
+# Fires what is due: each firing is a message of its owner, on the same queue as the owner's other messages.
+#
+#     claim (SQL) ──▶ enqueue (bus, by the firing's id) ──▶ move on (SQL, guarded by the due time)
+#
+# Every agent process runs this. A crash after the first arrow costs a claim's time; one after the second repeats
+# an id that the bus knows for a day and SQL, once it is answered, for ever. Firings missed while no process ran
+# happen once. A schedule whose owner may not speak any more is passed over, and goes on if it recurs.
+
+
+_log = structlog.get_logger(__name__)
+_RETRY_S: Final = 1.0
+_TAKEN: Final = frozenset({Verdict.ACCEPTED, Verdict.DUPLICATE})
+
+
+class Scheduler:
+    """The share of one process in firing schedules."""
+
+    def __init__(
+        self,
+        book: ScheduleStore,
+        intake: Inbound,
+        people: People,
+        bell: Wakeup,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        has_heartbeat: bool,
+    ) -> None:
+        self._book = book
+        self._intake = intake
+        self._people = people
+        self._bell = bell
+        self._scrubber = scrubber
+        self._clock = clock
+        self._has_heartbeat = has_heartbeat
+
+    async def serve(self) -> None:
+        """Fire due schedules until cancelled. It sleeps until the next due time; schedules of other processes are seen
+        by polling."""
+        while True:
+            try:
+                while await self.fire_due() == limits.FIRINGS_PARALLEL_MAX:
+                    pass
+                wait_s = await self._until_next_s()
+            except (BusError, StoreError) as error:
+                _log.warning("schedules.failed", reason=str(error))
+                wait_s = _RETRY_S
+            await self._bell.wait(wait_s)
+
+    async def fire_due(self) -> int:
+        """Fire what is due now; return how many schedules were claimed."""
+        now_ms = self._clock.now_ms()
+        due = await self._book.claim_due(
+            now_ms=now_ms, until_ms=now_ms + int(limits.FIRING_HELD_S * 1000), limit=limits.FIRINGS_PARALLEL_MAX
+        )
+        await self._fire_all(due)
+        return len(due)
+
+    async def _fire_all(self, due: Sequence[Schedule]) -> None:
+        for schedule in due:
+            await self._fire(schedule)
+
+    async def _fire(self, schedule: Schedule) -> None:
+        message = self._message(schedule)
+        if await self._may_fire(schedule, message):
+            admission = await self._intake.enqueue(message)
+            if admission.verdict not in _TAKEN:
+                until_ms = self._clock.now_ms() + int(limits.FIRING_PUT_OFF_S * 1000)
+                await self._book.put_off(schedule, until_ms=until_ms)
+                _log.warning("schedule.put_off", schedule=schedule.id, verdict=admission.verdict.value)
+                return
+        now_ms = self._clock.now_ms()
+        is_ours = await self._book.move(schedule, next_due_ms=_next_due_ms(schedule, now_ms), now_ms=now_ms)
+        _log.info("schedule.fired", message_id=message.id, late_ms=now_ms - schedule.next_due_ms, moved=is_ours)
+
+    async def _may_fire(self, schedule: Schedule, message: InboundMessage) -> bool:
+        is_wanted = schedule.kind is not ScheduleKind.HEARTBEAT or self._has_heartbeat
+        if is_wanted and await self._people.is_admitted(message.author, message.spoken_in):
+            return True
+        _log.info("schedule.passed_over", schedule=schedule.id)
+        return False
+
+    async def _until_next_s(self) -> float:
+        next_ms = await self._book.next_due_ms()
+        if next_ms is None:
+            return limits.FIRING_POLL_S
+        return min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), limits.FIRING_POLL_S)
+
+    def _message(self, schedule: Schedule) -> InboundMessage:
+        return InboundMessage(
+            id=schedule.firing_id,
+            key=schedule.key,
+            address=schedule.address,
+            text=self._text(schedule),
+            author_id=schedule.author_id,
+            author_name=schedule.author_name,
+            is_private=schedule.is_private,
+            sent_at_ms=schedule.next_due_ms,
+            received_at_ms=self._clock.now_ms(),
+            place=schedule.place,
+            is_nameable=True,
+        )
+
+    def _text(self, schedule: Schedule) -> CleanText:
+        clean = self._scrubber.for_chat(str(schedule.key)).scrub
+        match schedule.kind:
+            case ScheduleKind.REMINDER:
+                return clean(f"/{REMINDER} {schedule.text}")
+            case ScheduleKind.HEARTBEAT:
+                return schedule.text
+            case ScheduleKind.TASK:
+                when = clean(moment_text(schedule.next_due_ms, zone_named(schedule.zone), ENGLISH))
+                head = joined(literal_text("(Scheduled task, due "), when, literal_text("; nobody is present to ask.)"))
+                return joined(head, schedule.text, by="\n\n")
+
+
+def _next_due_ms(schedule: Schedule, now_ms: int) -> int | None:
+    """Compute the next due time; None when there is none. A rule that cannot be read any more never happens again."""
+    if not schedule.recurrence:
+        return None
+    due, now = (datetime.fromtimestamp(at_ms / 1000, UTC) for at_ms in (schedule.next_due_ms, now_ms))
+    try:
+        rule = recurrence_from(schedule.recurrence)
+        return int(next_after(rule, zone_named(schedule.zone), due=due, now=now).timestamp() * 1000)
+    except BadRecurrence as error:
+        _log.error("schedule.unreadable", schedule=schedule.id, reason=str(error))
+        return None

@@ -20,21 +20,7 @@ from typing import Final, Self
 
 import structlog
 
-from agent.limits import (
-    SANDBOX_ADDRESS_BYTES,
-    SANDBOX_CPU_S,
-    SANDBOX_DESCRIPTORS_MAX,
-    SANDBOX_FILE_BYTES_MAX,
-    SANDBOX_MEMORY_BYTES,
-    SANDBOX_PROBE_S,
-    SANDBOX_PROCESSES_MAX,
-    SANDBOX_QUOTA_EVERY_S,
-    SANDBOX_RUNS_MAX,
-    SANDBOX_THREADS_MAX,
-    SANDBOX_TMP_BYTES,
-    SANDBOX_WATCH_EVERY_S,
-    TOOL_OUTPUT_BYTES_MAX,
-)
+from agent import limits
 from agent.tools.exec.processes import (
     APART,
     NOTHING,
@@ -59,7 +45,7 @@ from gateway.scrub.raw_text import without_broken_end, without_broken_start
 class Output:
     """The first and the last bytes of a stream, and how many there were in all."""
 
-    def __init__(self, bytes_max: int = TOOL_OUTPUT_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int = limits.TOOL_OUTPUT_BYTES_MAX) -> None:
         self._half = bytes_max // 2
         self._head = bytearray()
         self._tail = bytearray()
@@ -96,7 +82,7 @@ class FolderAllowance:
         self._before = self._taken = taken
         self._share = share
         self._loop = asyncio.get_running_loop()
-        self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
+        self._due_s = self._loop.time() + limits.SANDBOX_QUOTA_EVERY_S
         self.memory_bytes = 0
         """What was held in memory and counted as nobody's, when it was looked at last."""
 
@@ -113,7 +99,7 @@ class FolderAllowance:
         if self._loop.time() < self._due_s:
             return ""
         said = await asyncio.to_thread(self._look, pid)
-        self._due_s = self._loop.time() + SANDBOX_QUOTA_EVERY_S
+        self._due_s = self._loop.time() + limits.SANDBOX_QUOTA_EVERY_S
         return said
 
     async def leave(self) -> None:
@@ -147,8 +133,9 @@ _NICE: Final = 10
 """Behind the answers of others: who starts more than there may be starts them slower than we look."""
 
 _LIMITS: Final = (
-    f"ulimit -c 0 -t {SANDBOX_CPU_S} -f {SANDBOX_FILE_BYTES_MAX // 1024} -v {SANDBOX_ADDRESS_BYTES // 1024}"
-    f' -n {SANDBOX_DESCRIPTORS_MAX} -u {SANDBOX_THREADS_MAX} || exit 126; exec nice -n {_NICE} "$@"'
+    f"ulimit -c 0 -t {limits.SANDBOX_CPU_S} -f {limits.SANDBOX_FILE_BYTES_MAX // 1024}"
+    f" -v {limits.SANDBOX_ADDRESS_BYTES // 1024}"
+    f' -n {limits.SANDBOX_DESCRIPTORS_MAX} -u {limits.SANDBOX_THREADS_MAX} || exit 126; exec nice -n {_NICE} "$@"'
 )
 """Bash sets the limits inside and becomes the program; nothing of ours runs between fork and exec."""
 
@@ -180,7 +167,7 @@ class Sandbox:
         self._bwrap = bwrap
         self._arguments = tuple(arguments)
         self._filter = filter_for_commands() if is_machine_known() else b""
-        self._slots = asyncio.Semaphore(SANDBOX_RUNS_MAX)
+        self._slots = asyncio.Semaphore(limits.SANDBOX_RUNS_MAX)
 
     async def execute(
         self,
@@ -238,7 +225,9 @@ async def _complaint(sandbox: Sandbox) -> str | None:
     """Probe the sandbox: None if a program runs inside and finds what it needs, else what went wrong."""
     with tempfile.TemporaryDirectory(prefix="trivet-probe-") as folder:
         try:
-            ran = await sandbox.execute(["bash", "-c", "echo works"], workspace=Path(folder), timeout_s=SANDBOX_PROBE_S)
+            ran = await sandbox.execute(
+                ["bash", "-c", "echo works"], workspace=Path(folder), timeout_s=limits.SANDBOX_PROBE_S
+            )
         except OSError as error:
             return type(error).__name__
     return None if ran.output == "works\n" else ran.output[-300:] or ran.stopped
@@ -251,7 +240,7 @@ def _arguments(hidden: Sequence[Path]) -> list[str]:
         arguments += ["--ro-bind-try", name, name]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
     for memory in ("/tmp", "/dev/shm"):  # noqa: S108 - the sandbox's own
-        arguments += ["--size", str(SANDBOX_TMP_BYTES), "--tmpfs", memory]
+        arguments += ["--size", str(limits.SANDBOX_TMP_BYTES), "--tmpfs", memory]
     for place in hidden:
         if place.resolve().is_relative_to("/usr"):
             arguments += ["--tmpfs", str(place.resolve())]
@@ -285,17 +274,19 @@ async def _until_end(
     try:
         async with asyncio.timeout(timeout_s):
             while not talking.done() or process.returncode is None:
-                await asyncio.wait([talking], timeout=SANDBOX_WATCH_EVERY_S)
+                await asyncio.wait([talking], timeout=limits.SANDBOX_WATCH_EVERY_S)
                 if talking.done():  # at the end, as a rule; a program may also close its output and go on
-                    await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=SANDBOX_WATCH_EVERY_S)
-                taken = footprint(process.pid, processes_max=SANDBOX_PROCESSES_MAX, threads_max=SANDBOX_THREADS_MAX)
-                if taken.processes > SANDBOX_PROCESSES_MAX:
-                    return f"it started more than {SANDBOX_PROCESSES_MAX} processes"
-                if taken.threads > SANDBOX_THREADS_MAX:
-                    return f"it started more than {SANDBOX_THREADS_MAX} threads"
+                    await asyncio.wait([asyncio.ensure_future(process.wait())], timeout=limits.SANDBOX_WATCH_EVERY_S)
+                taken = footprint(
+                    process.pid, processes_max=limits.SANDBOX_PROCESSES_MAX, threads_max=limits.SANDBOX_THREADS_MAX
+                )
+                if taken.processes > limits.SANDBOX_PROCESSES_MAX:
+                    return f"it started more than {limits.SANDBOX_PROCESSES_MAX} processes"
+                if taken.threads > limits.SANDBOX_THREADS_MAX:
+                    return f"it started more than {limits.SANDBOX_THREADS_MAX} threads"
                 said = await room.complaint(process.pid)
-                if taken.memory_bytes + room.memory_bytes > SANDBOX_MEMORY_BYTES:
-                    return f"it took more than {SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
+                if taken.memory_bytes + room.memory_bytes > limits.SANDBOX_MEMORY_BYTES:
+                    return f"it took more than {limits.SANDBOX_MEMORY_BYTES // 1024**2} MB of memory"
                 if said:
                     return said
     except TimeoutError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from agent.limits import CODE_CHARS_MAX, SANDBOX_TIMEOUT_MAX_S, SANDBOX_TIMEOUT_S, SECRET_ENV_BYTES_MAX, SECRET_ENV_MAX
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.exec.sandbox import ENVIRONMENT, PATH, NoSandbox, ProgramOutcome, Sandbox
 from agent.tools.files.workspace import Workspaces
 from agent.tools.policy import Risk
@@ -45,7 +46,7 @@ _SECRET_ENV: Final = {
     "maxProperties": SECRET_ENV_MAX,
 }
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
-_CODE: Final = {"type": "string", "minLength": 1, "maxLength": CODE_CHARS_MAX}
+_CODE: Final = text_schema(CODE_CHARS_MAX)
 _SLACK_S: Final = 15.0  # for starting, killing and hearing the end: the sandbox keeps time itself
 
 
@@ -73,50 +74,45 @@ def _shell(sandbox: Sandbox, workspaces: Workspaces) -> Tool:
     spec = ToolSpec(
         SHELL,
         "Run a bash command in the workspace. No network; only the workspace can be written.",
-        {"type": "object", "properties": {"command": _CODE, "timeout_s": _TIMEOUT}, "required": ["command"]},
+        object_schema({"command": _CODE, "timeout_s": _TIMEOUT}, "command"),
     )
-
-    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        context.reading.is_foreign = True  # it may print a file that others wrote
-        workspace = workspaces.of(context.key)
-        return _told(
-            await sandbox.execute(
-                ["bash", "-c", _without_nul(arguments["command"])],
-                workspace=workspace.files,
-                share=workspace.share,
-                timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
-                environment=_environment(arguments),
-            )
-        )
-
-    return Tool(spec, CATEGORY, Risk.EXECUTE, run, timeout_s=SANDBOX_TIMEOUT_MAX_S + _SLACK_S)
+    return _running(
+        spec, sandbox, workspaces, lambda arguments: (["bash", "-c", _without_nul(arguments["command"])], "")
+    )
 
 
 def _code(sandbox: Sandbox, workspaces: Workspaces, languages: Mapping[str, Sequence[str]]) -> Tool:
     spec = ToolSpec(
         CODE,
         "Run a program in the workspace and see what it prints. No network; only the workspace can be written.",
-        {
-            "type": "object",
-            "properties": {
-                "language": {"type": "string", "enum": list(languages)},
-                "code": _CODE,
-                "timeout_s": _TIMEOUT,
-            },
-            "required": ["language", "code"],
-        },
+        object_schema(
+            {"language": {"type": "string", "enum": list(languages)}, "code": _CODE, "timeout_s": _TIMEOUT},
+            "language",
+            "code",
+        ),
     )
+    return _running(spec, sandbox, workspaces, lambda arguments: (languages[arguments["language"]], arguments["code"]))
+
+
+def _running(
+    spec: ToolSpec,
+    sandbox: Sandbox,
+    workspaces: Workspaces,
+    program_of: Callable[[Mapping[str, Any]], tuple[Sequence[str], str]],
+) -> Tool:
+    """Build a tool that runs what `program_of` makes of its arguments: a program, and what it is given to read."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         context.reading.is_foreign = True  # it may print a file that others wrote
         workspace = workspaces.of(context.key)
+        program, stdin = program_of(arguments)
         return _told(
             await sandbox.execute(
-                languages[arguments["language"]],
+                program,
                 workspace=workspace.files,
                 share=workspace.share,
                 timeout_s=arguments.get("timeout_s", SANDBOX_TIMEOUT_S),
-                stdin=arguments["code"],
+                stdin=stdin,
                 environment=_environment(arguments),
             )
         )

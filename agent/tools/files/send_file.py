@@ -18,6 +18,7 @@ import puremagic
 from agent.concurrency import SharedThreads
 from agent.limits import FILE_CAPTION_CHARS_MAX, FILE_NAME_BYTES_MAX, FILE_NAME_CHARS_MAX, SENT_FILE_BYTES_MAX
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema
 from agent.tools.files.paths import path_locks
 from agent.tools.files.tools import PATH
 from agent.tools.files.workspace import Workspaces
@@ -71,22 +72,16 @@ def media_type(name: str, content: bytes) -> str:
 # send_file: a file of the workspace goes to the person who asked, after the text of the turn's answer.
 
 
+_CAPTION: Final = {
+    "type": "string",
+    "maxLength": FILE_CAPTION_CHARS_MAX,
+    "description": "A line below the file; plain text.",
+}
 _SPEC: Final = ToolSpec(
     "send_file",
     "Send a file of the workspace to the user, together with your answer. It is sent as it is now: later changes "
     "do not matter.",
-    {
-        "type": "object",
-        "properties": {
-            "path": PATH,
-            "caption": {
-                "type": "string",
-                "maxLength": FILE_CAPTION_CHARS_MAX,
-                "description": "A line below the file; plain text.",
-            },
-        },
-        "required": ["path"],
-    },
+    object_schema({"path": PATH, "caption": _CAPTION}, "path"),
 )
 
 

@@ -11,18 +11,8 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, Final
 
-from agent.limits import (
-    FILE_BYTES_MAX,
-    FILE_PATH_CHARS_MAX,
-    LISTED_FILES_MAX,
-    PATCH_BYTES_MAX,
-    PATCH_FILES_MAX,
-    READ_LINES_MAX,
-    SEARCH_BYTES_MAX,
-    SEARCH_HITS_MAX,
-    SEARCH_LINE_CHARS_MAX,
-    SEARCH_S,
-)
+from agent import limits
+from agent.schema import object_schema, text_schema
 from agent.tools.files.journal import Change, FileStep, FolderMade, Journal, Moved, Written
 from agent.tools.files.patch import FilePatch, Looks, apply_hunks, parse_patch
 from agent.tools.files.paths import path_locks, text_of
@@ -36,6 +26,8 @@ Work = Callable[[Workspace, Mapping[str, Any]], str]
 Locks = Callable[[Mapping[str, Any]], tuple[str, ...]]
 """As `Tool.locks`."""
 
+_ITS_PATH: Final = path_locks("path")
+
 
 @dataclass(frozen=True, slots=True)
 class FileTool:
@@ -45,7 +37,7 @@ class FileTool:
     description: str
     schema: Mapping[str, Any]
     work: Work
-    locks: Locks
+    locks: Locks = _ITS_PATH
     changes_files: bool = False
     instead: str = ""
 
@@ -53,7 +45,8 @@ class FileTool:
 # The file tools that change nothing: file_read, file_list, file_tree, file_info, file_search.
 
 
-PATH: Final = {"type": "string", "maxLength": FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
+PATH: Final = {"type": "string", "maxLength": limits.FILE_PATH_CHARS_MAX, "description": "Relative to the workspace."}
+_NUMBER: Final = {"type": "integer", "minimum": 1}
 _FOLDER: Final = {**PATH, "description": "A folder relative to the workspace; empty for all of it."}
 
 
@@ -67,7 +60,7 @@ def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
         raise ToolError(f"{path} has {len(lines)} lines")
     last = min(first - 1 + arguments.get("lines", len(lines)), len(lines))
     first = 1 + next(islice(key_starts(lines), first - 1, None), 0)
-    shown = lines[first - 1 : min(last, first - 1 + READ_LINES_MAX)]
+    shown = lines[first - 1 : min(last, first - 1 + limits.READ_LINES_MAX)]
     numbered = [f"{number:>6}  {line}" for number, line in enumerate(shown, first)]
     if (next_line := first + len(shown)) <= last:
         numbered.append(f"… {last - next_line + 1} more lines: read on with first_line={next_line}")
@@ -77,8 +70,8 @@ def _read(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
 def _list(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     entries = workspace.entries(arguments.get("path", ""))
     shown = [_row(entry) for entry in entries]
-    if len(entries) == LISTED_FILES_MAX:
-        shown.append(f"… only the first {LISTED_FILES_MAX}")
+    if len(entries) == limits.LISTED_FILES_MAX:
+        shown.append(f"… only the first {limits.LISTED_FILES_MAX}")
     return "\n".join(shown) or "The folder is empty."
 
 
@@ -91,8 +84,8 @@ def _tree(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
         level = entry.path.count("/") - above
         if level >= depth:
             continue
-        if len(shown) == LISTED_FILES_MAX:
-            shown.append(f"… only the first {LISTED_FILES_MAX}")
+        if len(shown) == limits.LISTED_FILES_MAX:
+            shown.append(f"… only the first {limits.LISTED_FILES_MAX}")
             break
         shown.append("  " * level + entry.path.rpartition("/")[2] + ("/" if entry.is_folder else ""))
     return "\n".join(shown) or "The folder is empty."
@@ -115,8 +108,8 @@ def _search(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
         raise ToolError("`text` is looked for in single lines: search for a piece of one line")
     hits: list[str] = []
     for hit in _hits(workspace, arguments):
-        if len(hits) == SEARCH_HITS_MAX:
-            hits.append(f"… more than {SEARCH_HITS_MAX} hits: search for something more special")
+        if len(hits) == limits.SEARCH_HITS_MAX:
+            hits.append(f"… more than {limits.SEARCH_HITS_MAX} hits: search for something more special")
             break
         hits.append(hit)
     return "\n".join(hits) or "Nothing matches."
@@ -126,7 +119,7 @@ def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
     ignores_case = arguments.get("ignore_case", False)
     text = arguments.get("text", "")
     wanted = text.casefold() if ignores_case else text
-    left, give_up_at_s = SEARCH_BYTES_MAX, time.monotonic() + SEARCH_S
+    left, give_up_at_s = limits.SEARCH_BYTES_MAX, time.monotonic() + limits.SEARCH_S
     for entry in workspace.walk(arguments.get("path", "")):
         if time.monotonic() > give_up_at_s:
             yield "… the rest was not searched: it took too long"
@@ -147,7 +140,7 @@ def _hits(workspace: Workspace, arguments: Mapping[str, Any]) -> Iterator[str]:
         except ToolError:  # too long, no text, or gone by now
             continue
         for number, line in _lines_with(wanted, content, content.casefold() if ignores_case else content):
-            yield f"{entry.path}:{number}: {head(line.strip(), SEARCH_LINE_CHARS_MAX)}"
+            yield f"{entry.path}:{number}: {head(line.strip(), limits.SEARCH_LINE_CHARS_MAX)}"
 
 
 def _is_named(path: str, glob: str | None, *, ignores_case: bool) -> bool:
@@ -180,56 +173,39 @@ READING: Final = (
     FileTool(
         "file_read",
         "Read a text file of the workspace, with line numbers; all of it or some lines.",
-        {
-            "type": "object",
-            "properties": {
-                "path": PATH,
-                "first_line": {"type": "integer", "minimum": 1},
-                "lines": {"type": "integer", "minimum": 1},
-            },
-            "required": ["path"],
-        },
+        object_schema({"path": PATH, "first_line": _NUMBER, "lines": _NUMBER}, "path"),
         _read,
-        path_locks("path"),
     ),
     FileTool(
         "file_list",
         "List one folder.",
-        {"type": "object", "properties": {"path": _FOLDER}},
+        object_schema({"path": _FOLDER}),
         _list,
-        path_locks("path"),
     ),
     FileTool(
         "file_tree",
         "Show everything below a folder as a tree.",
-        {
-            "type": "object",
-            "properties": {"path": _FOLDER, "depth": {"type": "integer", "minimum": 1, "maximum": 20}},
-        },
+        object_schema({"path": _FOLDER, "depth": {**_NUMBER, "maximum": 20}}),
         _tree,
-        path_locks("path"),
     ),
     FileTool(
         "file_info",
         "Kind, size and time of a file or folder.",
-        {"type": "object", "properties": {"path": PATH}},
+        object_schema({"path": PATH}),
         _info,
-        path_locks("path"),
     ),
     FileTool(
         "file_search",
         "Find files by name (`glob`, where * also crosses folders), lines by a text they contain, or both.",
-        {
-            "type": "object",
-            "properties": {
+        object_schema(
+            {
                 "path": _FOLDER,
-                "glob": {"type": "string", "minLength": 1, "maxLength": 200},
-                "text": {"type": "string", "minLength": 1, "maxLength": 500},
+                "glob": text_schema(200),
+                "text": text_schema(500),
                 "ignore_case": {"type": "boolean"},
-            },
-        },
+            }
+        ),
         _search,
-        path_locks("path"),
     ),
 )
 
@@ -279,26 +255,28 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
         if count > 1 and not arguments.get("all", False):
             raise ToolError(f"`old` stands in {path} {count} times: give more lines around it, or set `all`")
         size = len(_encoded(text)) + count * (len(_encoded(new)) - len(_encoded(old)))
-        if size > FILE_BYTES_MAX:
-            raise ToolError(f"{path}: a file may have at most {FILE_BYTES_MAX} bytes, and this would be {size}")
+        if size > limits.FILE_BYTES_MAX:
+            raise ToolError(f"{path}: a file may have at most {limits.FILE_BYTES_MAX} bytes, and this would be {size}")
         return put(workspace, "file_edit", path, _encoded(text.replace(old, new)))
 
 
 def _patch(workspace: Workspace, arguments: Mapping[str, Any]) -> str:
     patches = parse_patch(arguments["patch"])
-    if len(patches) > PATCH_FILES_MAX:
-        raise ToolError(f"a patch may change at most {PATCH_FILES_MAX} files at a time")
+    if len(patches) > limits.PATCH_FILES_MAX:
+        raise ToolError(f"a patch may change at most {limits.PATCH_FILES_MAX} files at a time")
     named = Counter(lock for patch in patches for lock in set(_paths(patch)))
     if twice := [name for name, times in named.items() if times > 1]:
         raise ToolError(f"the patch names {twice[0]} several times: put all hunks of a file below one header")
     with workspace.lock:
         changes: list[Change] = []
-        looks, left = Looks(), PATCH_BYTES_MAX
+        looks, left = Looks(), limits.PATCH_BYTES_MAX
         for patch in patches:
             made = _patch_changes(workspace, patch, looks)
             left -= sum(len(side or b"") for change in made for side in _sides(change))
             if left < 0:
-                raise ToolError(f"the patch changes files of more than {PATCH_BYTES_MAX} bytes: patch them in parts")
+                raise ToolError(
+                    f"the patch changes files of more than {limits.PATCH_BYTES_MAX} bytes: patch them in parts"
+                )
             changes += made
         names = ", ".join(patch.target or patch.source or "" for patch in patches)
         Journal(workspace).make(FileStep(f"file_patch {names}", tuple(changes)))
@@ -366,7 +344,7 @@ def _encoded(text: str) -> bytes:
         raise ToolError("the text has half characters (lone surrogates)") from error
 
 
-def _changing(name: str, description: str, schema: Mapping[str, Any], work: Work, locks: Locks) -> FileTool:
+def _changing(name: str, description: str, schema: Mapping[str, Any], work: Work, locks: Locks = _ITS_PATH) -> FileTool:
     return FileTool(name, description, schema, work, locks, changes_files=True, instead=_INSTEAD)
 
 
@@ -374,62 +352,56 @@ WRITING: Final = (
     _changing(
         "file_write",
         "Write a whole text file, a new one or over an old one; missing folders are made.",
-        {
-            "type": "object",
-            "properties": {"path": PATH, "content": {"type": "string", "maxLength": FILE_BYTES_MAX}},
-            "required": ["path", "content"],
-        },
+        object_schema(
+            {"path": PATH, "content": {"type": "string", "maxLength": limits.FILE_BYTES_MAX}}, "path", "content"
+        ),
         _write,
-        path_locks("path"),
     ),
     _changing(
         "file_edit",
         "Replace a piece of a text file. `old` must stand in the file exactly once, unless `all` is true.",
-        {
-            "type": "object",
-            "properties": {
+        object_schema(
+            {
                 "path": PATH,
                 "old": {"type": "string", "minLength": 1},
                 "new": {"type": "string"},
                 "all": {"type": "boolean"},
             },
-            "required": ["path", "old", "new"],
-        },
+            *("path", "old", "new"),
+        ),
         _edit,
-        path_locks("path"),
     ),
     _changing(
         "file_patch",
         "Apply a unified diff to one or more files: all of it or nothing. /dev/null makes or deletes a file.",
-        {"type": "object", "properties": {"patch": {"type": "string", "minLength": 1}}, "required": ["patch"]},
+        object_schema({"patch": {"type": "string", "minLength": 1}}, "patch"),
         _patch,
         _patched_paths,
     ),
     _changing(
         "file_delete",
         "Delete a file or an empty folder.",
-        {"type": "object", "properties": {"path": PATH}, "required": ["path"]},
+        object_schema({"path": PATH}, "path"),
         _delete,
-        path_locks("path"),
     ),
     _changing(
         "file_rename",
         "Move or rename a file or folder to a name that is free.",
-        {"type": "object", "properties": {"path": PATH, "to": PATH}, "required": ["path", "to"]},
+        object_schema({"path": PATH, "to": PATH}, "path", "to"),
         _rename,
         path_locks("path", "to"),
     ),
     _changing(
         "file_undo",
         "Take back the newest change made by a file tool.",
-        {"type": "object", "properties": {}},
+        object_schema({}),
         _undo,
         _the_journal,
     ),
     _changing(
         "file_redo",
         "Make the change again that file_undo took back.",
-        {"type": "object", "properties": {}},
+        object_schema({}),
         _redo,
         _the_journal,
     ),

@@ -16,14 +16,7 @@ from types import TracebackType
 from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
-from agent.limits import (
-    FILE_BYTES_MAX,
-    FOLDER_LOCK_LOOK_S,
-    FOLDER_LOCK_S,
-    LISTED_FILES_MAX,
-    PATH_PARTS_MAX,
-    WALKED_FILES_MAX,
-)
+from agent import limits
 from agent.tools.files.paths import FOLDER_FLAGS, FolderEntry, NotThere, in_plain_words, open_entry
 from agent.tools.files.quota import QUOTA, UNBOUNDED, DiskLimits, DiskTotals, DiskUsage, Share, complaint, usage
 from gateway.contracts.errors import ToolError
@@ -73,11 +66,11 @@ def _locked(folder: Path) -> int:
     """Open a folder and lock it, waiting a short time for others. Raises `ToolError` when the lock stays taken."""
     descriptor = os.open(folder, _FOLDER)
     try:
-        give_up_at = time.monotonic() + FOLDER_LOCK_S
+        give_up_at = time.monotonic() + limits.FOLDER_LOCK_S
         while not _is_ours(descriptor):
             if time.monotonic() > give_up_at:
                 raise ToolError("somebody else is changing these files and does not come to an end: try again later")
-            time.sleep(FOLDER_LOCK_LOOK_S)
+            time.sleep(limits.FOLDER_LOCK_LOOK_S)
     except BaseException:
         os.close(descriptor)
         raise
@@ -156,19 +149,19 @@ class Workspace:
         for folder in (home, self.files, self.journal):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
-    def read(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes:
+    def read(self, path: str, *, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
         """Read a plain file of at most `bytes_max`. Raises `ToolError`."""
         with self._spot(path) as at:
             return _read(at, bytes_max)
 
-    def read_if_there(self, path: str, *, bytes_max: int = FILE_BYTES_MAX) -> bytes | None:
+    def read_if_there(self, path: str, *, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes | None:
         """Read a plain file as `read` does, but return None for one that does not exist."""
         try:
             return self.read(path, bytes_max=bytes_max)
         except NotThere:
             return None
 
-    def write(self, path: str, content: bytes, *, bytes_max: int = FILE_BYTES_MAX) -> None:
+    def write(self, path: str, content: bytes, *, bytes_max: int = limits.FILE_BYTES_MAX) -> None:
         """Put a file in place, whole or not at all; missing folders are made. Raises `ToolError`."""
         if len(content) > bytes_max:
             raise ToolError(f"{path}: a file may have at most {bytes_max} bytes")
@@ -247,13 +240,13 @@ class Workspace:
     def entries(self, path: str) -> list[Listed]:
         """List a folder's files and folders by name, at most LISTED_FILES_MAX of them. Raises `ToolError`."""
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
-            return list(islice(_in_folder(folder, at.path), LISTED_FILES_MAX))
+            return list(islice(_in_folder(folder, at.path), limits.LISTED_FILES_MAX))
 
     def walk(self, path: str) -> Iterator[Listed]:
         """Walk everything below a folder, folders before their content, by name; symbolic links are listed, not
         followed; at most WALKED_FILES_MAX. Raises `ToolError`."""
         with self._spot(path) as at, _opened(at.name, at.folder) as folder:
-            yield from islice(_below(folder, at.path), WALKED_FILES_MAX)
+            yield from islice(_below(folder, at.path), limits.WALKED_FILES_MAX)
 
     def check_room(self, size_bytes: int) -> None:
         """Check that there is room for one more file of that size. Raises `ToolError` if not."""
@@ -311,7 +304,7 @@ def _below(folder: int, path: str, depth: int = 0) -> Iterator[Listed]:
     """Walk an open folder and those below it, each folder followed by its content."""
     for entry in _in_folder(folder, path):
         yield entry
-        if entry.is_folder and depth < PATH_PARTS_MAX:
+        if entry.is_folder and depth < limits.PATH_PARTS_MAX:
             with suppress(OSError), _opened(entry.path.rpartition("/")[2], folder) as deeper:
                 yield from _below(deeper, entry.path, depth + 1)
 

@@ -22,15 +22,7 @@ import aiohttp
 from aiohttp import AddrInfoType
 from yarl import URL
 
-from agent.limits import (
-    WEB_BYTES_MAX,
-    WEB_CONNECT_S,
-    WEB_CONVERSION_S,
-    WEB_CONVERSIONS_MAX,
-    WEB_REDIRECTS_MAX,
-    WEB_TIMEOUT_S,
-    WEB_URL_CHARS_MAX,
-)
+from agent import limits
 from agent.tools.web.guard import is_on_public_web
 from gateway.contracts.errors import ToolError
 
@@ -78,7 +70,7 @@ class WebSession:
         self._client = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(socket_factory=self._socket, limit=32, ttl_dns_cache=0, use_dns_cache=False),
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=WEB_TIMEOUT_S, sock_connect=WEB_CONNECT_S),
+            timeout=aiohttp.ClientTimeout(total=limits.WEB_TIMEOUT_S, sock_connect=limits.WEB_CONNECT_S),
             headers=_HEADERS,
             trust_env=False,
             max_line_size=16_384,
@@ -96,10 +88,10 @@ class WebSession:
         """Fetch a page, at most WEB_REDIRECTS_MAX redirects further; with `headers`, which are for that address and
         no other, none. Raises `ToolError`."""
         try:
-            async with asyncio.timeout(WEB_TIMEOUT_S):
+            async with asyncio.timeout(limits.WEB_TIMEOUT_S):
                 _check(headers)
                 current = _checked(url)
-                for _ in range(WEB_REDIRECTS_MAX + 1):
+                for _ in range(limits.WEB_REDIRECTS_MAX + 1):
                     found = await self._hop(current, headers)
                     if isinstance(found, WebPage):
                         return found
@@ -107,12 +99,12 @@ class WebSession:
                         raise ToolError(f"it redirects to {found}, where these headers do not go")
                     current = found
         except TimeoutError as error:
-            raise ToolError(f"the page did not come within {WEB_TIMEOUT_S:g} s") from error
+            raise ToolError(f"the page did not come within {limits.WEB_TIMEOUT_S:g} s") from error
         except _Refused as error:
             raise ToolError(str(error)) from error
         except aiohttp.ClientError as error:
             raise _in_plain_words(error) from error
-        raise ToolError(f"more than {WEB_REDIRECTS_MAX} redirects")
+        raise ToolError(f"more than {limits.WEB_REDIRECTS_MAX} redirects")
 
     async def _hop(self, url: URL, headers: Mapping[str, str]) -> WebPage | URL:
         """Send one request; return the page, or the URL to which it was redirected."""
@@ -135,8 +127,8 @@ async def read_body(answer: aiohttp.ClientResponse) -> tuple[bytes, bool]:
     body = bytearray()
     async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
         body += chunk
-        if len(body) > WEB_BYTES_MAX:
-            return bytes(body[:WEB_BYTES_MAX]), True
+        if len(body) > limits.WEB_BYTES_MAX:
+            return bytes(body[: limits.WEB_BYTES_MAX]), True
     return bytes(body), False
 
 
@@ -160,8 +152,8 @@ def _check(headers: Mapping[str, str]) -> None:
 
 def _checked(url: str) -> URL:
     """Parse a URL that may be requested. Raises `ToolError`."""
-    if len(url) > WEB_URL_CHARS_MAX:
-        raise ToolError(f"a URL has at most {WEB_URL_CHARS_MAX} characters")
+    if len(url) > limits.WEB_URL_CHARS_MAX:
+        raise ToolError(f"a URL has at most {limits.WEB_URL_CHARS_MAX} characters")
     try:
         parsed = URL(url.strip())
         port = parsed.port
@@ -215,7 +207,7 @@ class PageReader:
     """Makes text of pages, a few at a time."""
 
     def __init__(self) -> None:
-        self._slots = asyncio.Semaphore(WEB_CONVERSIONS_MAX)
+        self._slots = asyncio.Semaphore(limits.WEB_CONVERSIONS_MAX)
 
     async def text(self, page: WebPage) -> str:
         """Return the text of a page. Raises `ToolError` for a page that is no text, or takes too long to read."""
@@ -254,7 +246,7 @@ async def _converted(charset: str, body: bytes) -> str:
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
-        async with asyncio.timeout(WEB_CONVERSION_S):
+        async with asyncio.timeout(limits.WEB_CONVERSION_S):
             text, _ = await process.communicate(body)
     except TimeoutError as error:
         raise ToolError("the page is built in such a way that it cannot be read") from error

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import aiohttp
 
-from agent.limits import (
-    SEARCH_RESULTS_MAX,
-    SECRET_HEADER_CHARS_MAX,
-    SECRET_HEADERS_MAX,
-    WEB_TIMEOUT_S,
-    WEB_URL_CHARS_MAX,
-)
+from agent import limits
 from agent.models.requests import ToolSpec
+from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from agent.tools.web.session import PageReader, WebSession, origin, read_body
 from gateway.contracts.errors import ToolError
 from gateway.scrub.raw_text import head, without_broken_end
 
-# Search engines with one Protocol: SearXNG, Brave, Tavily. None configured: there is no web_search.
+# Search engines, each a small class: SearXNG, Brave, Tavily. None configured: there is no web_search.
 #
 # The address of an engine is the operator's word: it may be in the private network, and is not guarded. No redirect
 # is followed, so nobody can lead the request elsewhere.
@@ -47,24 +43,18 @@ class Hit:
     snippet: str
 
 
-class SearchEngine(Protocol):
-    """Finds pages."""
+class SearchEngine(ABC):
+    """Finds pages by an API of its own."""
 
+    @abstractmethod
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class _Client:
-    """How all engines are asked."""
 
     def __init__(self, address: str, headers: Mapping[str, str]) -> None:
         self._address = address.rstrip("/")
         self._http = aiohttp.ClientSession(
             headers={"Accept": "application/json", **headers},
-            timeout=aiohttp.ClientTimeout(total=WEB_TIMEOUT_S),
+            timeout=aiohttp.ClientTimeout(total=limits.WEB_TIMEOUT_S),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
@@ -87,57 +77,46 @@ class _Client:
         return found if isinstance(found, dict) else {}
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._http.close()
 
 
-class Searxng:
+class Searxng(SearchEngine):
     """A SearXNG instance whose `search.formats` allow json (https://docs.searxng.org/dev/search_api.html)."""
 
     def __init__(self, address: str) -> None:
-        self._client = _Client(address, {})
+        super().__init__(address, {})
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
-        answer = await self._client.ask("GET", "/search", params={"q": query, "format": "json"})
+        answer = await self.ask("GET", "/search", params={"q": query, "format": "json"})
         return _hits(answer.get("results"), "content", count)
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.close()
 
-
-class Brave:
+class Brave(SearchEngine):
     """Brave's Web Search API (https://api-dashboard.search.brave.com/app/documentation/web-search)."""
 
     def __init__(self, api_key: str, address: str = BRAVE) -> None:
-        self._client = _Client(address, {"X-Subscription-Token": api_key})
+        super().__init__(address, {"X-Subscription-Token": api_key})
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
         asked = {"q": query, "count": str(count), "text_decorations": "false"}
-        answer = await self._client.ask("GET", "/res/v1/web/search", params=asked)
+        answer = await self.ask("GET", "/res/v1/web/search", params=asked)
         web = answer.get("web")
         return _hits(web.get("results") if isinstance(web, dict) else (), "description", count)
 
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.close()
 
-
-class Tavily:
+class Tavily(SearchEngine):
     """Tavily's search API (https://docs.tavily.com/documentation/api-reference/endpoint/search)."""
 
     def __init__(self, api_key: str, address: str = TAVILY) -> None:
-        self._client = _Client(address, {"Authorization": f"Bearer {api_key}"})
+        super().__init__(address, {"Authorization": f"Bearer {api_key}"})
 
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
-        answer = await self._client.ask("POST", "/search", json={"query": query, "max_results": count})
+        answer = await self.ask("POST", "/search", json={"query": query, "max_results": count})
         return _hits(answer.get("results"), "content", count)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._client.close()
 
 
 def _hits(rows: object, snippet: str, count: int) -> tuple[Hit, ...]:
@@ -171,32 +150,24 @@ SEARCH: Final = "web_search"
 _FETCH_SPEC: Final = ToolSpec(
     "web_fetch",
     "Read a public web page as Markdown, or a text file as it is.",
-    {
-        "type": "object",
-        "properties": {"url": {"type": "string", "minLength": 1, "maxLength": WEB_URL_CHARS_MAX}},
-        "required": ["url"],
-    },
+    object_schema({"url": text_schema(limits.WEB_URL_CHARS_MAX)}, "url"),
 )
 _SECRET_HEADERS: Final = {
     "type": "object",
     "description": "Request headers with a secret: names, and values with placeholders that the user's own messages "
     'brought, as in {"Authorization": "Bearer [redacted:kind#1a2b3c]"}. Only for hosts that the operator named. The '
     "user is asked.",
-    "additionalProperties": {"type": "string", "maxLength": SECRET_HEADER_CHARS_MAX},
-    "maxProperties": SECRET_HEADERS_MAX,
+    "additionalProperties": {"type": "string", "maxLength": limits.SECRET_HEADER_CHARS_MAX},
+    "maxProperties": limits.SECRET_HEADERS_MAX,
 }
 _HEADERS: Final = "secret_headers"
 _SEARCH_SPEC: Final = ToolSpec(
     SEARCH,
     "Search the web. Gives titles, addresses and short passages; web_fetch reads a page.",
-    {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "minLength": 1, "maxLength": 400},
-            "count": {"type": "integer", "minimum": 1, "maximum": SEARCH_RESULTS_MAX},
-        },
-        "required": ["query"],
-    },
+    object_schema(
+        {"query": text_schema(400), "count": {"type": "integer", "minimum": 1, "maximum": limits.SEARCH_RESULTS_MAX}},
+        "query",
+    ),
 )
 _BAD_STATUS: Final = 400
 _COUNT: Final = 5

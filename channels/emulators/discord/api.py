@@ -191,27 +191,22 @@ class Api:
         except DiscordRefusal as refused:
             response = JSONResponse(refused.body(), refused.status)
         response.headers.update(headers | {"Via": "1.1 google"})
-        if route.delivers and self._faults.drop_after > 0:
-            self._faults.drop_after -= 1
+        if route.delivers and self._faults.take("drop_after"):
             return NoAnswer()
         return response
 
     def _fault_before(self, request: Request) -> Response | None:
         faults = self._faults
-        if faults.drop_before > 0:
-            faults.drop_before -= 1
+        if faults.take("drop_before"):
             return NoAnswer()
-        if faults.server_error > 0:
-            faults.server_error -= 1
+        if faults.take("server_error"):
             return HTMLResponse(_CLOUDFLARE_502, int(faults.other.get("server_error_status", 502)))
-        if faults.rate_limit > 0:
-            faults.rate_limit -= 1
+        if faults.take("rate_limit"):
             asked = BucketState(
                 False, "0" * 32, 5, 0, faults.retry_after_s, 0.0, bool(faults.other.get("global_limit"))
             )
             return too_many(asked, via=not faults.other.get("no_via"))
-        if faults.refuse_format > 0:
-            faults.refuse_format -= 1
+        if faults.take("refuse_format"):
             raise invalid_form("content", "BASE_TYPE_BAD_FORMAT", "This content cannot be shown.")
         return None
 

@@ -22,7 +22,7 @@ from channels.emulators.discord import shapes
 from channels.emulators.discord.api import Api, Buckets, not_found
 from channels.emulators.discord.gateway import DiscordEvents, Gateway
 from channels.emulators.discord.interactions import DiscordInteractions, HttpInteractions, as_entry
-from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, Mentions, mentions_in, rewritten
+from channels.emulators.discord.messages import DiscordDraft, DiscordPosting, mentions_in, rewritten
 from channels.emulators.discord.routes import CommandsApi, InteractionsApi, MessagesApi, PlacesApi
 from channels.emulators.discord.view import as_person, as_place, as_said, buttons_of, files_of
 from channels.emulators.discord.world import (
@@ -31,6 +31,7 @@ from channels.emulators.discord.world import (
     DiscordState,
     DiscordSwitches,
     DiscordUser,
+    Mentions,
     MessageFlag,
     MessageObject,
 )

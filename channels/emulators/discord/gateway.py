@@ -207,8 +207,7 @@ class Gateway:
     async def connection(self, websocket: WebSocket) -> None:
         """Serve one websocket until either side ends it."""
         self.opened += 1
-        if self.switches.refuses_sockets > 0:
-            self.switches.refuses_sockets -= 1
+        if self.switches.take("refuses_sockets"):
             await websocket.close()
             return
         await websocket.accept()
@@ -233,8 +232,7 @@ class Gateway:
         if websocket.query_params.get("v", "10") not in ("9", "10"):
             raise _Closed(CloseCode.INVALID_API_VERSION, "Invalid API version.")
         outlet.put_nowait(frame(Op.HELLO, {"heartbeat_interval": self.switches.heartbeat_ms, "_trace": []}))
-        if self.switches.drops_after_hello > 0:
-            self.switches.drops_after_hello -= 1
+        if self.switches.take("drops_after_hello"):
             raise _Closed(CloseCode.UNKNOWN_ERROR, "Unknown error.")
         session: GatewaySession | None = None
         recent: deque[float] = deque()
@@ -410,12 +408,10 @@ class DiscordEvents:
     def said(self, message: MessageObject) -> None:
         """Send MESSAGE_CREATE, also to the author if it is the bot; the faults on inbound events apply to others."""
         is_inbound = message.author.id != self.world.bot.id
-        if is_inbound and self.faults.poison > 0:
-            self.faults.poison -= 1
+        if is_inbound and self.faults.take("poison"):
             self._to_bot(message, "MESSAGE_CREATE", only={"id", "channel_id", "content"})
         self._to_bot(message, "MESSAGE_CREATE")
-        if is_inbound and self.faults.duplicate > 0:
-            self.faults.duplicate -= 1
+        if is_inbound and self.faults.take("duplicate"):
             self._to_bot(message, "MESSAGE_CREATE")
         self._to_people(EventKind.SAID, message)
         self._unfurl(message)
@@ -496,11 +492,7 @@ class DiscordEvents:
         if self.endpoint is not None:
             self.endpoint(interaction)
             return
-        times = 1
-        if self.faults.duplicate > 0:
-            self.faults.duplicate -= 1
-            times = 2
-        for _ in range(times):
+        for _ in range(2 if self.faults.take("duplicate") else 1):
             self._dispatch("INTERACTION_CREATE", interaction, channel, Intent.ALWAYS, Intent.ALWAYS)
 
     def failed(self, channel: Channel, user: DiscordUser, why: str) -> None:

@@ -38,7 +38,6 @@ from channels.emulators.stage import RECORDED_MAX, Json, MenuEntry
 
 
 COMMANDS_MAX: Final = 100
-OPTIONS_MAX: Final = 25
 CHOICES_MAX: Final = 25
 TEXT_MAX: Final = 100  # of descriptions, choices and their values
 COMMAND_CHARS_MAX: Final = 8000
@@ -46,8 +45,7 @@ CHAT_INPUT: Final = 1
 IN_A_GUILD: Final = 0
 WITH_THE_BOT: Final = 1
 ADMINISTRATOR: Final = 1 << 3
-_STRING, _KNOWN_TYPES = 3, range(1, 12)
-_SUGGESTED_TYPES: Final = (_STRING, 4, 10)  # text and numbers
+_STRING: Final = 3
 _NAME: Final = re.compile(r"[-_'\w]{1,32}")
 _LOCALES: Final = frozenset(
     {"bg", "cs", "da", "de", "el", "en-GB", "en-US", "es-419", "es-ES", "fi", "fr", "hi", "hr", "hu", "id", "it"}
@@ -60,23 +58,19 @@ def registered(body: Json, at: str = "") -> Json:
 
     `at` is where errors are hung. Raises `DiscordRefusal` 50035.
     """
-    kind = body.get("type") or CHAT_INPUT
-    name = body.get("name")
-    if kind == CHAT_INPUT:
-        _check_name(name, f"{at}name")
-        _check_text(body.get("description"), f"{at}description")
-    elif not isinstance(name, str) or not 1 <= len(name) <= 32:
-        raise invalid_form(f"{at}name", "BASE_TYPE_BAD_LENGTH", "Must be between 1 and 32 in length.")
-    options = [_option(option, f"{at}options.{number}.") for number, option in enumerate(_options(body, at))]
+    if body.get("type", CHAT_INPUT) != CHAT_INPUT:
+        raise invalid_form(f"{at}type", "BASE_TYPE_CHOICES", "This emulator takes chat input only.")
+    _check_name(body.get("name"), f"{at}name")
+    _check_text(body.get("description"), f"{at}description")
+    options = [_option(option, f"{at}options.{number}.") for number, option in enumerate(body.get("options") or [])]
     _check_options(options, at)
     shape: Json = {
-        "type": kind,
-        "name": name,
+        "type": CHAT_INPUT,
+        "name": body["name"],
         "name_localizations": _localizations(body, "name_localizations", at, _check_name),
-        "description": body.get("description") or "",
+        "description": body["description"],
         "description_localizations": _localizations(body, "description_localizations", at, _check_text),
         "default_member_permissions": _permissions(body.get("default_member_permissions"), at),
-        "dm_permission": body.get("dm_permission", True),
         "contexts": _numbers(body.get("contexts"), (0, 1, 2), f"{at}contexts"),
         "integration_types": _numbers(body.get("integration_types"), (0, 1), f"{at}integration_types") or [0],
         "nsfw": bool(body.get("nsfw")),
@@ -127,10 +121,8 @@ def without_localizations(command: Json) -> Json:
 
 def is_offered(command: Json, *, in_guild: bool, permissions: int) -> bool:
     """Tell whether the client of a person with these permissions shows the command there."""
-    contexts = command["contexts"]
-    if contexts is None:
-        contexts = [IN_A_GUILD, WITH_THE_BOT] if command["dm_permission"] else [IN_A_GUILD]
-    if command["type"] != CHAT_INPUT or (IN_A_GUILD if in_guild else WITH_THE_BOT) not in contexts:
+    contexts = [IN_A_GUILD, WITH_THE_BOT] if command["contexts"] is None else command["contexts"]
+    if (IN_A_GUILD if in_guild else WITH_THE_BOT) not in contexts:
         return False
     needed = command["default_member_permissions"]
     if not in_guild or needed is None or permissions & ADMINISTRATOR:
@@ -154,18 +146,9 @@ def _said(shape: Json, field: str, locale: str) -> str:
     return str((shape.get(f"{field}_localizations") or {}).get(locale, shape[field]))
 
 
-def _options(body: Json, at: str) -> list[Json]:
-    options = body.get("options") or []
-    if not isinstance(options, list) or len(options) > OPTIONS_MAX:
-        raise invalid_form(f"{at}options", "BASE_TYPE_MAX_LENGTH", f"Must be {OPTIONS_MAX} or fewer in length.")
-    return options
-
-
 def _option(option: Json, at: str) -> Json:
-    if option.get("type") not in _KNOWN_TYPES:
-        raise invalid_form(
-            f"{at}type", "BASE_TYPE_CHOICES", "Value must be one of (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)."
-        )
+    if option.get("type") != _STRING:
+        raise invalid_form(f"{at}type", "BASE_TYPE_CHOICES", "This emulator takes texts only.")
     _check_name(option.get("name"), f"{at}name")
     _check_text(option.get("description"), f"{at}description")
     shape: Json = {
@@ -175,11 +158,7 @@ def _option(option: Json, at: str) -> Json:
         "description": option["description"],
         "description_localizations": _localizations(option, "description_localizations", at, _check_text),
     }
-    if option.get("autocomplete") and (option.get("choices") or option["type"] not in _SUGGESTED_TYPES):
-        code = "APPLICATION_COMMAND_OPTIONS_AUTOCOMPLETE_INVALID"
-        raise invalid_form(f"{at}autocomplete", code, "Autocomplete is not possible for this option.")
-    kept = ("required", "autocomplete", "choices", "min_value", "max_value", "min_length", "max_length")
-    return shape | {name: option[name] for name in kept if option.get(name)}
+    return shape | {name: True for name in ("required", "autocomplete") if option.get(name)}
 
 
 def _check_options(options: list[Json], at: str) -> None:
@@ -234,7 +213,7 @@ def _numbers(given: object, allowed: tuple[int, ...], at: str) -> list[int] | No
 
 
 def _chars(shape: Json) -> int:
-    """Count names, descriptions and values; of a localization the longest."""
+    """Count names and descriptions; of a localization the longest."""
     return sum(_texts(shape)) + sum(_chars(option) for option in shape.get("options") or [])
 
 
@@ -242,8 +221,6 @@ def _texts(shape: Json) -> Iterator[int]:
     for name in ("name", "description"):
         said = [str(shape[name]), *(shape.get(f"{name}_localizations") or {}).values()]
         yield max(map(len, said))
-    for choice in shape.get("choices") or []:
-        yield len(str(choice["name"])) + len(str(choice["value"]))
 
 
 # --- interactions
@@ -252,9 +229,6 @@ def _texts(shape: Json) -> Iterator[int]:
 NOT_ANSWERED: Final = "The application did not respond"
 EVERY_PERMISSION: Final = int(shapes.EVERYTHING)
 _BUTTON: Final = 2
-_OPTION_TYPES: Final = {bool: 5, int: 4, float: 10, str: 3}
-
-Option = str | int | float | bool
 
 
 class InteractionKind(IntEnum):
@@ -278,7 +252,7 @@ class Interaction:
     answer_kind: int | None = None
     answer_data: Json | None = None
     original: MessageObject | None = None
-    _answering: asyncio.Event = field(default_factory=asyncio.Event)
+    has_answer: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_answered(self) -> bool:
@@ -287,10 +261,7 @@ class Interaction:
     def answered(self, kind: int, data: Json, original: MessageObject | None) -> None:
         """Keep the first callback."""
         self.answer_kind, self.answer_data, self.original = kind, data, original
-        self._answering.set()
-
-    async def until_answered(self) -> None:
-        await self._answering.wait()
+        self.has_answer.set()
 
 
 @dataclass(slots=True)
@@ -309,9 +280,10 @@ class DiscordInteractions:
 
     # --- what people do
 
-    def run_command(self, person_id: str, place_id: str, name: str, **options: Option) -> Interaction:
+    def run_command(self, person_id: str, place_id: str, name: str, **options: str) -> Interaction:
         """Run `/name` as a person. The command need not be registered."""
-        data = self._command_data(name, [_option_of(*option) for option in options.items()])
+        given = [{"name": option, "type": _STRING, "value": value} for option, value in options.items()]
+        data = self._command_data(name, given)
         return self._ask(InteractionKind.COMMAND, person_id, place_id, data)
 
     def offered(self, person_id: str, place_id: str) -> list[Json]:
@@ -339,7 +311,7 @@ class DiscordInteractions:
         asked = self._ask(InteractionKind.AUTOCOMPLETE, person_id, place_id, data)
         try:
             async with asyncio.timeout(self.switches.first_answer_s):
-                await asked.until_answered()
+                await asked.has_answer.wait()
         except TimeoutError:
             return []
         choices: list[Json] = (asked.answer_data or {}).get("choices") or []
@@ -380,10 +352,10 @@ class DiscordInteractions:
             raise ValueError("the menu offers no such command")
         return found
 
-    def _chosen(self, person_id: str, name: str, argument: str) -> Option:
+    def _chosen(self, person_id: str, name: str, argument: str) -> str:
         """Return the value of the suggestion that was picked, else the argument itself."""
         suggested = self._suggested.get((int(person_id), name), [])
-        return next((choice["value"] for choice in suggested if choice["name"] == argument), argument)
+        return next((str(choice["value"]) for choice in suggested if choice["name"] == argument), argument)
 
     def _power_of(self, person_id: int) -> int:
         return self.permissions.get(person_id, EVERY_PERMISSION)
@@ -465,12 +437,8 @@ def _first_option(command: Json) -> Json:
     return options[0]
 
 
-def _typed(option: Json, value: Option) -> Json:
+def _typed(option: Json, value: str) -> Json:
     return {"name": option["name"], "type": option["type"], "value": value}
-
-
-def _option_of(name: str, value: Option) -> Json:
-    return {"name": name, "type": _OPTION_TYPES[type(value)], "value": value}
 
 
 # --- signed requests to the application's own endpoint, whose answer is the first callback

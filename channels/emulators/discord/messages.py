@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from channels.emulators.discord.gateway import DiscordEvents
 from channels.emulators.discord.world import (
+    NOBODY,
     AttachmentObject,
     Channel,
     DiscordRefusal,
     DiscordState,
     DiscordUser,
+    Mentions,
     MessageFlag,
     MessageKind,
     MessageObject,
@@ -32,13 +34,6 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 _USER: Final = re.compile(r"<@!?(\d+)>")
 _ROLE: Final = re.compile(r"<@&(\d+)>")
 _EVERYONE: Final = re.compile(r"@(?:everyone|here)\b")
-
-
-@dataclass(frozen=True, slots=True)
-class Mentions:
-    users: tuple[int, ...] = ()
-    roles: tuple[int, ...] = ()
-    everyone: bool = False
 
 
 def mentions_in(content: str) -> Mentions:
@@ -92,7 +87,7 @@ class DiscordDraft:
     """A message before it has an id."""
 
     content: str = ""
-    mentions: Mentions = field(default_factory=Mentions)
+    mentions: Mentions = NOBODY
     files: tuple[AttachmentObject, ...] = ()
     components: Sequence[Json] = ()
     flags: int = 0
@@ -150,9 +145,7 @@ class DiscordPosting:
             content=draft.content,
             at_ms=self.world.now_ms(),
             kind=kind,
-            user_mentions=draft.mentions.users,
-            role_mentions=draft.mentions.roles,
-            mentions_everyone=draft.mentions.everyone,
+            mentions=draft.mentions,
             files=draft.files,
             components=list(draft.components),
             flags=draft.flags,
@@ -184,9 +177,7 @@ class DiscordPosting:
         if draft.is_empty:
             raise empty_message()
         message.content = draft.content
-        message.user_mentions = draft.mentions.users
-        message.role_mentions = draft.mentions.roles
-        message.mentions_everyone = draft.mentions.everyone
+        message.mentions = draft.mentions
         message.files = draft.files
         message.components = list(draft.components)
         message.flags = draft.flags
@@ -273,7 +264,7 @@ def unchanged(message: MessageObject) -> DiscordDraft:
     """Return the message as a draft, to be changed in part."""
     return DiscordDraft(
         content=message.content,
-        mentions=Mentions(message.user_mentions, message.role_mentions, message.mentions_everyone),
+        mentions=message.mentions,
         files=message.files,
         components=tuple(message.components),
         flags=message.flags,

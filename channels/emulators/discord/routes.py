@@ -303,13 +303,13 @@ class CommandsApi:
 
 
 class Answer(IntEnum):
-    PONG = 1
+    """The callbacks that our adapter makes."""
+
     MESSAGE = 4
     DEFERRED_MESSAGE = 5
     DEFERRED_UPDATE = 6
     UPDATE = 7
     AUTOCOMPLETE = 8
-    MODAL = 9
 
 
 @dataclass(slots=True)
@@ -342,7 +342,7 @@ class InteractionsApi:
         asked = self.interactions.to_answer(call.id("interaction_id"), call.path["token"])
         kind, data = call.body.get("type"), call.body.get("data") or {}
         if kind not in list(Answer):
-            raise invalid_form("type", "BASE_TYPE_CHOICES", "Value must be one of (1, 4, 5, 6, 7, 8, 9).")
+            raise invalid_form("type", "BASE_TYPE_CHOICES", "Value must be one of (4, 5, 6, 7, 8).")
         if (kind == Answer.AUTOCOMPLETE) is not (asked.kind is InteractionKind.AUTOCOMPLETE):
             raise invalid_form("type", "INTERACTION_INVALID_RESPONSE_TYPE", "Invalid interaction response type.")
         if kind in (Answer.DEFERRED_UPDATE, Answer.UPDATE) and asked.source is None:

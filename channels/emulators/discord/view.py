@@ -18,7 +18,7 @@ from channels.emulators.discord.world import (
     MessageKind,
     MessageObject,
 )
-from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, StageButton
+from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, StageButton, mapped
 
 # --- Discord's Markdown subset as safe HTML
 #
@@ -122,14 +122,7 @@ def _block(line: str, name_of: NameOf) -> str | None:
 def _inline(text: str, name_of: NameOf, depth: int = 0) -> str:
     if depth > DEPTH_MAX:
         return _plain(text)
-    parts: list[str] = []
-    end = 0
-    for found in _INLINE.finditer(text):
-        parts.append(_plain(text[end : found.start()]))
-        parts.append(_mark(found, name_of, depth + 1))
-        end = found.end()
-    parts.append(_plain(text[end:]))
-    return "".join(parts)
+    return mapped(_INLINE, text, found=lambda mark: _mark(mark, name_of, depth + 1), between=_plain)
 
 
 def _plain(text: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 
-from channels.emulators.stage import Json
+from channels.emulators.stage import Json, Switches
 
 # --- errors: an HTTP status, a JSON code and a message
 
@@ -101,7 +101,7 @@ def vendor_rates() -> RateTable:
 
 
 @dataclass(slots=True)
-class DiscordSwitches:
+class DiscordSwitches(Switches):
     """May be changed at any time; each is read where it matters.
 
     - `rates` by kind of request; empty it for no limits per route. `global_per_s` 0 means no global limit.
@@ -199,6 +199,16 @@ class AttachmentObject:
     description: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Mentions:
+    users: tuple[int, ...] = ()
+    roles: tuple[int, ...] = ()
+    everyone: bool = False
+
+
+NOBODY: Final = Mentions()
+
+
 @dataclass(slots=True)
 class MessageObject:
     id: int
@@ -208,9 +218,7 @@ class MessageObject:
     at_ms: int
     kind: MessageKind = MessageKind.DEFAULT
     edited_ms: int | None = None
-    user_mentions: tuple[int, ...] = ()
-    role_mentions: tuple[int, ...] = ()
-    mentions_everyone: bool = False
+    mentions: Mentions = NOBODY
     files: tuple[AttachmentObject, ...] = ()
     embeds: list[Json] = field(default_factory=list)
     components: list[Json] = field(default_factory=list)
@@ -372,6 +380,6 @@ class DiscordState:
         """Tell whether Discord shows this message's content even to a bot without the content intent."""
         return (
             message.author.id == self.bot.id
-            or self.bot.id in message.user_mentions
+            or self.bot.id in message.mentions.users
             or self.channels[message.channel_id].is_dm
         )

@@ -43,7 +43,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
@@ -156,17 +156,6 @@ class SessionsUnreachable(Exception):
     """The admin API did not give its sessions; the message is fit to be shown."""
 
 
-class SessionSource(Protocol):
-    @property
-    def board_url(self) -> str:
-        """Return where the operator watches sub-agents at work."""
-        ...
-
-    async def sessions(self) -> list[dict[str, object]]:
-        """Fetch the newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class AdminSessions:
     """`GET {base_url}/api/sessions`; the token stays on this side of the page."""
@@ -176,9 +165,11 @@ class AdminSessions:
 
     @property
     def board_url(self) -> str:
+        """Return where the operator watches sub-agents at work."""
         return f"{self.base_url.rstrip('/')}/tasks"
 
     async def sessions(self) -> list[dict[str, object]]:
+        """Fetch the newest sessions, with the fields of `SHOWN`. Raises `SessionsUnreachable`."""
         headers = {"Authorization": f"Bearer {self.token}"}
         try:
             async with httpx.AsyncClient(timeout=FETCH_TIMEOUT_S, trust_env=False) as client:
@@ -212,12 +203,13 @@ class Playground:
     """`stages` by platform name. The page is for this machine only: other hosts in a request are refused."""
 
     def __init__(
-        self, stages: Mapping[str, Stage], sessions: SessionSource | None = None, tries: Sequence[str] = ()
+        self, stages: Mapping[str, Stage], sessions: AdminSessions | None = None, tries: Sequence[str] = ()
     ) -> None:
         self._stages = stages
         self._tries = tuple(tries)
         self._sessions = sessions
-        self._closing = asyncio.Event()
+        self.closing = asyncio.Event()
+        """Set to end every stream of events, so that the server can stop."""
         self.app = Starlette(
             routes=[
                 Route("/", self._page),
@@ -243,10 +235,6 @@ class Playground:
             ],
             middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost", "[::1]"])],
         )
-
-    def close(self) -> None:
-        """End every stream of events, so that the server can stop."""
-        self._closing.set()
 
     async def _page(self, request: Request) -> Response:
         return FileResponse(STATIC / "index.html", headers={"Content-Security-Policy": POLICY})
@@ -402,7 +390,7 @@ class Playground:
                 await lines.put(f"data: {json.dumps(shape)}\n\n")
 
         async def close() -> None:
-            await self._closing.wait()
+            await self.closing.wait()
             await lines.put("")
 
         tasks = [asyncio.create_task(each) for each in (close(), *(follow(*each) for each in watched.items()))]

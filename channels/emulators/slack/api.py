@@ -168,35 +168,28 @@ class WebApi:
             self.limits.take(name, call.text("channel"))
             self._refuse_if_blocked(call, method)
             body = {"ok": True} | await method.handler(call)
-            if name in _NAMES_A_POST and self.switches.forgets_ts > 0:
-                self.switches.forgets_ts -= 1
+            if name in _NAMES_A_POST and self.switches.take("forgets_ts"):
                 body = {"ok": True}
         except SlackRefusal as refused:
             body = refused.body()
         except SlackRateLimited as limited:
             return answer({"ok": False, "error": "ratelimited"}, 429, {"Retry-After": str(limited.retry_after_s)})
-        if method is not None and method.delivers and self.faults.other.get("fatal_error_after", 0) > 0:
-            self.faults.other["fatal_error_after"] -= 1
+        if method is not None and method.delivers and self.faults.take_other("fatal_error_after"):
             body = SlackRefusal("fatal_error").body()
-        if method is not None and method.delivers and self.faults.drop_after > 0:
-            self.faults.drop_after -= 1
+        if method is not None and method.delivers and self.faults.take("drop_after"):
             return NoAnswer()
         return answer(body, 200, {"X-OAuth-Scopes": ",".join(sorted(self.switches.scopes))})
 
     def _fault_before(self, request: Request, method: SlackMethod | None) -> Response | None:
         if method is None or not (method.delivers or self.faults.other.get("any_request")):
             return None
-        if self.faults.drop_before > 0:
-            self.faults.drop_before -= 1
+        if self.faults.take("drop_before"):
             return NoAnswer()
-        if self.faults.server_error > 0:
-            self.faults.server_error -= 1
+        if self.faults.take("server_error"):
             return HTMLResponse(_BAD_GATEWAY, int(self.faults.other.get("server_error_status", 502)))
-        if self.faults.rate_limit > 0:
-            self.faults.rate_limit -= 1
+        if self.faults.take("rate_limit"):
             raise SlackRateLimited(max(1, round(self.faults.retry_after_s)))
-        if self.faults.other.get("fatal_error", 0) > 0:
-            self.faults.other["fatal_error"] -= 1
+        if self.faults.take_other("fatal_error"):
             raise SlackRefusal("fatal_error")
         return None
 
@@ -216,8 +209,7 @@ class WebApi:
     def _refuse_format(self, call: SlackCall, method: SlackMethod) -> None:
         """Count down the refusal of a format; plain `text` has none that could be refused."""
         is_formatted = any(call.arguments.get(name) for name in ("blocks", "markdown_text", "chunks"))
-        if method.delivers and is_formatted and self.faults.refuse_format > 0:
-            self.faults.refuse_format -= 1
+        if method.delivers and is_formatted and self.faults.take("refuse_format"):
             raise invalid_blocks("invalid additional property [json-pointer:/blocks/0]")
 
     def _refuse_if_blocked(self, call: SlackCall, method: SlackMethod) -> None:

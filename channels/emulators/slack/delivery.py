@@ -164,8 +164,7 @@ class SocketMode:
             await websocket.close(1008)
             return
         self._tickets.discard(ticket)
-        if self._switches.refuses_sockets > 0:
-            self._switches.refuses_sockets -= 1
+        if self._switches.take("refuses_sockets"):
             await websocket.close(1013)
             return
         await websocket.accept()

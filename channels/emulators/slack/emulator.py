@@ -275,10 +275,6 @@ class SlackEmulator:
             raise KeyError("no such file")
         return SharedFile(files[number].name, files[number].mimetype, files[number].content)
 
-    def status(self, place_id: str) -> str:
-        """Return the bot's "is thinking" line in a thread, empty when there is none."""
-        return self._events.status_of(place_id)
-
     def events(self) -> AsyncIterator[StageEvent]:
         return self._audience.listen()
 

@@ -33,7 +33,6 @@ from channels.emulators.stage import EventKind, Faults, Json, StageAudience, Sta
 # --- what changed, told once: to the app as Slack's events, to people as the stage's
 
 
-STATUS_LIFE_S: Final = 120.0
 _SUBSCRIPTION: Final = {"channel": "message.channels", "im": "message.im"}
 
 
@@ -44,7 +43,7 @@ class SlackEvents:
     audience: StageAudience
     switches: SlackSwitches
     faults: Faults
-    _statuses: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _statuses: dict[str, str] = field(default_factory=dict)  # by place
 
     # --- messages
 
@@ -61,8 +60,7 @@ class SlackEvents:
             "channel_type": place.event_type,
         }
         is_inbound = message.author.id != self.world.bot.id
-        if is_inbound and self.faults.poison > 0:
-            self.faults.poison -= 1
+        if is_inbound and self.faults.take("poison"):
             self._send_poison()
         if is_inbound and not place.is_im and self.world.bot.id in mentioned(message.text):
             mention = {key: value for key, value in event.items() if key not in ("channel_type", "subtype")}
@@ -108,17 +106,13 @@ class SlackEvents:
     # --- status: "… is thinking"
 
     def status(self, place_id: str, text: str) -> None:
-        """Show a status until the app's next message there, an empty text, or two minutes."""
-        self._statuses[place_id] = (text, self.world.now_s() + STATUS_LIFE_S)
+        """Show a status until the app's next message there, or an empty text."""
+        self._statuses[place_id] = text
         self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=text))
-
-    def status_of(self, place_id: str) -> str:
-        text, until_s = self._statuses.get(place_id, ("", 0.0))
-        return text if self.world.now_s() < until_s else ""
 
     def _clear_status(self, message: SlackMessage) -> None:
         place_id = place_of(message)
-        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ("", 0.0))[0]:
+        if message.author.id == self.world.bot.id and self._statuses.pop(place_id, ""):
             self.audience.tell(StageEvent(EventKind.TYPING, place_id, status=""))
 
     # --- people and places
@@ -164,8 +158,7 @@ class SlackEvents:
         if subscription not in self.switches.subscriptions:
             return
         parcel = self._post(event, is_shared=place.is_shared)
-        if is_inbound and self.faults.duplicate > 0:
-            self.faults.duplicate -= 1
+        if is_inbound and self.faults.take("duplicate"):
             self.delivery.send(replace_fresh(parcel), as_retry=True)
 
     def _post(self, event: Json, *, is_shared: bool = False) -> Parcel:
@@ -350,8 +343,7 @@ class ResponseLinks:
             self.respond(link.place, link.user, body, link.source)
         except SlackRefusal as refused:
             return JSONResponse(refused.body(), 400)
-        if self.faults.drop_after > 0:
-            self.faults.drop_after -= 1
+        if self.faults.take("drop_after"):
             return NoAnswer()
         return PlainTextResponse("ok")
 
@@ -409,12 +401,14 @@ class SlackInteractions:
         return self._ask("slash_commands", payload, place, user, None)
 
     def press(self, user: SlackUser, message: SlackMessage, action_id: str, value: str) -> Parcel:
-        world, place = self.world, self.world.conversations[message.channel_id]
-        action: Json = {"type": "button", "action_id": action_id, "value": value, "action_ts": world.new_ts(place)}
+        return self._act(user, message, {"type": "button", "action_id": action_id, "value": value})
+
+    def _act(self, user: SlackUser, message: SlackMessage, action: Json) -> Parcel:
+        place = self.world.conversations[message.channel_id]
         payload = self._about(user, message) | {
             "type": "block_actions",
             "response_url": self.links.new_url(place, user, message),
-            "actions": [action],
+            "actions": [action | {"action_ts": self.world.new_ts(place)}],
         }
         return self._ask("interactive", payload, place, user, message)
 
@@ -470,21 +464,9 @@ class SlackInteractions:
 
     def pick(self, user: SlackUser, message: SlackMessage, action_id: str, line: tuple[str, str]) -> Parcel:
         """Pick a line of a list as a person."""
-        place = self.world.conversations[message.channel_id]
         chosen = {"text": {"type": "plain_text", "text": line[0]}, "value": line[1]}
-        action = {
-            "type": "external_select",
-            "action_id": action_id,
-            "block_id": "b0",
-            "selected_option": chosen,
-            "action_ts": self.world.new_ts(place),
-        }
-        payload = self._about(user, message) | {
-            "type": "block_actions",
-            "response_url": self.links.new_url(place, user, message),
-            "actions": [action],
-        }
-        return self._ask("interactive", payload, place, user, message)
+        action = {"type": "external_select", "action_id": action_id, "block_id": "b0", "selected_option": chosen}
+        return self._act(user, message, action)
 
     def _ask(
         self, kind: str, payload: Json, place: Conversation, user: SlackUser, source: SlackMessage | None

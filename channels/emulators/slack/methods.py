@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import mimetypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from starlette.requests import Request
@@ -40,7 +40,6 @@ class ChatApi:
     posting: SlackPosting
     lookup: Lookup
     switches: SlackSwitches
-    _by_client_id: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def methods(self) -> dict[str, SlackMethod]:
         write = ("chat:write",)
@@ -52,9 +51,6 @@ class ChatApi:
 
     async def post(self, call: SlackCall) -> Json:
         place = self.lookup.postable(call.required("channel"))
-        known = self._known(call)
-        if known is not None:
-            return self._posted(place, known)
         metadata = checked_metadata(call.arguments.get("metadata"))
         text, blocks = content(call)
         draft = SlackDraft(
@@ -66,24 +62,9 @@ class ChatApi:
             unfurls=not {call.text("unfurl_links").lower(), call.text("unfurl_media").lower()} <= {"false", "0"},
         )
         pieces = cut(text) if self.switches.splits_long_text and not blocks else [text[:TEXT_MAX]]
-        posted = [self.posting.post(place, self.world.bot, _piece(draft, piece)) for piece in pieces]
-        named = posted[-1 if self.switches.split_names_last else 0]
-        if draft.client_msg_id is not None:
-            self._by_client_id[draft.client_msg_id] = (place.id, named.ts)
-        return self._posted(place, named)
-
-    def _known(self, call: SlackCall) -> SlackMessage | None:
-        known = self._by_client_id.get(call.text("client_msg_id"))
-        if known is None or not self.switches.dedupes_client_msg_id:
-            return None
-        message = self.world.conversations[known[0]].messages.get(known[1])
-        if message is None:
-            raise SlackRefusal("duplicate_message_not_found")
-        return message
-
-    def _posted(self, place: Conversation, message: SlackMessage) -> Json:
-        shape = shapes.message(self.world, message, with_metadata=True)
-        return {"channel": place.id, "ts": message.ts, "message": shape}
+        posted = [self.posting.post(place, self.world.bot, replace(draft, text=piece)) for piece in pieces]
+        shape = shapes.message(self.world, posted[-1], with_metadata=True)
+        return {"channel": place.id, "ts": posted[-1].ts, "message": shape}
 
     async def update(self, call: SlackCall) -> Json:
         """Change an own message, named by the `C…` or `D…` id; without `blocks` the old ones go, `metadata` stays."""
@@ -108,17 +89,6 @@ class ChatApi:
         message = self.lookup.own_message(place, call.required("ts"), "cant_delete_message")
         self.posting.delete(message)
         return {"channel": place.id, "ts": message.ts}
-
-
-def _piece(draft: SlackDraft, text: str) -> SlackDraft:
-    return SlackDraft(
-        text=text,
-        blocks=draft.blocks,
-        thread_ts=draft.thread_ts,
-        client_msg_id=draft.client_msg_id,
-        metadata=draft.metadata,
-        unfurls=draft.unfurls,
-    )
 
 
 def content(call: SlackCall) -> tuple[str, list[Json]]:
@@ -191,7 +161,7 @@ class StreamsApi:
         if not _markdown(call):
             raise SlackRefusal("no_text")
         place, message = self._open_stream(call)
-        self._grow(message, call, is_heard=self.switches.echoes_streams)
+        self._grow(message, call)
         return {"channel": place.id, "ts": message.ts}
 
     async def stop(self, call: SlackCall) -> Json:
@@ -199,7 +169,7 @@ class StreamsApi:
         metadata = checked_metadata(call.arguments.get("metadata"))
         message.streams_until_s = None
         message.metadata = metadata or message.metadata
-        self._grow(message, call, is_heard=True)
+        self._grow(message, call)
         return {"channel": place.id, "ts": message.ts, "message": shapes.message(self.world, message)}
 
     def interrupt(self, message: SlackMessage) -> None:
@@ -218,22 +188,17 @@ class StreamsApi:
             raise SlackRefusal("message_not_in_streaming_state")
         return place, message
 
-    def _grow(self, message: SlackMessage, call: SlackCall, *, is_heard: bool) -> None:
+    def _grow(self, message: SlackMessage, call: SlackCall) -> None:
+        """Add what the call brings; every append comes back as `message_changed`."""
         before = next((str(block["text"]) for block in message.blocks), "")
         whole = before + _markdown(call)
-        text, blocks = stored(whole, links=False), _shown(whole)
-        if is_heard:
-            self.posting.change(message, text=text, blocks=blocks, is_edit=False)
-        else:
-            message.text, message.blocks = text, blocks
+        self.posting.change(message, text=stored(whole, links=False), blocks=_shown(whole), is_edit=False)
         self.posting.unfurl(message)
 
     # --- the line above
 
     async def set_status(self, call: SlackCall) -> Json:
         place, root = self._thread(call)
-        if not self.switches.status_anywhere and not place.is_im:
-            raise SlackRefusal("channel_not_supported")
         loading = call.arguments.get("loading_messages") or []
         if len(loading) > LOADING_MESSAGES_MAX:
             raise SlackRefusal("invalid_arguments")

@@ -18,7 +18,7 @@ from channels.emulators.slack.world import (
     invalid_blocks,
     ts_key,
 )
-from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, StageButton
+from channels.emulators.stage import Json, Person, Place, PlaceKind, Said, StageButton, mapped
 
 # --- text as it is stored: what `&`, `<` and `>` become, what is a mention, where long text is cut
 
@@ -42,38 +42,23 @@ def stored(text: str, *, links: bool = True) -> str:
 
     Bare web addresses become links, outside code.
     """
-    parts: list[str] = []
-    end = 0
-    for control in _CONTROL.finditer(text):
-        parts.append(_escaped(text[end : control.start()], links=links))
-        parts.append(control.group(0))
-        end = control.end()
-    parts.append(_escaped(text[end:], links=links))
-    return "".join(parts)
+    return mapped(_CONTROL, text, found=re.Match.group, between=lambda rest: _escaped(rest, links=links))
 
 
 def _escaped(text: str, *, links: bool) -> str:
     text = _ENTITY.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
     if not links:
         return text
-    parts: list[str] = []
-    end = 0
-    for code in _CODE.finditer(text):
-        parts += [_BARE_LINK.sub(r"<\g<0>>", text[end : code.start()]), code.group(0)]
-        end = code.end()
-    return "".join(parts) + _BARE_LINK.sub(r"<\g<0>>", text[end:])
+    return mapped(_CODE, text, found=re.Match.group, between=_linked)
+
+
+def _linked(text: str) -> str:
+    return _BARE_LINK.sub(r"<\g<0>>", text)
 
 
 def typed(text: str) -> str:
     """Return what a person's client sends for what they typed: everything escaped, but a mention stays a mention."""
-    parts: list[str] = []
-    end = 0
-    for mention in _USER.finditer(text):
-        parts.append(text[end : mention.start()].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
-        parts.append(mention.group(0))
-        end = mention.end()
-    rest = text[end:].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join(parts) + _BARE_LINK.sub(r"<\g<0>>", rest)
+    return mapped(_USER, text, found=re.Match.group, between=lambda rest: _linked(escape(rest, quote=False)))
 
 
 def mentioned(text: str) -> list[str]:
@@ -224,43 +209,32 @@ _MENTION: Final = re.compile(r"&lt;([@#!])([\w^]+)(?:\|[^&<>]*)?&gt;")
 
 def mrkdwn_html(text: str, name_of: NameOf) -> str:
     """Convert stored mrkdwn (entities escaped) to HTML."""
-    parts: list[str] = []
-    end = 0
-    for fence in _FENCE.finditer(text):
-        parts.append(_quotes(text[end : fence.start()], name_of))
-        parts.append(f"<pre><code>{_literal(fence.group(1), name_of)}</code></pre>")
-        end = fence.end()
-    parts.append(_quotes(text[end:], name_of))
-    return "".join(parts)
+    return mapped(
+        _FENCE,
+        text,
+        found=lambda fence: f"<pre><code>{_literal(fence.group(1), name_of)}</code></pre>",
+        between=lambda rest: _quotes(rest, name_of),
+    )
 
 
 def _quotes(text: str, name_of: NameOf) -> str:
-    parts: list[str] = []
-    end = 0
-    for quote in _QUOTE.finditer(text):
-        parts.append(_inline(text[end : quote.start()], name_of))
+    def quoted(quote: re.Match[str]) -> str:
         inner = re.sub(r"^&gt; ?", "", quote.group(0).strip("\n"), flags=re.MULTILINE)
-        parts.append(f"<blockquote>{_inline(inner, name_of)}</blockquote>")
-        end = quote.end()
-    parts.append(_inline(text[end:], name_of))
-    return "".join(parts)
+        return f"<blockquote>{_inline(inner, name_of)}</blockquote>"
+
+    return mapped(_QUOTE, text, found=quoted, between=lambda rest: _inline(rest, name_of))
 
 
 def _inline(text: str, name_of: NameOf) -> str:
-    parts: list[str] = []
-    end = 0
-    for found in _INLINE.finditer(text):
-        parts.append(_plain(text[end : found.start()]))
-        end = found.end()
+    def marked(found: re.Match[str]) -> str:
         if found.group("code"):
-            parts.append(f"<code>{_literal(found.group('code'), name_of)}</code>")
-        elif found.group("control"):
-            parts.append(_control(found.group("control"), name_of))
-        else:
-            kind = next(name for name in _TAGS if found.group(name))
-            parts.append(f"<{_TAGS[kind]}>{_inline(found.group(kind), name_of)}</{_TAGS[kind]}>")
-    parts.append(_plain(text[end:]))
-    return "".join(parts)
+            return f"<code>{_literal(found.group('code'), name_of)}</code>"
+        if found.group("control"):
+            return _control(found.group("control"), name_of)
+        kind = next(name for name in _TAGS if found.group(name))
+        return f"<{_TAGS[kind]}>{_inline(found.group(kind), name_of)}</{_TAGS[kind]}>"
+
+    return mapped(_INLINE, text, found=marked, between=_plain)
 
 
 def _plain(text: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from channels.emulators.stage import Json
+from channels.emulators.stage import Json, Switches
 
 # --- errors: always HTTP 200 with `ok` false and a word, except the rate limit
 
@@ -97,21 +97,18 @@ class SlashCommand:
 
 
 @dataclass(slots=True)
-class SlackSwitches:
+class SlackSwitches(Switches):
     """May be changed at any time; each is read where it matters.
 
     - `scopes`, `subscriptions` and `slash_commands` as granted at installation.
     - `is_rate_limited`; `posts_per_s` and `posts_burst` are what one channel takes of chat.postMessage.
     - `splits_long_text`: a `text` over 4040 characters becomes several messages of about 4000, of which the answer
-      names one, the last if `split_names_last`.
+      names the last.
     - `has_streams`: this workspace knows chat.startStream.
     - `stream_life_s`: measured by third parties, about five minutes whatever the appends do.
-    - `status_anywhere`: setStatus works in every thread, not only in assistant threads.
     - `forgets_ts` n: the next n answers to a post, or to the beginning of a stream, are `ok` and name no message.
     - `link_uses_max`: how many answers a `response_url` takes.
     - `history_page_max`: 15 for commercial apps outside the marketplace.
-    - `dedupes_client_msg_id`: a second post with the same `client_msg_id` gives the first one back; undocumented.
-    - `echoes_streams`: every append of a stream comes back as `message_changed`, not only its end.
     - `unfurls_links`: what a link leads to is fetched and shown below the message, unless its post declines that,
       which a stream cannot; a change fetches nothing.
     - `ack_within_s`, `retry_after_s`: redelivery of events that nobody acknowledged; scale them down in tests.
@@ -129,15 +126,11 @@ class SlackSwitches:
     posts_per_s: float = 1.0
     posts_burst: int = 5
     splits_long_text: bool = True
-    split_names_last: bool = True
     has_streams: bool = True
     stream_life_s: float = 306.0
-    status_anywhere: bool = True
     forgets_ts: int = 0
     link_uses_max: int = 5
     history_page_max: int = 999
-    dedupes_client_msg_id: bool = False
-    echoes_streams: bool = True
     unfurls_links: bool = False
     ack_within_s: float = 3.0
     retry_after_s: tuple[float, ...] = (0.0, 60.0, 300.0)
@@ -265,7 +258,7 @@ class SlackState:
     """Everything in one workspace. `clock_s` gives Unix seconds."""
 
     def __init__(self, *, bot: SlackUser, team_id: str, app_id: str, clock_s: Callable[[], float]) -> None:
-        self._clock_s = clock_s
+        self.now_s = clock_s
         self.bot = bot
         self.team_id = team_id
         self.app_id = app_id
@@ -275,16 +268,13 @@ class SlackState:
         self.files: dict[str, FileObject] = {}
         self.origin = "http://127.0.0.1"  # as the last client called us: file links need an address
 
-    def now_s(self) -> float:
-        return self._clock_s()
-
     def new_id(self, kind: str) -> str:
         """Make an opaque id with the vendor's first letter: `U`, `C`, `D`, `B`, `F`, `Ev`."""
         return kind + "0" + "".join(secrets.choice(_ALPHABET) for _ in range(9))
 
     def new_ts(self, place: Conversation) -> str:
         """Make seconds and six digits, above every earlier one of this conversation; elsewhere it may repeat."""
-        place.last_ts_us = max(int(self._clock_s() * 1_000_000), place.last_ts_us + 1)
+        place.last_ts_us = max(int(self.now_s() * 1_000_000), place.last_ts_us + 1)
         return as_ts(place.last_ts_us)
 
     # --- who

@@ -28,7 +28,6 @@ from channels.emulators.telegram.text import (
     EntityError,
     FormattedText,
     checked_link,
-    mentioned_user,
     tidy,
     utf16_length,
     with_found,
@@ -69,20 +68,8 @@ _RECOGNISED: Final = frozenset(
     {"mention", "hashtag", "cashtag", "bot_command", "url", "email", "phone_number", "bank_card_number"}
 )
 _GIVEN: Final = frozenset(
-    {
-        "bold",
-        "italic",
-        "underline",
-        "strikethrough",
-        "spoiler",
-        "blockquote",
-        "expandable_blockquote",
-        "code",
-        "pre",
-        "text_link",
-        "text_mention",
-        "custom_emoji",
-    }
+    {"bold", "italic", "underline", "strikethrough", "spoiler", "blockquote", "expandable_blockquote"}
+    | {"code", "pre", "text_link"}
 )
 
 
@@ -100,19 +87,16 @@ def read_text(
     if call.text("parse_mode"):
         raise bad_request("unsupported parse_mode: this emulator takes entities")
     entities = _entities(call, "caption_entities" if name == "caption" else "entities")
-    if entities and server.faults.refuse_format > 0:
-        server.faults.refuse_format -= 1
+    if entities and server.faults.take("refuse_format"):
         raise bad_request("can't parse entities: Can't find end of the entity starting at byte offset 0")
     shown = _tidied(FormattedText(raw, tuple(entities)))
     if not shown.text and not is_optional:
         raise bad_request("text must be non-empty")
     longest = CAPTION_MAX if name == "caption" else TEXT_MAX
-    length = utf16_length(shown.text) if server.switch("utf16_length") else len(shown.text)
+    length = utf16_length(shown.text) if server.faults.switch("utf16_length") else len(shown.text)
     if length > longest:
         raise bad_request("message caption is too long" if name == "caption" else "message is too long")
-    users = server.world.users
-    known = [each for each in shown.entities if each.type != "text_mention" or each.user_id in users]
-    return with_found(FormattedText(shown.text, tuple(known[:ENTITIES_MAX])))
+    return with_found(FormattedText(shown.text, shown.entities[:ENTITIES_MAX]))
 
 
 def _tidied(parsed: FormattedText) -> FormattedText:
@@ -142,25 +126,11 @@ def _entity(given: TelegramCall, kind: str) -> Entity:
     if "offset" not in given.given or "length" not in given.given:
         missing = "length" if "offset" in given.given else "offset"
         raise bad_request(f"can't parse MessageEntity: can't find field \"{missing}\"")
-    url, user_id = given.text("url"), 0
-    if kind == "text_mention":
-        user_id = TelegramCall("", given.table("user") or {}).number("id")
-    elif kind == "text_link":
-        user_id = mentioned_user(url)
-        link = checked_link(url)
-        if not user_id and link is None:
-            raise bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
-        kind = "text_mention" if user_id else kind
-        url = "" if user_id else link or ""
-    return Entity(
-        kind,
-        given.number("offset", -1),
-        given.number("length", -1),
-        url=url,
-        language=given.text("language") if kind == "pre" else "",
-        user_id=user_id,
-        custom_emoji_id=given.text("custom_emoji_id"),
-    )
+    url, offset, length = given.text("url"), given.number("offset", -1), given.number("length", -1)
+    link = checked_link(url) if kind == "text_link" else ""
+    if link is None:
+        raise bad_request(f"entity URL '{url}' is invalid: unsupported URL protocol")
+    return Entity(kind, offset, length, url=link, language=given.text("language") if kind == "pre" else "")
 
 
 # --- the bot about itself
@@ -169,7 +139,7 @@ def _entity(given: TelegramCall, kind: str) -> Entity:
 async def get_me(server: TelegramServer, call: TelegramCall) -> Json:
     return server.world.bot.as_json() | {
         "can_join_groups": True,
-        "can_read_all_group_messages": not server.switch("privacy"),
+        "can_read_all_group_messages": not server.faults.switch("privacy"),
         "supports_inline_queries": False,
         "can_connect_to_business": False,
         "has_main_web_app": False,
@@ -193,7 +163,7 @@ _NO_GIFTS: Final = {
 
 
 async def get_chat(server: TelegramServer, call: TelegramCall) -> Json:
-    if server.switch("lean_chats"):
+    if server.faults.switch("lean_chats"):
         return server.chat_of(call).as_json()
     return server.chat_of(call).as_json() | {
         "accent_color_id": 0,
@@ -312,21 +282,7 @@ def _scope(server: TelegramServer, call: TelegramCall) -> Scope:
 # --- messages, drafts and typing
 
 
-ACTIONS: Final = frozenset(
-    {
-        "typing",
-        "upload_photo",
-        "record_video",
-        "upload_video",
-        "record_voice",
-        "upload_voice",
-        "upload_document",
-        "choose_sticker",
-        "find_location",
-        "record_video_note",
-        "upload_video_note",
-    }
-)
+ACTIONS: Final = frozenset({"typing", "upload_document", "upload_photo", "upload_voice"})
 
 
 async def send_message(server: TelegramServer, call: TelegramCall) -> Json:
@@ -340,7 +296,7 @@ async def send_message(server: TelegramServer, call: TelegramCall) -> Json:
 
 async def send_message_draft(server: TelegramServer, call: TelegramCall) -> bool:
     """Show a preview in a private chat: no message, no id, no history. Without text it says that the bot thinks."""
-    if server.switch("no_drafts"):
+    if server.faults.switch("no_drafts"):
         raise method_not_found()
     content = read_text(server, call, is_optional=True)
     chat = server.chat_of(call)
@@ -350,8 +306,6 @@ async def send_message_draft(server: TelegramServer, call: TelegramCall) -> bool
     if not draft_id:
         raise bad_request("draft_id must be non-zero")
     thread_id = server.thread_of(call, chat)
-    if server.switch("drafts_cost"):
-        server.spend(chat)
     server.show_draft(chat, thread_id, draft_id, content, can_stop=call.flag("can_stop"))
     return True
 
@@ -487,7 +441,7 @@ def _own_message(server: TelegramServer, call: TelegramCall) -> tuple[Chat, Tele
         raise bad_request("message to edit not found")
     if message.sender.id != server.world.bot.id or message.service:
         raise bad_request("message can't be edited")
-    if refusal := server.switch("refuses_edits"):
+    if refusal := server.faults.switch("refuses_edits"):
         raise (
             forbidden("not enough rights to send text messages to the chat")
             if refusal == FORBIDDEN
@@ -505,7 +459,7 @@ def _edited(server: TelegramServer, chat: Chat, message: TelegramMessage, keyboa
 
 def _is_deletable(server: TelegramServer, chat: Chat, message: TelegramMessage) -> bool:
     """Tell whether the bot may delete it: for 48 hours, its own, in a private chat, or where it has the right."""
-    has_right = chat.user is not None or bool(server.switch("can_delete_messages"))
+    has_right = chat.user is not None or bool(server.faults.switch("can_delete_messages"))
     is_allowed = has_right or message.sender.id == server.world.bot.id
     return is_allowed and server.world.now() - message.date < DELETABLE_FOR_S
 
@@ -528,14 +482,14 @@ async def get_updates(server: TelegramServer, call: TelegramCall) -> list[Json]:
         raise conflict(
             "can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
         )
-    if server.take("conflict"):
+    if server.faults.take_other("conflict"):
         raise conflict("terminated by other getUpdates request; make sure that only one bot instance is running")
     _allow(server, call)
     limit = call.number("limit", BATCH_MAX)
     return await server.updates.poll(
         offset=call.number("offset"),
         limit=limit if 1 <= limit <= BATCH_MAX else BATCH_MAX,
-        timeout_s=0 if server.switch("hasty_polls") else max(0, call.number("timeout")),
+        timeout_s=0 if server.faults.switch("hasty_polls") else max(0, call.number("timeout")),
     )
 
 
@@ -578,7 +532,7 @@ async def answer_callback_query(server: TelegramServer, call: TelegramCall) -> b
 def _allow(server: TelegramServer, call: TelegramCall) -> None:
     rows = call.rows("allowed_updates")
     if rows is not None:
-        known = rows if not server.switch("before_10_3") else [each for each in rows if each not in _NEW_KINDS]
+        known = rows if not server.faults.switch("before_10_3") else [each for each in rows if each not in _NEW_KINDS]
         server.updates.allow([str(each) for each in known])
 
 
@@ -641,7 +595,7 @@ class BotApi:
                 self._admit(request.path_params["token"])
                 return await handler(request)
             except ApiError as refusal:
-                return _refusal(refusal, 200 if self._server.switch("status_200") else refusal.status)
+                return _refusal(refusal, 200 if self._server.faults.switch("status_200") else refusal.status)
             except PollCut:
                 return NoAnswer()
 
@@ -653,37 +607,37 @@ class BotApi:
             raise unauthorized() if _TOKEN.fullmatch(token) else ApiError(404, "Not Found")
 
     async def _call(self, request: Request) -> Response:
-        if self._server.take("front_pages"):
+        if self._server.faults.take_other("front_pages"):
             return Response(FRONT_PAGE, 404, media_type="text/html")
         name = request.path_params["method"].lower()
         method = _METHODS.get(name)
-        if method is None or (self._server.switch("only_basics") and name not in _BASICS):
+        if method is None or (self._server.faults.switch("only_basics") and name not in _BASICS):
             raise method_not_found()
         call = await read_call(request, method.name)
         if method.name != "getUpdates" and self._server.faults.delay_s > 0:
             await asyncio.sleep(self._server.faults.delay_s)
-        if method.name == "getUpdates" and self._server.take("hang_polls"):
+        if method.name == "getUpdates" and self._server.faults.take_other("hang_polls"):
             while (await request.receive())["type"] != "http.disconnect":
                 pass
         if (spoiled := self._spoiled(method)) is not None:
             return spoiled
         result = await method.handle(self._server, call)
-        if method.is_write and _take(self._server, "drop_after"):
+        if method.is_write and self._server.faults.take("drop_after"):
             return NoAnswer()
         return JSONResponse({"ok": True, "result": result})
 
     def _spoiled(self, method: TelegramMethod) -> Response | None:
         """Return what a fault switch answers instead of doing anything; None when none is on."""
         server = self._server
-        if method.name == "getUpdates" and server.take("poll_errors"):
+        if method.name == "getUpdates" and server.faults.take_other("poll_errors"):
             return Response(BAD_GATEWAY, 502, media_type="text/html")
-        if not method.is_write and not server.switch("faults_everywhere"):
+        if not method.is_write and not server.faults.switch("faults_everywhere"):
             return None
-        if _take(server, "drop_before"):
+        if server.faults.take("drop_before"):
             return NoAnswer()
-        if _take(server, "server_error"):
+        if server.faults.take("server_error"):
             return Response(BAD_GATEWAY, 502, media_type="text/html")
-        if _take(server, "rate_limit"):
+        if server.faults.take("rate_limit"):
             raise too_many_requests(max(1, math.ceil(server.faults.retry_after_s)))
         return None
 
@@ -693,13 +647,6 @@ class BotApi:
             if stored.path == wanted:
                 return Response(stored.content, media_type="application/octet-stream")
         raise ApiError(404, "Not Found")
-
-
-def _take(server: TelegramServer, counter: str) -> bool:
-    left: int = getattr(server.faults, counter)
-    if left > 0:
-        setattr(server.faults, counter, left - 1)
-    return left > 0
 
 
 def _refusal(refusal: ApiError, status: int) -> JSONResponse:

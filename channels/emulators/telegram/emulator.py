@@ -9,7 +9,6 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `basic_groups` 1: new groups are basic groups instead of supergroups;
 - `clock_offset_s` s: the server's clock runs ahead, so that updates older than 24 hours are gone;
 - `privacy` 1: privacy mode, a group shows the bot only commands and replies to it;
-- `privacy_shows_mentions` 1: and mentions of it as well, which the documentation does not promise;
 - `can_delete_messages` 1: in groups the bot is an administrator that may delete what others wrote;
 - `text_mention` 1: people mention the bot by its name (an entity with the user) instead of `@username`;
 - `bot_to_bot` 1: the bot sees what other bots write;
@@ -25,7 +24,6 @@ Vendor switches in `faults.other` (0 or absent is off):
 - `front_pages` n: the next n calls are answered by a proxy in front of the server, which knows no such page;
 - `hasty_polls` 1: polls are answered at once, whatever they ask for;
 - `no_reply_targets` 1: nothing can be answered, not even with `allow_sending_without_reply`;
-- `drafts_cost` 1: drafts spend from the chat's allowance as messages do, which the documentation leaves open;
 - `unlimited` 1: no token buckets, so no 429 but those of `faults.rate_limit`;
 - `faults_everywhere` 1: the counted faults strike all methods, not only those that write;
 - `webhook_retry_s` s: pause before the first retry of a webhook call, 1 when absent.
@@ -96,20 +94,16 @@ class TelegramEmulator:
         self._world = TelegramState(
             TelegramUser(int(bot_id), bot_name, bot_username, is_bot=True), lambda: now() + self._ahead_s()
         )
-        self._updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
-        webhook = WebhookSender(self._updates, self._world.now, self._webhook_retry_s)
-        self._server = TelegramServer(self._world, self._updates, webhook, Quotas(now), self._audience, self.faults)
-        self._api = BotApi(token, self._server)
+        self.updates = UpdateQueue(self._world.now, UPDATE_IDS_APART + self._world.fresh_id())
+        webhook = WebhookSender(self.updates, self._world.now, self._webhook_retry_s)
+        self.server = TelegramServer(self._world, self.updates, webhook, Quotas(now), self._audience, self.faults)
+        self._api = BotApi(token, self.server)
 
     def _ahead_s(self) -> float:
-        return self.faults.other.get("clock_offset_s", 0.0)
+        return self.faults.switch("clock_offset_s")
 
     def _webhook_retry_s(self) -> float:
         return self.faults.other.get("webhook_retry_s", FIRST_RETRY_S)
-
-    def webhook_info(self) -> Json:
-        """Return what getWebhookInfo says."""
-        return self._server.webhook.as_json()
 
     @property
     def app(self) -> ASGIApp:
@@ -136,7 +130,7 @@ class TelegramEmulator:
         user = self._world.add_user(name.strip(), is_bot=is_bot)
         for chat in self._world.groups():
             joined = self._world.add_message(chat, user, service={"new_chat_members": [user.as_json()]})
-            self._server.tell_bot("message", chat, joined)
+            self.server.tell_bot("message", chat, joined)
         if not is_bot:
             chat = self._world.add_private_chat(user)
             self._audience.tell(StageEvent(EventKind.PLACE, self._world.place_id(chat.id)))
@@ -156,12 +150,12 @@ class TelegramEmulator:
         return self._place(place_id, self._world.locations[place_id])
 
     def _add_group(self, title: str) -> str:
-        kind = ChatType.GROUP if self.faults.other.get("basic_groups") else ChatType.SUPERGROUP
+        kind = ChatType.GROUP if self.faults.switch("basic_groups") else ChatType.SUPERGROUP
         chat = self._world.add_group(title.strip(), kind)
         by, bot = self._somebody(), self._world.bot
         joined = self._world.add_message(chat, by, service={"new_chat_members": [bot.as_json()]})
         self._tell_membership(chat, by, before="left", after="member")
-        self._server.tell_bot("message", chat, joined)
+        self.server.tell_bot("message", chat, joined)
         return self._world.add_location(PlaceKind.GROUP, chat)
 
     def add_channel(self, title: str, *, discussed_in: str | None = None) -> Place:
@@ -180,10 +174,10 @@ class TelegramEmulator:
             raise ValueError("a topic needs the group it is in, or the chat with the bot")
         chat = self._world.chats[location.chat_id]
         if chat.type is ChatType.GROUP:
-            chat = self._server.upgrade(chat)
+            chat = self.server.upgrade(chat)
         by = chat.user or self._somebody()
         topic, created = self._world.add_topic(chat, title, by, is_name_implicit=chat.user is not None)
-        self._server.tell_bot("message", chat, created)
+        self.server.tell_bot("message", chat, created)
         return self._world.add_location(PlaceKind.THREAD, chat, topic.id)
 
     def delete_topic(self, place_id: str) -> None:
@@ -252,10 +246,10 @@ class TelegramEmulator:
             files=files,
             origin=origin,
         )
-        self._server.show(EventKind.SAID, chat, message)
+        self.server.show(EventKind.SAID, chat, message)
         if self._is_seen_by_bot(chat, message):
-            self._server.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
-        self._server.discuss(chat, message)
+            self.server.tell_bot("channel_post" if chat.type is ChatType.CHANNEL else "message", chat, message)
+        self.server.discuss(chat, message)
         return self._world.said(chat, message, place_id)
 
     async def share(self, person_id: str, message_id: str, place_id: str, to_id: str, text: str = "") -> Said:
@@ -273,16 +267,16 @@ class TelegramEmulator:
         if not content.text:
             raise ValueError("an empty message cannot be sent")
         message.content, message.edited_at = content, int(self._world.now())
-        self._server.show(EventKind.EDITED, chat, message)
+        self.server.show(EventKind.EDITED, chat, message)
         if message.sender.id != self._world.bot.id and self._is_seen_by_bot(chat, message):
             kind = "edited_channel_post" if chat.type is ChatType.CHANNEL else "edited_message"
-            self._server.tell_bot(kind, chat, message)
+            self.server.tell_bot(kind, chat, message)
 
     async def delete(self, message_id: str, place_id: str) -> None:
         """Delete a message; the bot hears nothing of it, for Telegram has no update for deletions."""
         chat, message = self._message(message_id, place_id)
         del chat.messages[message.id]
-        self._server.show(EventKind.DELETED, chat, message)
+        self.server.show(EventKind.DELETED, chat, message)
 
     def said(self, place_id: str) -> Sequence[Said]:
         location = self._location(place_id)
@@ -294,9 +288,9 @@ class TelegramEmulator:
         ]
 
     async def press_button(self, person_id: str, place_id: str, message_id: str, button_id: str) -> None:
-        shown = self.draft(place_id)
+        shown = self.server.draft(place_id)
         if shown is not None and (shown.id, button_id) == (message_id, STOP.id):
-            self.stop_draft(place_id)
+            self.server.stop_draft(place_id)
             return
         _, message = self._message(message_id, place_id)
         if all(button.id != button_id for button in buttons_of(message)):
@@ -310,13 +304,13 @@ class TelegramEmulator:
     def menu(self, person_id: str, place_id: str) -> Sequence[MenuEntry]:
         """List the commands; Telegram knows nothing of arguments."""
         user, chat = self._user(person_id), self._world.chats[self._location(place_id).chat_id]
-        shown = self._server.commands.shown(user, chat)
+        shown = self.server.commands.shown(user, chat)
         return [MenuEntry(command.name, command.description) for command in shown]
 
     @property
     def menu_traffic(self) -> tuple[int, int]:
         """Count how often the bot has asked for a list of commands, and how often it has set or deleted one."""
-        return self._server.commands.reads, self._server.commands.writes
+        return self.server.commands.reads, self.server.commands.writes
 
     async def invoke(self, person_id: str, place_id: str, name: str, argument: str = "") -> None:
         """Write the command as a text, as the client does; where there may be other bots, with our name."""
@@ -340,29 +334,16 @@ class TelegramEmulator:
         return self._audience.listen()
 
     async def cut_connections(self) -> None:
-        self._updates.end_polls(PollCut())
-
-    def restart_ids(self, next_id: int) -> None:
-        """Count the updates from `next_id`, as after a week without one."""
-        self._updates.restart_ids(next_id)
+        self.updates.end_polls(PollCut())
 
     # --- what only Telegram has
-
-    @property
-    def polls(self) -> int:
-        """Count how often the bot has asked for updates."""
-        return self._updates.polls
-
-    async def polled(self) -> None:
-        """Return when a long poll of the bot is waiting."""
-        await self._updates.polled()
 
     def upgrade_group(self, place_id: str) -> Place:
         """Turn a basic group into a supergroup: new chat id, two service messages, errors for the old id."""
         chat = self._world.chats[self._location(place_id).chat_id]
         if chat.type is not ChatType.GROUP:
             raise ValueError("only a basic group can become a supergroup")
-        self._server.upgrade(chat)
+        self.server.upgrade(chat)
         return self._place(place_id, self._world.locations[place_id])
 
     def block(self, place_id: str, *, is_blocked: bool = True) -> None:
@@ -376,8 +357,8 @@ class TelegramEmulator:
         """Press an inline button; the id of the callback query."""
         user = self._user(person_id)
         chat, message = self._message(message_id, place_id)
-        query_id = f"{user.id}{len(self._server.callbacks) + 1:08d}"
-        self._server.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
+        query_id = f"{user.id}{len(self.server.callbacks) + 1:08d}"
+        self.server.callbacks[query_id] = Press(self._world.now(), user.id, place_id)
         payload = {
             "id": query_id,
             "from": user.as_json(),
@@ -385,45 +366,35 @@ class TelegramEmulator:
             "chat_instance": str(chat.id),
             "data": data,
         }
-        self._updates.put("callback_query", payload, lane=user.id)
+        self.updates.put("callback_query", payload, lane=user.id)
         return query_id
-
-    def draft(self, place_id: str) -> Said | None:
-        """Return what the bot is about to say there, as long as it can be seen."""
-        return self._server.draft(place_id)
-
-    def stop_draft(self, place_id: str) -> None:
-        """Press the button under the draft as the person."""
-        self._server.stop_draft(place_id)
 
     @property
     def unanswered_presses(self) -> int:
         """Count the people whose clients show that they wait."""
-        return sum(not press.is_answered for press in self._server.callbacks.values())
+        return sum(not press.is_answered for press in self.server.callbacks.values())
 
     # --- leaves
 
     def _mentioning(self, text: str) -> FormattedText:
         bot = self._world.bot
-        if not self.faults.other.get("text_mention"):
+        if not self.faults.switch("text_mention"):
             return FormattedText(f"@{bot.username} {text}")
         length = utf16_length(bot.first_name)
         return FormattedText(f"{bot.first_name} {text}", (Entity("text_mention", 0, length, user_id=bot.id),))
 
     def _is_seen_by_bot(self, chat: Chat, message: TelegramMessage) -> bool:
-        if chat.is_lost or (message.sender.is_bot and not self.faults.other.get("bot_to_bot")):
+        if chat.is_lost or (message.sender.is_bot and not self.faults.switch("bot_to_bot")):
             return False
-        if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.other.get("privacy"):
+        if chat.type in (ChatType.PRIVATE, ChatType.CHANNEL) or not self.faults.switch("privacy"):
             return True
         bot, text = self._world.bot, message.content.text
         target = chat.messages.get(message.reply_to) if message.reply_to else None
         if target is not None and target.sender.id == bot.id:
             return True
-        kinds = {entity.type for entity in message.content.entities}
-        if "bot_command" in kinds:
-            return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
-        is_mentioned = f"@{bot.username}".lower() in text.lower() or "text_mention" in kinds
-        return is_mentioned and bool(self.faults.other.get("privacy_shows_mentions"))
+        if all(entity.type != "bot_command" for entity in message.content.entities):
+            return False
+        return f"@{bot.username}".lower() in text.lower() or ("@" not in text and chat.last_bot_id == bot.id)
 
     def _tell_membership(self, chat: Chat, by: TelegramUser, *, before: str, after: str) -> None:
         bot = self._world.bot.as_json()
@@ -434,7 +405,7 @@ class TelegramEmulator:
             "old_chat_member": _membership(bot, before),
             "new_chat_member": _membership(bot, after),
         }
-        self._updates.put("my_chat_member", payload, lane=chat.id)
+        self.updates.put("my_chat_member", payload, lane=chat.id)
 
     def _somebody(self) -> TelegramUser:
         """Return the one who sets up groups: the first person there is."""

@@ -273,17 +273,6 @@ class TelegramServer:
     commands: CommandLists = field(default_factory=CommandLists)
     callbacks: dict[str, Press] = field(default_factory=dict)  # by the id of the callback query
 
-    def switch(self, name: str) -> float:
-        """Return one of the vendor switches; 0 is off."""
-        return self.faults.other.get(name, 0.0)
-
-    def take(self, name: str) -> bool:
-        """Use up one of a counted vendor switch."""
-        left = self.switch(name)
-        if left > 0:
-            self.faults.other[name] = left - 1
-        return left > 0
-
     # --- what is seen
 
     def show(self, kind: EventKind, chat: Chat, message: TelegramMessage) -> None:
@@ -344,16 +333,11 @@ class TelegramServer:
 
     def tell_bot(self, kind: str, chat: Chat, message: TelegramMessage) -> None:
         """Put the update for a message into the queue, and what the fault switches add to it."""
-        if self.faults.poison > 0:
-            self.faults.poison -= 1
+        if self.faults.take("poison"):
             self.updates.put(kind, {"message_id": "poison", "date": "never", "chat": "nowhere"}, lane=chat.id)
-        times = 1
-        if self.faults.duplicate > 0:
-            self.faults.duplicate -= 1
-            times = 2
         date = message.edited_at or message.date
         payload = chat.message_json(message, self.world.users)
-        self.updates.put(kind, payload, lane=chat.id, date=date, times=times)
+        self.updates.put(kind, payload, lane=chat.id, date=date, times=2 if self.faults.take("duplicate") else 1)
 
     def discuss(self, channel: Chat, post: TelegramMessage) -> None:
         """Show a post of a channel in the group in which it is discussed; the bot hears of it there as well."""
@@ -378,7 +362,7 @@ class TelegramServer:
         chat = self.world.chats.get(int(given)) if given.lstrip("-").isdecimal() else None
         if chat is None:
             raise bad_request("chat not found")
-        if chat.type is ChatType.GROUP and chat.migrated_to is None and self.take("migrate"):
+        if chat.type is ChatType.GROUP and chat.migrated_to is None and self.faults.take_other("migrate"):
             self.upgrade(chat)
         if chat.migrated_to is not None:
             raise upgraded(chat.migrated_to)
@@ -396,7 +380,7 @@ class TelegramServer:
         thread_id = call.number("message_thread_id")
         if not thread_id:
             return None
-        if thread_id == GENERAL_TOPIC and chat.is_forum and self.switch("general_topic_is_1"):
+        if thread_id == GENERAL_TOPIC and chat.is_forum and self.faults.switch("general_topic_is_1"):
             return None
         if thread_id not in chat.topics:
             raise bad_request("message thread not found")
@@ -416,9 +400,9 @@ class TelegramServer:
         reply_to = quoted.number("message_id")
         if not reply_to:
             return Target(thread_id)
-        message = None if self.switch("no_reply_targets") else chat.messages.get(reply_to)
+        message = None if self.faults.switch("no_reply_targets") else chat.messages.get(reply_to)
         if message is None:
-            if quoted.flag("allow_sending_without_reply") and not self.switch("no_reply_targets"):
+            if quoted.flag("allow_sending_without_reply") and not self.faults.switch("no_reply_targets"):
                 return Target(thread_id)
             raise bad_request("message to be replied not found")
         if quoted.text("quote") and quoted.text("quote") not in message.content.text:
@@ -444,7 +428,7 @@ class TelegramServer:
 
     def spend(self, chat: Chat) -> None:
         """Take one message's worth of the chat's allowance. Raises 429 when none is left."""
-        if not self.switch("unlimited"):
+        if not self.faults.switch("unlimited"):
             self.quotas.spend(chat.id)
 
     # --- what is done

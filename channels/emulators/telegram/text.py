@@ -5,15 +5,13 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 # --- entities and the arithmetic of UTF-16 offsets
 
 
-SPLITTABLE: Final = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
-QUOTES: Final = frozenset({"blockquote", "expandable_blockquote"})
+STYLES: Final = frozenset({"bold", "italic", "underline", "strikethrough", "spoiler"})
 CODE: Final = frozenset({"pre", "code"})
 _OUTER_FIRST: Final = {
     "blockquote": 0,
@@ -27,7 +25,6 @@ _OUTER_FIRST: Final = {
     "underline": 7,
     "strikethrough": 8,
     "spoiler": 9,
-    "custom_emoji": 10,
 }
 _FOUND: Final = 4  # what the server recognised by itself goes inside links and around styles
 ENTITIES_MAX: Final = 100  # more are ignored without a word, says the documentation
@@ -47,7 +44,6 @@ class Entity:
     url: str = ""
     language: str = ""
     user_id: int = 0
-    custom_emoji_id: str = ""
 
     @property
     def end(self) -> int:
@@ -107,19 +103,7 @@ def checked_link(url: str) -> str | None:
     return url if parts.path or parts.query or parts.fragment else f"{url}/"
 
 
-def mentioned_user(url: str) -> int:
-    """Return the user id of a `tg://user?id=…` link, 0 for any other."""
-    try:
-        parts = urlsplit(url.strip())
-    except ValueError:
-        return 0
-    if parts.scheme.lower() != "tg" or parts.netloc != "user":
-        return 0
-    given = parse_qs(parts.query).get("id", [""])[0]
-    return int(given) if given.isdecimal() else 0
-
-
-# --- what the server does to any text: check ranges, settle nesting, clean and trim
+# --- what the server does to any text: check ranges, clean and trim; entities are to nest, as ours do
 
 
 _RANGE_MAX: Final = 1_000_000
@@ -135,58 +119,7 @@ def tidy(given: FormattedText) -> FormattedText:
             raise EntityError(f"Receive an entity with incorrect offset {entity.offset}")
         if not 0 <= entity.length <= _RANGE_MAX:
             raise EntityError(f"Receive an entity with incorrect length {entity.length}")
-    entities = nested([entity for entity in given.entities if entity.length])
-    return _trimmed(*_cleaned(given.text, entities))
-
-
-def nested(entities: list[Entity]) -> list[Entity]:
-    """Keep entities that nest as the rules allow.
-
-    Links, code and the like overlap nothing of their kind, the first one stays; quotes hold them whole or not
-    at all. Styles are merged per type, cut wherever something else begins or ends, and absent from code.
-    """
-    entities = in_order(entities)
-    quotes = _apart([each for each in entities if each.type in QUOTES])
-    others = _apart([each for each in entities if each.type not in QUOTES | SPLITTABLE])
-    whole = [each for each in others if all(_is_clear_of(each, quote) for quote in quotes)]
-    return in_order([*quotes, *whole, *_split(entities, [*quotes, *whole])])
-
-
-def _apart(entities: list[Entity]) -> list[Entity]:
-    kept: list[Entity] = []
-    for entity in entities:
-        if not kept or kept[-1].end <= entity.offset:
-            kept.append(entity)
-    return kept
-
-
-def _is_clear_of(entity: Entity, quote: Entity) -> bool:
-    is_outside = entity.end <= quote.offset or quote.end <= entity.offset
-    return is_outside or (quote.offset <= entity.offset and entity.end <= quote.end)
-
-
-def _split(entities: list[Entity], solid: list[Entity]) -> list[Entity]:
-    runs = [(style, *run) for style in sorted(SPLITTABLE) for run in _runs(entities, style)]
-    edges = sorted({start for _, start, _ in runs} | {edge for each in solid for edge in (each.offset, each.end)})
-    code = [each for each in solid if each.type in CODE]
-    pieces = []
-    for style, start, end in runs:
-        stops = [start, *(edge for edge in edges if start < edge < end), end]
-        for first, last in pairwise(stops):
-            if not any(each.offset <= first and last <= each.end for each in code):
-                pieces.append(Entity(style, first, last - first))
-    return pieces
-
-
-def _runs(entities: list[Entity], style: str) -> list[tuple[int, int]]:
-    """Find where a style holds, with what overlaps or touches made one."""
-    runs: list[tuple[int, int]] = []
-    for entity in (each for each in entities if each.type == style):
-        if runs and entity.offset <= runs[-1][1]:
-            runs[-1] = (runs[-1][0], max(runs[-1][1], entity.end))
-        else:
-            runs.append((entity.offset, entity.end))
-    return runs
+    return _trimmed(*_cleaned(given.text, [entity for entity in given.entities if entity.length]))
 
 
 def _cleaned(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
@@ -207,32 +140,12 @@ def _cleaned(text: str, entities: list[Entity]) -> tuple[str, list[Entity]]:
         if entity.offset > before:
             raise EntityError(f"Entity begins after the end of the text at UTF-16 offset {entity.offset}")
         if entity.end > before:
-            raise EntityError(
-                f"Entity beginning at UTF-16 offset {entity.offset} "
-                f"ends after the end of the text at UTF-16 offset {entity.end}"
-            )
-        if entity.offset not in moved:
-            place = _byte_offset(text, entity.offset)
-            raise EntityError(f"Entity begins in a middle of a UTF-16 symbol at byte offset {place}")
-        if entity.end not in moved:
-            place = _byte_offset(text, entity.end)
-            raise EntityError(
-                f"Entity beginning at UTF-16 offset {entity.offset} "
-                f"ends in a middle of a UTF-16 symbol at byte offset {place}"
-            )
+            raise EntityError(f"Entity at UTF-16 offset {entity.offset} ends after the end of the text")
+        if not {entity.offset, entity.end} <= moved.keys():
+            raise EntityError(f"Entity at UTF-16 offset {entity.offset} begins or ends in a middle of a UTF-16 symbol")
         start = moved[entity.offset]
         cleaned.append(replace(entity, offset=start, length=moved[entity.end] - start))
     return "".join(kept), [entity for entity in cleaned if entity.length]
-
-
-def _byte_offset(text: str, inside: int) -> int:
-    """Return where the character after the one that `inside` falls into begins, in bytes."""
-    units = 0
-    for index, character in enumerate(text):
-        units += utf16_length(character)
-        if units > inside:
-            return len(text[: index + 1].encode())
-    return len(text.encode())
 
 
 def _trimmed(text: str, entities: list[Entity]) -> FormattedText:
@@ -274,7 +187,7 @@ _RULES: Final = (
 
 def with_found(given: FormattedText) -> FormattedText:
     """Add everything recognised to `given` where nothing solid is already."""
-    solid = [entity for entity in given.entities if entity.type not in SPLITTABLE and "quote" not in entity.type]
+    solid = [entity for entity in given.entities if entity.type not in STYLES and "quote" not in entity.type]
     found: list[Entity] = []
     for kind, pattern in _RULES:
         for match in pattern.finditer(given.text):
@@ -282,7 +195,7 @@ def with_found(given: FormattedText) -> FormattedText:
             entity = Entity(kind, offset, utf16_length(match[0]))
             if not any(each.offset < entity.end and entity.offset < each.end for each in [*solid, *found]):
                 found.append(entity)
-    return FormattedText(given.text, tuple(nested([*given.entities, *found])))
+    return FormattedText(given.text, tuple(in_order([*given.entities, *found])))
 
 
 # --- a message as a client shows it, in HTML that is safe to put on a page

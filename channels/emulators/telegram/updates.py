@@ -74,7 +74,8 @@ class UpdateQueue:
         self._pending: deque[Pending] = deque()
         self._allowed = KINDS - NOT_BY_DEFAULT
         self._changed = asyncio.Event()
-        self._polled = asyncio.Event()
+        self.has_poll = asyncio.Event()
+        """Set while a long poll waits."""
         self.polls = 0
         """How often the bot has asked."""
         self._poll: asyncio.Future[ApiError | PollCut] | None = None
@@ -131,10 +132,6 @@ class UpdateQueue:
         """Restart the numbers, as after a week without an update: the next one may have any."""
         self._next_id = next_id
 
-    async def polled(self) -> None:
-        """Return when a long poll is waiting."""
-        await self._polled.wait()
-
     async def poll(self, *, offset: int, limit: int, timeout_s: float) -> list[Json]:
         """Wait for updates as getUpdates does. Raises a 409 `ApiError` as soon as another poll begins."""
         self.polls += 1
@@ -152,13 +149,13 @@ class UpdateQueue:
                 ended.cancel()
                 return [each.as_json() for each in batch]
             changed = asyncio.ensure_future(self.changed())
-            self._polled.set()
+            self.has_poll.set()
             either: set[asyncio.Future[Any]] = {changed, ended}
             try:
                 await asyncio.wait(either, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 changed.cancel()
-                self._polled.clear()
+                self.has_poll.clear()
             if ended.done():
                 raise ended.result()
 

@@ -224,8 +224,6 @@ def entity_json(entity: Entity, users: dict[int, TelegramUser]) -> Json:
         shape["url"] = entity.url
     if entity.language:
         shape["language"] = entity.language
-    if entity.custom_emoji_id:
-        shape["custom_emoji_id"] = entity.custom_emoji_id
     if entity.user_id and entity.user_id in users:
         shape["user"] = users[entity.user_id].as_json()
     return shape

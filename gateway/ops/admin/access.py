@@ -9,34 +9,33 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette import status
 
 from gateway.access import AccessService, LockedOut, NoSuchCode
 from gateway.config.access import PlaceProfile, PlaceRoles, PlaceTools
 from gateway.config.limits import Count, PerMinute, Usd
-from gateway.contracts.access import Audience, Pairing, PlaceApproval, PlaceRule, place_named
+from gateway.contracts.access import Audience, Pairing, PlaceRule, place_named
 from gateway.contracts.budgets import NANO_PER_USD, Limited, LimitRule, limited_named, nano_of
 from gateway.contracts.errors import Declined
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock
-from gateway.contracts.sessions import Grant, GrantRole
-from gateway.contracts.subagents import Audited
+from gateway.contracts.sessions import GrantRole
 from gateway.limits import AUDITED_SHOWN_DEFAULT, AUDITED_SHOWN_MAX, PAIRING_LOCKED_S, PAIRING_TTL_S, REASON_CHARS_MAX
 from gateway.ops.admin.http import ADMIN, owner_of, read, refusals
-from gateway.ops.admin.views import moment
+from gateway.ops.admin.views import ApiView, KeyText, Moment, moment
 from gateway.scrub import Scrubber
 from gateway.store.subagents import SubTypeStore
 
 
-class GrantView(BaseModel):
+class GrantView(ApiView):
     """What was decided about one person."""
 
-    key: str = Field(description="The person, such as `telegram:123456789`.")
+    key: KeyText = Field(description="The person, such as `telegram:123456789`.")
     role: GrantRole
     reason: str = Field(description="Why, if somebody said so.")
     granted_by: str = Field(description="`cli`, `admin` (whoever held the admin token) or the key of an admin.")
-    created_at: datetime
+    created_at: Moment = Field(validation_alias="created_at_ms")
 
 
 class GrantOrder(BaseModel):
@@ -67,15 +66,15 @@ class PairingOrder(BaseModel):
     role: GrantRole = GrantRole.MEMBER
 
 
-class ApprovalView(BaseModel):
+class ApprovalView(ApiView):
     """What an admin approved for good in one place."""
 
-    place: str
+    place: KeyText
     tool: str
     role: GrantRole = Field(description="The least role for whom it holds.")
     digest: str = Field(description="Of the one call that was approved; empty: every call of the tool.")
     approved_by: str
-    approved_at: datetime
+    approved_at: Moment = Field(validation_alias="approved_at_ms")
 
 
 class PlaceView(BaseModel):
@@ -117,7 +116,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/grants")
     async def grants() -> list[GrantView]:
         """List the decisions about people, oldest first."""
-        return list(map(_grant_view, await keeper.book.grants()))
+        return list(map(GrantView.model_validate, await keeper.book.grants()))
 
     @router.put("/grants/{key:path}", responses=refusals(409))
     async def grant(key: str, order: GrantOrder) -> GrantView:
@@ -127,7 +126,7 @@ def _add_people(router: APIRouter, keeper: AccessService) -> None:
             await keeper.grant(owner, order.role, actor=ADMIN, reason=order.reason)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return next(_grant_view(found) for found in await keeper.book.grants() if found.key == owner)
+        return next(GrantView.model_validate(found) for found in await keeper.book.grants() if found.key == owner)
 
     @router.delete("/grants/{key:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def revoke(key: str) -> None:
@@ -194,34 +193,13 @@ def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/approvals")
     async def approvals() -> list[ApprovalView]:
         """List the tools that admins approved for good, by place."""
-        return list(map(_approval_view, await keeper.book.place_approvals()))
+        return list(map(ApprovalView.model_validate, await keeper.book.place_approvals()))
 
     @router.delete("/approvals/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def ask_again(place: str, tool: str) -> None:
         """Ask about calls of this tool in that place again; 404 if it was not approved for good there."""
         if not await keeper.ask_again(read(place, place_named), tool, actor=ADMIN):
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
-
-
-def _approval_view(approval: PlaceApproval) -> ApprovalView:
-    return ApprovalView(
-        place=str(approval.place),
-        tool=approval.tool,
-        role=approval.role,
-        digest=approval.digest,
-        approved_by=approval.approved_by,
-        approved_at=moment(approval.approved_at_ms),
-    )
-
-
-def _grant_view(grant: Grant) -> GrantView:
-    return GrantView(
-        key=str(grant.key),
-        role=grant.role,
-        reason=grant.reason,
-        granted_by=grant.granted_by,
-        created_at=moment(grant.created_at_ms),
-    )
 
 
 def _pairing_view(pairing: Pairing) -> PairingView:
@@ -316,16 +294,27 @@ def _view(whom: Limited, rule: LimitRule) -> LimitsView:
 _PLAIN: Final = "^[!-~]{1,200}$"
 
 
-class AuditedView(BaseModel):
+def _read(text: str) -> Any:
+    """Read the values that were written down; return the text itself where the scrubber cut a piece out of it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+WrittenDown = Annotated[Any, BeforeValidator(_read)]
+
+
+class AuditedView(ApiView):
     """One change."""
 
     number: int = Field(description="Grows from line to line.")
-    at: datetime
+    at: Moment = Field(validation_alias="at_ms")
     actor: str = Field(description="`admin`: whoever held the admin token.")
     action: str = Field(description="Such as `sub-type.change` or `sub-type.reset`.")
     subject: str = Field(description="What was changed, such as `sub-type:code`.")
-    before: Any = Field(description="How it read before.")
-    after: Any = Field(description="How it reads since.")
+    before: WrittenDown = Field(description="How it read before.")
+    after: WrittenDown = Field(description="How it reads since.")
 
 
 def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
@@ -341,26 +330,6 @@ def audit_routes(book: SubTypeStore, scrubber: Scrubber) -> APIRouter:
         """List the audit trail, newest first; ask again `below` the last `number` for the entries before it. `subject`
         selects one thing, such as `sub-type:code`. Of each actor the last 2,000 lines are kept."""
         about = None if subject is None else scrubber.scrub(subject)
-        return list(map(_audited_view, await book.audit(subject=about, below=below, limit=limit)))
+        return list(map(AuditedView.model_validate, await book.audit(subject=about, below=below, limit=limit)))
 
     return router
-
-
-def _audited_view(line: Audited) -> AuditedView:
-    return AuditedView(
-        number=line.number,
-        at=moment(line.at_ms),
-        actor=line.actor,
-        action=line.action,
-        subject=line.subject,
-        before=_read(line.before),
-        after=_read(line.after),
-    )
-
-
-def _read(text: str) -> Any:
-    """Read the values that were written down; return the text itself where the scrubber cut a piece out of it."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -18,16 +18,17 @@ from starlette import status
 from gateway.config.subagents import SubTypeDescription, SubTypeLabel, SubTypePrompt, SubTypeRounds, SubTypeTools
 from gateway.contracts.messages import CleanText
 from gateway.contracts.ports import Clock
-from gateway.contracts.profiles import CONVERSING, PROFILE_ROWS, ProfileRow, SubTypeRow, SubTypeRows
+from gateway.contracts.profiles import CONVERSING, PROFILE_ROWS, SubTypeRow, SubTypeRows
 from gateway.contracts.subagents import UNCHANGED, Audited, SubTypeChange
 from gateway.ops.admin.http import ADMIN, refusals
+from gateway.ops.admin.views import ApiView
 from gateway.scrub import Scrubber
 from gateway.store.subagents import SubTypeStore
 
 _FIELDS: Final = tuple(field.name for field in fields(SubTypeChange))
 
 
-class ProfileView(BaseModel):
+class ProfileView(ApiView):
     """Somebody that the agent can be in a conversation, by `/agent NAME`."""
 
     name: str
@@ -82,7 +83,7 @@ def agents(rows: SubTypeRows, book: SubTypeStore, scrubber: Scrubber, clock: Clo
     @router.get("/profiles")
     async def profiles() -> list[ProfileView]:
         """List the built-in profiles, in the order of `/agent`."""
-        return list(map(_profile_view, PROFILE_ROWS.values()))
+        return list(map(ProfileView.model_validate, PROFILE_ROWS.values()))
 
     @router.get("/sub-types")
     async def sub_types() -> list[SubTypeView]:
@@ -182,7 +183,3 @@ def _view(row: SubTypeRow, change: SubTypeChange) -> SubTypeView:
         prompt=changed.prompt,
         changed=[field for field in _FIELDS if getattr(change, field) is not None],
     )
-
-
-def _profile_view(row: ProfileRow) -> ProfileView:
-    return ProfileView(name=row.name, about=row.about, tools=list(row.tools))

@@ -37,11 +37,7 @@ from gateway.ops.admin.views import (
     SessionView,
     checked_channel,
     dead_letter_view,
-    delivery_view,
-    hop_view,
-    message_view,
     nested,
-    queue_moment_view,
     queue_view,
     session_view,
 )
@@ -160,7 +156,7 @@ def conversations(store: Store) -> APIRouter:
         9007199254740992."""
         session = await _wanted(store, session_id)
         entries = await store.transcript.page(session.id, after_seq=after_seq, before_seq=before_seq, limit=limit)
-        return [message_view(entry) for entry in entries]
+        return list(map(MessageView.model_validate, entries))
 
     return router
 
@@ -247,7 +243,7 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
     @router.get("/queue/past")
     async def past() -> list[QueueMomentView]:
         """Show how much waited in the last ten minutes, oldest first, every five seconds."""
-        return [queue_moment_view(noted) for noted in await bus.queue_past()]
+        return list(map(QueueMomentView.model_validate, await bus.queue_past()))
 
     @router.get("/trace/{id:path}", responses=refusals(404))
     async def trace(id: str) -> list[HopView]:
@@ -256,13 +252,13 @@ def deliveries(store: Store, bus: Operator, clock: Clock) -> APIRouter:
         hops = await hops_of(id, store, bus)
         if not hops:
             raise HTTPException(status.HTTP_404_NOT_FOUND, nothing_known(id))
-        return [hop_view(hop) for hop in hops]
+        return list(map(HopView.model_validate, hops))
 
     @router.get("/deliveries")
     async def recent(limit: Limit = PAGE_DEFAULT, key: str | None = None) -> list[DeliveryView]:
         """List how far the newest replies came, newest first; `key` shows those of one session key."""
         found = await store.outbox.recent(key_of(key) if key else None, limit=limit)
-        return [delivery_view(reply) for reply in found]
+        return list(map(DeliveryView.model_validate, found))
 
     @router.get("/dead-letters")
     async def dead(limit: Limit = PAGE_DEFAULT) -> list[DeadLetterView]:

@@ -28,7 +28,6 @@ from gateway.ops.admin.views import (
     TaskView,
     TypeRecordView,
     WholeTaskView,
-    record_view,
     task_views,
     whole_task_view,
 )
@@ -157,7 +156,7 @@ def tasks(book: TaskStore, feed: BoardFeed, clock: Clock) -> APIRouter:
     @router.get("/types")
     async def types() -> list[TypeRecordView]:
         """Show the record of each type, as far as the board goes back."""
-        return [record_view(record) for record in await book.records()]
+        return list(map(TypeRecordView.model_validate, await book.records()))
 
     _add_events(router, feed)  # before the ids: none is called so
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from gateway.contracts.ids import SessionKey, first_id_of
+from gateway.contracts.ids import first_id_of
 from gateway.contracts.messages import (
     STATUS_PREFIX,
     TITLE_PREFIX,
@@ -18,6 +18,7 @@ from gateway.contracts.messages import (
 from gateway.contracts.ports import DeadLetter, WaitingMessage
 
 if TYPE_CHECKING:
+    from gateway.bus.operator import Operator
     from gateway.store import Store
 
 
@@ -35,16 +36,7 @@ class Hop:
     detail: str = ""
 
 
-class FindsMessages(Protocol):
-    """The questions to `gateway.bus.operator.Operator`, which telemetry may not import."""
-
-    async def dead_letter(self, entry_id: str) -> DeadLetter | None: ...
-    async def dead_letters(self, limit: int) -> Sequence[DeadLetter]: ...
-    async def delivery_records(self, key: SessionKey, reply_ids: Sequence[str]) -> Sequence[DeliveryRecord]: ...
-    async def waiting(self, message_ids: Sequence[str]) -> Sequence[WaitingMessage]: ...
-
-
-async def hops_of(id_: str, store: Store, bus: FindsMessages) -> tuple[Hop, ...]:
+async def hops_of(id_: str, store: Store, bus: Operator) -> tuple[Hop, ...]:
     """Find what became of messages and replies, in order: by the reference that a chat shows, or by the id of a
     message, turn, reply or dead letter; by the id of a session or a session key, the newest. Empty when nobody knows
     it."""

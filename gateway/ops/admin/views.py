@@ -6,19 +6,39 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from gateway.contracts.messages import Whereabouts
-from gateway.contracts.ports import DeadLetter, QueueFigures, QueueMoment
+from gateway.contracts.ports import DeadLetter, QueueFigures
 from gateway.contracts.profiles import DELEGATING
-from gateway.contracts.sessions import Entry, Session
-from gateway.contracts.subagents import Doing, Occupation, SubTask, TypeRecord
+from gateway.contracts.sessions import Session
+from gateway.contracts.subagents import Doing, Occupation, SubTask
 from gateway.i18n.reasons import in_words
-from gateway.ops.admin.trace import Hop
 
 _IS_CHANNEL: Final = re.compile(r"(subagent:)?[a-z][a-z0-9_-]{0,63}").fullmatch
+
+
+def moment(at_ms: int) -> datetime:
+    """Convert a time to the form that the API shows."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def known_moment(at_ms: int) -> datetime | None:
+    """Convert a time of which 0 says that it is not known, or has not come."""
+    return moment(at_ms) if at_ms else None
+
+
+Moment = Annotated[datetime, BeforeValidator(moment)]
+"""A time that is milliseconds in the value of ours."""
+KeyText = Annotated[str, BeforeValidator(str)]
+
+
+class ApiView(BaseModel):
+    """A value of ours as the API shows it: `model_validate` reads its attributes. A `validation_alias` says which one,
+    where the API has another name for it."""
+
+    model_config = ConfigDict(from_attributes=True)
 
 
 class SessionView(BaseModel):
@@ -39,7 +59,7 @@ class SessionView(BaseModel):
     cost: float = Field(description="US dollars, likewise.")
 
 
-class ToolCallView(BaseModel):
+class ToolCallView(ApiView):
     """One tool call of the model."""
 
     id: str
@@ -47,11 +67,13 @@ class ToolCallView(BaseModel):
     arguments: str = Field(description="The model's JSON text.")
 
 
-class MessageView(BaseModel):
+class MessageView(ApiView):
     """One entry of a transcript."""
 
     seq: int
-    role: str = Field(description="Who said it: `user`, `assistant`, `tool`, or `gateway` for a note.")
+    role: str = Field(
+        validation_alias="speaker", description="Who said it: `user`, `assistant`, `tool`, or `gateway` for a note."
+    )
     kind: str = Field(
         description="`message`; `compaction` for a summary of what came before; `note` for what the gateway told the "
         "model, such as the time, and no person said."
@@ -64,7 +86,7 @@ class MessageView(BaseModel):
     is_undone: bool = Field(description="Taken back by its user: the model does not see it any more.")
     message_id: str = Field(description="The platform message that a user entry came from.")
     turn_id: str
-    created_at: datetime
+    created_at: Moment = Field(validation_alias="created_at_ms")
 
 
 class QueueView(BaseModel):
@@ -82,23 +104,25 @@ class QueueView(BaseModel):
     channels: dict[str, str] = Field(description="How each channel stands, such as `connected`.")
 
 
-class QueueMomentView(BaseModel):
+class QueueMomentView(ApiView):
     """How much waited at a moment that is over."""
 
-    at: datetime
-    messages: int
+    at: Moment = Field(validation_alias="at_ms")
+    messages: int = Field(validation_alias="queued")
     oldest_wait_ms: int
 
 
-class HopView(BaseModel):
+class HopView(ApiView):
     """Something that happened to a message on its way."""
 
-    at: datetime | None = Field(description="Null when only that it happened is known.")
+    at: Annotated[datetime | None, BeforeValidator(known_moment)] = Field(
+        validation_alias="at_ms", description="Null when only that it happened is known."
+    )
     name: str
     detail: str
 
 
-class DeliveryView(BaseModel):
+class DeliveryView(ApiView):
     """How far one committed reply came."""
 
     reply_id: str
@@ -109,8 +133,8 @@ class DeliveryView(BaseModel):
     chunks: int
     attempts: int
     reason: str
-    created_at: datetime
-    updated_at: datetime
+    created_at: Moment = Field(validation_alias="created_at_ms")
+    updated_at: Moment = Field(validation_alias="updated_at_ms")
 
 
 class DeadLetterView(BaseModel):
@@ -176,11 +200,6 @@ def queue_view(figures: QueueFigures, *, now_ms: int) -> QueueView:
     )
 
 
-def queue_moment_view(noted: QueueMoment) -> QueueMomentView:
-    """Convert a moment of the queue to the form that the API shows."""
-    return QueueMomentView(at=moment(noted.at_ms), messages=noted.queued, oldest_wait_ms=noted.oldest_wait_ms)
-
-
 def session_view(session: Session, *, children_count: int) -> SessionView:
     """Convert a session to the form that the API shows."""
     return SessionView(
@@ -200,45 +219,6 @@ def session_view(session: Session, *, children_count: int) -> SessionView:
     )
 
 
-def message_view(entry: Entry) -> MessageView:
-    """Convert a transcript entry to the form that the API shows."""
-    return MessageView(
-        seq=entry.seq,
-        role=entry.speaker,
-        kind=entry.kind.value,
-        text=entry.text,
-        tool_calls=[ToolCallView(id=call.id, name=call.name, arguments=call.arguments) for call in entry.tool_calls],
-        tool_call_id=entry.tool_call_id,
-        is_error=entry.is_error,
-        tail_start_seq=entry.tail_start_seq,
-        is_undone=entry.is_undone,
-        message_id=entry.message_id,
-        turn_id=entry.turn_id,
-        created_at=moment(entry.created_at_ms),
-    )
-
-
-def hop_view(hop: Hop) -> HopView:
-    """Convert a hop to the form that the API shows."""
-    return HopView(at=moment(hop.at_ms) if hop.at_ms else None, name=hop.name, detail=hop.detail)
-
-
-def delivery_view(reply: Whereabouts) -> DeliveryView:
-    """Convert a reply's delivery to the form that the API shows."""
-    return DeliveryView(
-        reply_id=reply.reply_id,
-        turn_id=reply.turn_id,
-        channel=reply.channel,
-        state=reply.state.value,
-        chunks_sent=reply.chunks_sent,
-        chunks=reply.chunks,
-        attempts=reply.attempts,
-        reason=reply.reason,
-        created_at=moment(reply.created_at_ms),
-        updated_at=moment(reply.updated_at_ms),
-    )
-
-
 def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
     """Convert a dead letter to the form that the API shows."""
     message = letter.message
@@ -252,11 +232,6 @@ def dead_letter_view(letter: DeadLetter) -> DeadLetterView:
         key=str(message.key) if message else "",
         text=message.text if message else "",
     )
-
-
-def moment(at_ms: int) -> datetime:
-    """Convert a time to the form that the API shows."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
 # The task board as the API shows it. Pure.
@@ -307,10 +282,10 @@ class WholeTaskView(TaskView):
     result: str = Field(description="Its answer, or what is left of it.")
 
 
-class TypeRecordView(BaseModel):
+class TypeRecordView(ApiView):
     """How the tasks of one type went that are still on the board."""
 
-    type: str
+    type: str = Field(validation_alias="sub_type")
     running: int = Field(description="Queued ones too.")
     completed: int
     failed: int
@@ -348,8 +323,8 @@ def _task_view(task: SubTask, *, live_below: int, now_ms: int) -> TaskView:
         parent_task_id=task.parent_task_id or None,
         turn_id=task.turn_id,
         created_at=moment(task.created_at_ms),
-        started_at=moment(task.started_at_ms) if task.started_at_ms else None,
-        finished_at=moment(task.finished_at_ms) if task.finished_at_ms else None,
+        started_at=known_moment(task.started_at_ms),
+        finished_at=known_moment(task.finished_at_ms),
         duration_ms=max(now_ms - runs_since_ms, 0) if runs_since_ms else task.duration_ms,
         tokens=task.tokens,
         cost=task.cost_usd,
@@ -372,19 +347,6 @@ def whole_task_view(task: SubTask, *, below: Sequence[SubTask], now_ms: int) -> 
     """Convert one task, with its prompt and its result. `below` are those that work for it."""
     (view,) = task_views([task], beside=below, now_ms=now_ms)
     return WholeTaskView(**dict(view), prompt=task.prompt, result=task.result)
-
-
-def record_view(record: TypeRecord) -> TypeRecordView:
-    """Convert a type's record to the form that the API shows."""
-    return TypeRecordView(
-        type=record.sub_type,
-        running=record.running,
-        completed=record.completed,
-        failed=record.failed,
-        cancelled=record.cancelled,
-        timed_out=record.timed_out,
-        success_rate=record.success_rate,
-    )
 
 
 # A session with its sub-agents, as the API and the command line show it. Pure.

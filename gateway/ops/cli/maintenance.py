@@ -227,8 +227,7 @@ def init(config: ConfigOption = None) -> None:
 class _Typed:
     """`interview.Terminal` on this process's own terminal. Piped input cannot be hidden and needs not be."""
 
-    def show(self, text: str) -> None:
-        say(text)
+    show = staticmethod(say)
 
     def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
         typed: str = typer.prompt(

@@ -41,21 +41,8 @@ _TRIAL_S: Final = 90.0  # the start of the process, and what it gives each model
 _FOREWORD: Final = "trivet: "
 _MOUNTS: Final = Path("/proc/self/mounts")
 _OVER_THE_NETWORK: Final = frozenset(
-    {
-        "9p",
-        "afs",
-        "ceph",
-        "cifs",
-        "davfs",
-        "fuse.glusterfs",
-        "fuse.sshfs",
-        "lustre",
-        "ncpfs",
-        "nfs",
-        "nfs4",
-        "smb3",
-        "smbfs",
-    }
+    {"9p", "afs", "ceph", "cifs", "davfs", "fuse.glusterfs", "fuse.sshfs"}
+    | {"lustre", "ncpfs", "nfs", "nfs4", "smb3", "smbfs"}
 )
 
 
