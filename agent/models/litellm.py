@@ -278,7 +278,6 @@ class LitellmClient:
         """Close all connections to providers, if litellm was ever loaded."""
         if self._calls is not None:
             await self._calls.close()
-            await self._calls.litellm.module.close_litellm_async_clients()
 
     async def _pictures(self, request: ModelRequest) -> Mapping[Image, bytes]:
         """Load the images of a prompt that still exist, for a model that sees."""

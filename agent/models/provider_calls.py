@@ -1,8 +1,8 @@
 """Calls providers by litellm's provider classes: litellm writes each request and reads each event, the HTTP is ours.
 
-litellm's own way, `acompletion`, costs ten times as much for the same words: it builds each chunk three times, puts the
-whole answer together again for logs that nobody reads, and starts threads for that. It stays for providers that need
-more than HTTP with server-sent events: cloud logins, signed requests, answers in another framing.
+litellm's own way, `acompletion`, costs eight times as much for the same words: it builds each chunk three times, puts
+the whole answer together again for logs that nobody reads, and starts threads for that. It stays for providers that
+need more than HTTP with server-sent events: cloud logins, signed requests, answers in another framing.
 
 This is the only importer of litellm. It is loaded in a thread: importing it costs seconds of CPU and 140 MB.
 """
@@ -123,7 +123,7 @@ def load_openai_client() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class DirectProvider:
     """A provider, by the environment variables that hold its keys and its address, in the order of their rank; for
     most, litellm looks them up itself. `headers` are sent where their variable is set."""
 
@@ -151,27 +151,29 @@ _CHAT: Final = (
     "sambanova scaleway scx-ai synthetic tencent tensormesh together_ai v0 vercel_ai_gateway volcengine wandb xai "
     "xiaomi_mimo zai"
 )
-PROVIDERS: Final[Mapping[str, Provider]] = {
-    **{name: Provider() for name in _CHAT.split()},
-    "openai": Provider(
+PROVIDERS: Final[Mapping[str, DirectProvider]] = {
+    **{name: DirectProvider() for name in _CHAT.split()},
+    "openai": DirectProvider(
         keys=("OPENAI_API_KEY",),
         bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         base="https://api.openai.com/v1",
         headers={"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT_ID"},
     ),
-    "openrouter": Provider(
+    "openrouter": DirectProvider(
         keys=("OPENROUTER_API_KEY", "OR_API_KEY"),
         bases=("OPENROUTER_API_BASE",),
         base="https://openrouter.ai/api/v1",
         headers={"HTTP-Referer": "OR_SITE_URL", "X-Title": "OR_APP_NAME"},
     ),
-    "anthropic": Provider(
+    "anthropic": DirectProvider(
         "anthropic",
         keys=("ANTHROPIC_API_KEY",),
         bases=("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
         base="https://api.anthropic.com",
     ),
-    "gemini": Provider("gemini", keys=("GOOGLE_API_KEY", "GEMINI_API_KEY", "PALM_API_KEY"), bases=("GEMINI_API_BASE",)),
+    "gemini": DirectProvider(
+        "gemini", keys=("GOOGLE_API_KEY", "GEMINI_API_KEY", "PALM_API_KEY"), bases=("GEMINI_API_BASE",)
+    ),
 }
 """Every provider whose class in litellm needs no more than a POST and server-sent events. A test holds each of them
 against `acompletion`, and knows the others."""
@@ -320,16 +322,16 @@ class ProviderCalls:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, those of litellm's own way, too."""
         await self._http.close()
+        await self.litellm.module.close_litellm_async_clients()
 
     def prepare(self, given: Mapping[str, Any]) -> ProviderCall | None:
         """Prepare the call that `acompletion` would make of these arguments; None where only that can make it. Raises
         litellm's errors."""
-        named: Any = self.litellm.provider_of(
+        model, name, key, base = self.litellm.provider_of(
             model=given["model"], api_base=given.get("api_base"), api_key=given.get("api_key")
         )
-        model, name, key, base = named
         provider = PROVIDERS.get(name)
         if provider is None:
             return None
@@ -345,10 +347,7 @@ class ProviderCalls:
                 call.url, data=call.body, headers=call.headers, proxy=self._proxy(call.url)
             ) as response:
                 if not response.ok:
-                    said = await response.content.read(MODEL_ERROR_BYTES_MAX)
-                    headers = {name.lower(): value for name, value in response.headers.items()}
-                    error = call.config.get_error_class(said.decode(errors="replace"), response.status, headers)
-                    raise self._mapped(error, call.model, call.provider)
+                    raise self._mapped(await _refusal(response, call), call.model, call.provider)
                 events = ServerSentEvents()
                 async for piece in response.content.iter_any():
                     for event in events.feed(piece):
@@ -362,12 +361,12 @@ class ProviderCalls:
                 raise ModelUnavailable(type(error).__name__) from None
 
     def _prepared(
-        self, given: Mapping[str, Any], provider: Provider, name: str, model: str, key: str | None, base: str | None
+        self, given: Mapping[str, Any], named: DirectProvider, name: str, model: str, key: str | None, base: str | None
     ) -> ProviderCall | None:
         litellm, tools, effort = self.litellm, given.get("tools"), given.get("reasoning_effort")
         if _is_for_responses(litellm, name, model, bool(tools), effort, base):
             return None
-        key, base = key or given.get("api_key") or provider.key(), base or provider.address()
+        key, base = key or given.get("api_key") or named.key(), base or named.address()
         params = litellm.optional_params(
             model=model,
             custom_llm_provider=name,
@@ -379,7 +378,7 @@ class ProviderCalls:
             max_tokens=given.get("max_tokens"),
             temperature=given.get("temperature"),
         )
-        own = {header: value for header, of in provider.headers.items() if (value := os.environ.get(of))}
+        own = {header: value for header, of in named.headers.items() if (value := os.environ.get(of))}
         draft = _Draft(
             litellm,
             litellm.config_of(model, name),
@@ -392,7 +391,7 @@ class ProviderCalls:
             params,
             {"api_key": key, "api_base": base, "custom_llm_provider": name},
         )
-        return _WIRES[provider.wire](draft)
+        return _WIRES[named.wire](draft)
 
     def _proxy(self, url: str) -> str | None:
         """Find the proxy of an address in the environment, as litellm's own client does."""
@@ -400,6 +399,8 @@ class ProviderCalls:
         proxy = self._proxies.get(scheme) or self._proxies.get("all")
         if not proxy or proxy_bypass(host):
             return None
+        if "://" in proxy and not proxy.startswith(("http://", "https://")):
+            raise ModelUnavailable("the proxy that the environment names is no HTTP proxy")
         return proxy if "://" in proxy else f"http://{proxy}"
 
     def _parsed(self, event: bytes, call: ProviderCall) -> Any:
@@ -420,6 +421,18 @@ class ProviderCalls:
             return self.litellm.mapped_error(model=model, original_exception=error, custom_llm_provider=provider)
         except self.litellm.errors as mapped:
             return mapped
+
+
+async def _refusal(response: aiohttp.ClientResponse, call: ProviderCall) -> Exception:
+    """Read a provider's error, as the class of litellm that the provider has for it."""
+    said = bytearray()
+    async for piece in response.content.iter_any():
+        said += piece
+        if len(said) > MODEL_ERROR_BYTES_MAX:
+            break
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    error: Exception = call.config.get_error_class(said.decode(errors="replace"), response.status, headers)
+    return error
 
 
 class ServerSentEvents:

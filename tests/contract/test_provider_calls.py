@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -347,6 +347,24 @@ def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
         fed(*[b"data: xxxxxxxxx\n"] * 10)
 
 
+async def test_between_events_that_came_at_once_others_have_their_turn() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asked(VENDORS["openai"], Answer(("Hello.",) * 200, bytes_at_once=1_000_000)) as (_, client):
+        deltas = client.stream(asking("openai/gpt-4o-mini"))
+        await anext(deltas)
+        counting = asyncio.create_task(count())
+        rest = [event async for event in deltas]
+        counting.cancel()
+    assert turns >= len(rest) >= 200
+
+
 # --- before the first call
 
 
@@ -399,6 +417,21 @@ def test_every_provider_of_litellm_is_called_directly_or_is_known_to_need_more()
     talking = {one.value for one in litellm.module.LlmProviders if litellm.config_of("a-model", one.value) is not None}
     assert set(PROVIDERS) | BY_LITELLM == talking
     assert not set(PROVIDERS) & BY_LITELLM
+
+
+async def test_what_openai_takes_on_its_responses_api_only_is_left_to_litellm() -> None:
+    calls = ProviderCalls(load_litellm())
+    costs: dict[str, dict[str, Any]] = calls.litellm.module.model_cost
+    names = {
+        name for name, one in costs.items() if (one.get("litellm_provider"), one.get("mode")) == ("openai", "responses")
+    }
+    given = {"messages": [{"role": "user", "content": "hello"}], "api_key": "key-of-the-test"}
+    direct = [
+        name for name in (*names, "gpt-4o-mini") if calls.prepare({**given, "model": f"openai/{name}"}) is not None
+    ]
+    await calls.close()
+    assert names
+    assert direct == ["gpt-4o-mini"]
 
 
 @pytest.mark.parametrize("name", sorted(name for name, one in PROVIDERS.items() if one.wire == "chat"))
