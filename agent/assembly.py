@@ -113,6 +113,8 @@ async def assembled(
         planners = () if delegation.is_off else (plan_tool(planning, scrubber),)
         tools.add((*delegation.tools, *planners), absent=delegation.absent)
         background = BackgroundTasks()
+        if clients.warm_up is not None:
+            parts.beside.start(clients.warm_up())
         yield Worker(
             worker_id=worker_id,
             lanes=bus.lanes,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from agent.limits import IMAGE_BYTES_MAX
 from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
@@ -81,7 +83,8 @@ class ModelRouter:
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """The clients of models, embeddings and transcriptions; None where one is not configured."""
+    """The clients of models, embeddings and transcriptions; None where one is not configured. `warm_up` loads what the
+    first call would have to wait for; None where every model is a demo."""
 
     provider: ModelProvider
     embeddings: EmbeddingModel | None
@@ -89,6 +92,7 @@ class ModelClients:
     endpoint_of: Callable[[str], ModelEndpoint] = ModelEndpoint
     health: ModelHealth = field(default_factory=ModelHealth)
     fallbacks: tuple[str, ...] = ()
+    warm_up: Callable[[], Coroutine[Any, Any, None]] | None = None
 
     def client(
         self, *, gate: Gate | None = None, spans: SpanSink | None = None, clock: Clock | None = None
@@ -115,6 +119,8 @@ def model_clients(settings: Settings) -> ModelClients:
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
     named = {name for names in named_models(settings).values() for name in names}
     health = ModelHealth(lambda model: litellm.facts(model).api or model, named | {utility_model(settings)})
+    called = sorted(name for name in named if not name.startswith(PREFIX))
+    is_own_way = bool(agent.embedding_model or agent.transcription_model)
     provider = ModelRouter(litellm)
     check_models(provider, settings, known=catalog.names)
     return ModelClients(
@@ -124,4 +130,5 @@ def model_clients(settings: Settings) -> ModelClients:
         endpoint_of,
         health,
         agent.fallback_models,
+        partial(litellm.warm_up, called, is_own_way=is_own_way) if called else None,
     )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import gc
-import logging
-import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 from agent.limits import SPOKEN_BYTES_PER_S
 from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.provider_calls import Litellm, ProviderCalls, load_litellm, load_openai_client
 from agent.models.requests import (
     REFUSAL,
     EmbeddingAnswer,
@@ -47,11 +47,7 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.sessions import Role, UsagePurpose
 
-_CACHE_UP_TO: Final = ({"location": "message", "role": "system"}, {"location": "message", "index": -1})
-"""Where a provider that has to be told shall cache: up to the system prompt, which many prompts share, and up to the
-newest message, which the next prompt will hold, too. Only a turn has a next one."""
-
-
+_CACHED_UP_TO_HERE: Final = {"cache_control": {"type": "ephemeral"}}
 _LONG_WORK: Final = frozenset({UsagePurpose.TURN, UsagePurpose.PLAN, UsagePurpose.SUBAGENT})
 _LONG_EFFORTS: Final = frozenset({"medium", "high"})
 _SHORT_EFFORT: Final = "low"
@@ -75,12 +71,15 @@ def arguments(
 ) -> dict[str, Any]:
     """Build the arguments of `acompletion`. Those images of the prompt are shown that are among `pictures`. The request
     may lower the limits of its endpoint, and its temperature takes precedence."""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": request.system},
+        *(_message(message, pictures) for message in request.messages),
+    ]
+    if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
+        _mark_caches(messages)
     given: dict[str, Any] = {
         **addressed(endpoint),
-        "messages": [
-            {"role": "system", "content": request.system},
-            *(_message(message, pictures) for message in request.messages),
-        ],
+        "messages": messages,
         "stream": True,
         "stream_options": {"include_usage": True},
         "timeout": request.timeout_s,
@@ -98,9 +97,15 @@ def arguments(
     if effort := endpoint.reasoning_effort:
         is_short = request.purpose not in _LONG_WORK and effort in _LONG_EFFORTS
         given["reasoning_effort"] = _SHORT_EFFORT if is_short else effort
-    if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
-        given["cache_control_injection_points"] = _CACHE_UP_TO
     return given
+
+
+def _mark_caches(messages: Sequence[dict[str, Any]]) -> None:
+    """Mark where a provider that has to be told shall cache: up to the system prompt, which many prompts share, and up
+    to the newest message, which the next prompt will hold, too. Only a turn has a next one."""
+    for message in (messages[0], messages[-1]):
+        content = message["content"]
+        (content[-1] if isinstance(content, list) else message).update(_CACHED_UP_TO_HERE)
 
 
 def _message(message: PromptMessage, pictures: Mapping[Image, bytes]) -> dict[str, Any]:
@@ -132,13 +137,10 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     }
 
 
-# The only importer of litellm.
-#
-# litellm is loaded at the first call, in a thread: importing it costs seconds of CPU and about 190 MB.
+# The client of all models that are no demo.
 
 
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _AS_THE_MAP_SAYS: Final[Mapping[str, bool]] = MappingProxyType({})
 _KEY_STATUS: Final = frozenset({401, 403})
 _KEY_WORDS: Final = ("api key not valid", "api_key_invalid", "invalid_api_key")  # some providers say it with a 400
@@ -172,7 +174,7 @@ class LitellmClient:
         self._sees = sees
         self._endpoint_of = endpoint_of
         self._loading = asyncio.Lock()
-        self._litellm: Any = None
+        self._calls: ProviderCalls | None = None
 
     def facts(self, model: str) -> ModelFacts:
         """Return the facts from litellm's price map, without importing litellm. An address set by the operator counts
@@ -193,33 +195,44 @@ class LitellmClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow`, `ModelRejected` or `ContextTooLong`."""
-        litellm = await self._load()
+        calls = await self._load()
         gathered = _Gathered()
         try:
             async with asyncio.timeout(request.timeout_s):
                 pictures = await self._pictures(request)
                 endpoint = self._endpoint_of(request.model)
                 given = arguments(request, endpoint, self._catalog.facts(endpoint.model), pictures)
-                chunks = await litellm.acompletion(**given)
-                if chunks.completion_stream is not None:
-                    chunks.completion_stream = gathered.with_refusals(chunks.completion_stream)
-                async for chunk in chunks:
-                    if text := gathered.add(chunk):
-                        yield TextDelta(text)
+                call = calls.prepare(given)
+                made = calls.chunks(call) if call is not None else self._completed(given, gathered)
+                async with aclosing(made) as chunks:
+                    async for chunk in chunks:
+                        if text := gathered.add(chunk):
+                            yield TextDelta(text)
         except TimeoutError as error:
             raise ModelTooSlow(request.timeout_s) from error
-        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
-            raise _translated(error, litellm) from None  # litellm's text may hold the prompt: keep it out of logs
-        if chunks.received_finish_reason is None:  # where a provider gives no reason, litellm makes one up
-            gathered.finish_reason = ""
+        except calls.litellm.errors as error:
+            raise _translated(error, calls.litellm) from None  # litellm's text may hold the prompt: keep it out of logs
         yield self._answer(request, gathered)
+
+    async def _completed(self, given: Mapping[str, Any], gathered: _Gathered) -> AsyncGenerator[Any]:
+        """Yield the chunks of a provider that only litellm itself can call."""
+        calls = await self._load(is_own_way=True)
+        chunks = await calls.litellm.module.acompletion(**given)
+        if chunks.completion_stream is None:  # some providers are called when the first chunk is read
+            chunks.make_call = partial(gathered.opened, chunks.make_call)
+        else:
+            chunks.completion_stream = gathered.with_refusals(chunks.completion_stream)
+        async for chunk in chunks:
+            yield chunk
+        if not gathered.is_ended:  # where a provider gives no reason, litellm makes one up
+            gathered.finish_reason = ""
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelRejected` or `ContextTooLong`."""
-        litellm = await self._load()
+        calls = await self._load(is_own_way=True)
         try:
             async with asyncio.timeout(request.timeout_s):
-                answer = await litellm.aembedding(
+                answer = await calls.litellm.module.aembedding(
                     **addressed(self._endpoint_of(request.model)),
                     input=list(request.texts),
                     encoding_format="float",
@@ -228,17 +241,17 @@ class LitellmClient:
                 )
         except TimeoutError as error:
             raise ModelUnavailable(f"no answer within {request.timeout_s:g} s") from error
-        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
-            raise _translated(error, litellm) from None  # as with `stream`
+        except calls.litellm.errors as error:
+            raise _translated(error, calls.litellm) from None  # as with `stream`
         return self._embedded(request, answer)
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
         """Make one attempt. Raises `ModelUnavailable`, `ModelTooSlow` or `ModelRejected`."""
-        litellm = await self._load()
+        calls = await self._load(is_own_way=True)
         given = {"language": request.language.partition("-")[0].lower()} if request.language else {}
         try:
             async with asyncio.timeout(request.timeout_s):
-                answer = await litellm.atranscription(
+                answer = await calls.litellm.module.atranscription(
                     **addressed(self._endpoint_of(request.model)),
                     file=(request.name, request.content, request.media_type),
                     timeout=request.timeout_s,
@@ -247,14 +260,24 @@ class LitellmClient:
                 )
         except TimeoutError as error:
             raise ModelTooSlow(request.timeout_s) from error
-        except (litellm.exceptions.openai.OpenAIError, litellm.exceptions.httpx.HTTPError) as error:
-            raise _translated(error, litellm) from None  # as with `stream`
+        except calls.litellm.errors as error:
+            raise _translated(error, calls.litellm) from None  # as with `stream`
         return _transcribed(request, answer, self.facts(request.model).prices_usd)
 
+    async def warm_up(self, models: Iterable[str], *, is_own_way: bool = False) -> None:
+        """Load what calls of these models need, before the first of them comes. What is wrong with one of them its
+        first call will say."""
+        calls = await self._load(is_own_way=is_own_way)
+        for model in models:
+            given = {**addressed(self._endpoint_of(model)), "messages": [{"role": "user", "content": "hello"}]}
+            with suppress(*calls.litellm.errors):
+                if await asyncio.to_thread(calls.prepare, given) is None:
+                    await self._load(is_own_way=True)
+
     async def close(self) -> None:
-        """Close litellm's cached HTTP clients, if litellm was ever loaded."""
-        if self._litellm is not None:
-            await self._litellm.close_litellm_async_clients()
+        """Close all connections to providers, if litellm was ever loaded."""
+        if self._calls is not None:
+            await self._calls.close()
 
     async def _pictures(self, request: ModelRequest) -> Mapping[Image, bytes]:
         """Load the images of a prompt that still exist, for a model that sees."""
@@ -264,11 +287,14 @@ class LitellmClient:
         found = {image: await self._gallery.bytes_of(request.key, image.path) for image in wanted}
         return {image: content for image, content in found.items() if content is not None}
 
-    async def _load(self) -> Any:
+    async def _load(self, *, is_own_way: bool = False) -> ProviderCalls:
+        """Load litellm, and with it, for its own way to call a provider, the client that it takes for that."""
         async with self._loading:
-            if self._litellm is None:
-                self._litellm = await asyncio.to_thread(_import_litellm)
-        return self._litellm
+            if self._calls is None:
+                self._calls = ProviderCalls(await asyncio.to_thread(load_litellm))
+            if is_own_way:
+                await asyncio.to_thread(load_openai_client)
+        return self._calls
 
     def _answer(self, request: ModelRequest, gathered: _Gathered) -> ModelAnswer:
         tokens = gathered.tokens or TokenCount(
@@ -295,36 +321,6 @@ class LitellmClient:
         return EmbeddingAnswer(vectors, tokens, tokens * prices_usd.get("prompt", 0.0))
 
 
-def _import_litellm() -> Any:
-    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
-    # Seconds of CPU and 190 MB, paid at the first call and by this process only. The second is what litellm itself
-    # would load in the middle of that call, in the event loop, where everybody else would wait for it. Nothing of it is
-    # ever garbage: not to look for any saves a third of the time now, and pauses of the event loop from now on.
-    gc.disable()
-    try:
-        import litellm  # noqa: PLC0415
-        import openai.resources  # noqa: F401, PLC0415
-        from litellm.litellm_core_utils import core_helpers  # noqa: PLC0415
-    finally:
-        gc.freeze()
-        gc.enable()
-
-    litellm.telemetry = False
-    litellm.suppress_debug_info = True
-    litellm.turn_off_message_logging = True
-    litellm.drop_params = True  # a model that knows no temperature still answers
-    litellm.num_retries = 0
-    # A reason that litellm does not know becomes "stop"; this one says that the answer was cut off.
-    core_helpers._FINISH_REASON_MAP.setdefault("model_context_window_exceeded", "length")
-    litellm.DEFAULT_MAX_RETRIES = 0  # what embeddings fall back to when they are told 0
-    for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
-        logger = logging.getLogger(name)
-        logger.handlers.clear()
-        logger.setLevel(logging.WARNING)
-    return litellm
-
-
 @dataclass(slots=True)
 class _PartialCall:
     id: str = ""
@@ -340,18 +336,24 @@ class _Gathered:
     calls: dict[int, _PartialCall] = field(default_factory=dict)
     finish_reason: str = ""
     is_refused: bool = False
+    is_ended: bool = False
     tokens: TokenCount | None = None
 
-    async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def with_refusals(self, raw: AsyncIterator[Any]) -> AsyncGenerator[Any]:
         """Yield the provider's own chunks, with the words of a refusal as text: litellm would drop them."""
         async for chunk in raw:
             await asyncio.sleep(0)  # what came at once is read without waiting: others have their turn between chunks
             for choice in getattr(chunk, "choices", None) or ():
+                self.is_ended = self.is_ended or bool(getattr(choice, "finish_reason", None))
                 delta: Any = getattr(choice, "delta", None)
                 if words := getattr(delta, "refusal", None):
                     self.is_refused = True
                     delta.content = words
             yield chunk
+
+    async def opened(self, make_call: Callable[..., Awaitable[AsyncIterator[Any]]], **given: Any) -> AsyncIterator[Any]:
+        """Make the call, and return its chunks as `with_refusals` yields them."""
+        return self.with_refusals(await make_call(**given))
 
     @property
     def text(self) -> str:
@@ -360,7 +362,7 @@ class _Gathered:
     def add(self, chunk: Any) -> str:
         """Take one chunk in; returns the text it carried."""
         if usage := getattr(chunk, "usage", None):
-            self.tokens = _token_count(usage)
+            self.tokens = _counted(usage, self.tokens or TokenCount(0, 0))
         if not chunk.choices:
             return ""
         choice = chunk.choices[0]
@@ -368,6 +370,8 @@ class _Gathered:
         for call in getattr(choice.delta, "tool_calls", None) or ():
             self._add_call(call)
         text = choice.delta.content or ""
+        if refused := getattr(choice.delta, "refusal", None):
+            self.is_refused, text = True, refused
         if text:
             self.pieces.append(text)
         return str(text)
@@ -407,30 +411,30 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _token_count(usage: Any) -> TokenCount:
+def _counted(usage: Any, before: TokenCount) -> TokenCount:
+    """Count the tokens. Some providers count the prompt at the beginning of a stream and the rest at its end."""
     details = getattr(usage, "prompt_tokens_details", None)
     return TokenCount(
-        prompt=usage.prompt_tokens or 0,
-        completion=usage.completion_tokens or 0,
-        cached=getattr(details, "cached_tokens", 0) or 0,
-        written=getattr(usage, "cache_creation_input_tokens", 0) or 0,
+        prompt=usage.prompt_tokens or before.prompt,
+        completion=usage.completion_tokens or before.completion,
+        cached=getattr(details, "cached_tokens", 0) or before.cached,
+        written=getattr(usage, "cache_creation_input_tokens", 0) or before.written,
     )
 
 
-def _translated(error: Exception, litellm: Any) -> ModelError:
+def _translated(error: Exception, litellm: Litellm) -> ModelError:
     """Translate litellm's error into ours. The text names the class and the status, never the prompt, a URL
     or a key."""
     status = getattr(error, "status_code", None)
     said = str(error).lower()
     what = f"{type(error).__name__} (status {status})"
-    if isinstance(error, litellm.ContextWindowExceededError) or _says(said, _TOO_LONG_WORDS):
+    if isinstance(error, litellm.module.ContextWindowExceededError) or _says(said, _TOO_LONG_WORDS):
         return ContextTooLong(what)
     if status == _SPENT_STATUS or _says(said, _SPENT_WORDS):
         return QuotaSpent(f"{what}: quota spent")
     if status in _KEY_STATUS or _says(said, _KEY_WORDS):
         return KeyRejected(f"{what}: key rejected")
-    is_network = isinstance(error, litellm.exceptions.openai.APIConnectionError | litellm.exceptions.httpx.HTTPError)
-    if is_network or status in _TRANSIENT_STATUS:
+    if isinstance(error, litellm.network_errors) or status in _TRANSIENT_STATUS:
         return ModelUnavailable(what, retry_after_s=_retry_after_s(error))
     return ModelRejected(what)
 

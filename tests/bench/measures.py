@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.bench.chats import CHAT_LENGTH, QUESTION, Load, all_together, one_after_another
 from tests.bench.figures import Figure, Findings, RoleMemory, memory_grid, percentile
-from tests.bench.litellm_alone import cpu_ms_per_call
+from tests.bench.litellm_alone import LITELLMS_OWN, spent_on_calls
 from tests.bench.model_process import open_model
 from tests.bench.processes import split_cores
 from tests.bench.product import Product, open_product
@@ -76,7 +76,8 @@ async def litellm(size: Size) -> Findings:
     """The same through litellm, with a provider that answers at once; and what litellm holds in memory."""
     _, rest = split_cores()
     async with open_model(rest) as model:
-        alone_ms = await cpu_ms_per_call(model["TRIVET_AGENT__API_BASE"], rest)
+        url = model["TRIVET_AGENT__API_BASE"]
+        alone, own = await spent_on_calls(url, rest), await spent_on_calls(url, rest, LITELLMS_OWN)
         async with _everything(model, is_pinned=True) as (town, product):
             (stranger,) = await town.chats("telegram", 1)
             after_start_s = await town.ask(stranger, QUESTION.format(number=0))
@@ -97,9 +98,10 @@ async def litellm(size: Size) -> Findings:
                 aim="first-of-chat-p95",
                 note=f"CPU {firsts_cpu_ms:.1f} ms/message, its title too (goal 20)",
             ),
-            Figure("CPU per call, litellm alone", alone_ms, "ms", note=f"{calls:.1f} calls per message above"),
-            Figure("litellm's share of a message", 100 * alone_ms * calls / load.cpu_ms, "%"),
-            Figure("CPU per message, outside litellm", load.cpu_ms - alone_ms * calls, "ms"),
+            Figure("CPU per call, alone", alone.cpu_ms, "ms", note=f"{calls:.1f} calls per message above"),
+            Figure("the same by acompletion", own.cpu_ms, "ms", note=f"{own.pss_mb:.0f} MB, {alone.pss_mb:.0f} above"),
+            Figure("model calls' share of a message", 100 * alone.cpu_ms * calls / load.cpu_ms, "%"),
+            Figure("CPU per message, outside of model calls", load.cpu_ms - alone.cpu_ms * calls, "ms"),
             Figure("latency p50, telegram, litellm", percentile(waits_ms, 50), "ms", note="one core"),
             Figure("latency p95, telegram, litellm", percentile(waits_ms, 95), "ms"),
         ),

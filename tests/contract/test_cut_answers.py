@@ -28,9 +28,8 @@ from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import running_agent
-from tests.parts.anthropic_server import serve_anthropic
-from tests.parts.claude_cli import Step
 from tests.parts.model_server import Body, Failure, ModelServer, call, serve_model
+from tests.parts.providers.anthropic import Step, serve_anthropic
 from tests.parts.tooling import context, registry, tool
 from tests.parts.turns import FreeHold, begun_turn
 

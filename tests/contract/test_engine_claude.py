@@ -49,9 +49,9 @@ from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.sessions import Entry, Role, ToolCall
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
-from tests.parts.anthropic_server import serve_anthropic
-from tests.parts.claude_cli import ClaudeCli, Step
+from tests.parts.claude_cli import ClaudeCli
 from tests.parts.pictures import png
+from tests.parts.providers.anthropic import Step, serve_anthropic
 from tests.parts.tooling import OPEN, context, registry, tool
 from tests.parts.turns import begun_turn
 from tests.parts.waiting import until

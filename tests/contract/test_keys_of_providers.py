@@ -21,8 +21,9 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import literal_text
 from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels
-from tests.parts.anthropic_server import AnthropicServer, serve_anthropic
 from tests.parts.model_server import Failure, ModelServer, serve_model
+from tests.parts.providers.anthropic import serve_anthropic
+from tests.parts.providers.server import ProviderServer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 
@@ -37,7 +38,7 @@ class Providers:
 
     home: ModelServer
     other: ModelServer
-    anthropic: AnthropicServer
+    anthropic: ProviderServer
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ async def said_by(client: ModelClient, request: ModelRequest) -> str:
     return (await ask(client, request)).model
 
 
-def keys_at(server: ModelServer | AnthropicServer) -> set[str]:
+def keys_at(server: ModelServer | ProviderServer) -> set[str]:
     """Everything that was ever given to it that may be a key."""
     given = {name: value for headers in server.headers for name, value in headers.items()}
     assert all(name in {"authorization", "x-api-key"} or "key-of" not in value for name, value in given.items())

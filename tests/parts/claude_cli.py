@@ -13,17 +13,9 @@ from typing import Any
 
 from claude_agent_sdk import Transport
 
+from tests.parts.providers.anthropic import Step
+
 Line = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One model answer: a text, and the tools it calls with their arguments. `stop` is why it ended, if not of itself;
-    arguments that were cut off are a text."""
-
-    text: str = ""
-    calls: Sequence[tuple[str, Line | str]] = ()
-    stop: str = ""
 
 
 @dataclass

@@ -20,10 +20,9 @@ from gateway.contracts.messages import AttachmentKind, ControlKind
 from gateway.contracts.sessions import EntryKind, Role
 from gateway.store import Store
 from tests.parts.agents import running_agent
-from tests.parts.anthropic_server import serve_anthropic
-from tests.parts.claude_cli import Step
 from tests.parts.pictures import png
 from tests.parts.postmen import delivering, with_files
+from tests.parts.providers.anthropic import Step, serve_anthropic
 from tests.parts.waiting import until
 
 ANN = SessionKey.parse("telegram:1")

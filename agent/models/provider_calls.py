@@ -1,0 +1,470 @@
+"""Calls providers by litellm's provider classes: litellm writes each request and reads each event, the HTTP is ours.
+
+litellm's own way, `acompletion`, costs eight times as much for the same words: it builds each chunk three times, puts
+the whole answer together again for logs that nobody reads, and starts threads for that. It stays for providers that
+need more than HTTP with server-sent events: cloud logins, signed requests, answers in another framing.
+
+This is the only importer of litellm. It is loaded in a thread: importing it costs seconds of CPU and 140 MB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+import os
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+
+from agent.limits import MODEL_ERROR_BYTES_MAX, MODEL_EVENT_BYTES_MAX
+from gateway.contracts.errors import ModelUnavailable
+
+_END: Final = re.compile(rb'"(?:finish_reason|stop_reason|finishReason)":\s*"')
+"""In the event that says why an answer ends. No text of an answer can hold it: there, quotes are escaped."""
+_CUT_OFF: Final = ("model_context_window_exceeded", "pause_turn")
+"""Reasons that litellm does not know, and would take for "stop": they say that there is more to come."""
+_LOGGERS: Final = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Litellm:
+    """All that is used of litellm. `module` has its public functions and errors; everything else is not promised by
+    litellm to anybody: an upgrade of the pinned version has to check each of these names."""
+
+    module: Any
+    errors: tuple[type[Exception], ...]
+    network_errors: tuple[type[Exception], ...]
+    provider_of: Callable[..., Any]
+    optional_params: Callable[..., dict[str, Any]]
+    config_of: Callable[..., Any]
+    is_for_responses: Callable[..., Any]
+    mapped_error: Callable[..., Exception]
+    tls: Callable[[], Any]
+    anthropic_parser: Callable[..., Any]
+    anthropic_renamed: str
+    anthropic_betas: Callable[..., Any]
+    gemini_address: Callable[..., Any]
+    gemini_body: Callable[..., dict[str, Any]]
+    gemini_parser: Callable[..., Any]
+
+
+def load_litellm() -> Litellm:
+    """Import litellm and switch off what it does beside calling providers. Takes seconds."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # read at import: no download of a price map
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # no search for .env files
+    # Nothing of what is loaded is ever garbage: not to look for any saves a third of the time now, and pauses of the
+    # event loop from now on.
+    gc.disable()
+    try:
+        import litellm  # noqa: PLC0415
+        from litellm.anthropic_beta_headers_manager import update_request_with_filtered_beta  # noqa: PLC0415
+        from litellm.litellm_core_utils import core_helpers  # noqa: PLC0415
+        from litellm.litellm_core_utils.exception_mapping_utils import exception_type  # noqa: PLC0415
+        from litellm.llms.anthropic.chat import handler as anthropic  # noqa: PLC0415
+        from litellm.llms.custom_httpx.http_handler import get_ssl_configuration  # noqa: PLC0415
+        from litellm.llms.vertex_ai.gemini import transformation as gemini_transformation  # noqa: PLC0415
+        from litellm.llms.vertex_ai.gemini import vertex_and_google_ai_studio_gemini as gemini  # noqa: PLC0415
+        from litellm.main import responses_api_bridge_check  # noqa: PLC0415
+        from litellm.types.utils import LlmProviders  # noqa: PLC0415
+        from litellm.utils import ProviderConfigManager, get_optional_params  # noqa: PLC0415
+
+        get_ssl_configuration()  # reads the certificates, once
+    finally:
+        gc.freeze()
+        gc.enable()
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    litellm.turn_off_message_logging = True
+    litellm.drop_params = True  # a model that knows no temperature still answers
+    litellm.num_retries = 0
+    for reason in _CUT_OFF:
+        core_helpers._FINISH_REASON_MAP.setdefault(reason, "length")
+    litellm.DEFAULT_MAX_RETRIES = 0  # what embeddings fall back to when they are told 0
+    for name in _LOGGERS:  # they write past our scrubbing, and what the model says delta by delta
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(logging.WARNING)
+    exceptions: Any = litellm.exceptions
+    return Litellm(
+        module=litellm,
+        errors=(exceptions.openai.OpenAIError, exceptions.httpx.HTTPError),
+        network_errors=(exceptions.openai.APIConnectionError, exceptions.httpx.HTTPError),
+        provider_of=litellm.get_llm_provider,
+        optional_params=get_optional_params,
+        config_of=lambda model, provider: ProviderConfigManager.get_provider_chat_config(model, LlmProviders(provider)),
+        is_for_responses=responses_api_bridge_check,
+        mapped_error=exception_type,
+        tls=get_ssl_configuration,
+        anthropic_parser=anthropic.ModelResponseIterator,
+        anthropic_renamed=anthropic.ANTHROPIC_TOOL_NAME_REVERSE_MAP_KEY,
+        anthropic_betas=update_request_with_filtered_beta,
+        gemini_address=gemini.VertexLLM().get_token_and_url,
+        gemini_body=gemini_transformation.transform_request_body,
+        gemini_parser=gemini.ModelResponseIterator,
+    )
+
+
+def load_openai_client() -> None:
+    """Import what litellm's own way would import in the middle of its first call, in the event loop. Takes a second."""
+    import openai.resources  # noqa: F401, PLC0415
+
+
+# The providers that are called directly.
+
+
+@dataclass(frozen=True, slots=True)
+class DirectProvider:
+    """A provider, by the environment variables that hold its keys and its address, in the order of their rank; for
+    most, litellm looks them up itself. `headers` are sent where their variable is set."""
+
+    wire: str = "chat"
+    keys: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
+    base: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def key(self) -> str | None:
+        """Return the key of the environment."""
+        return next(filter(None, map(os.environ.get, self.keys)), None)
+
+    def address(self) -> str | None:
+        """Return the address of the environment, else the provider's own."""
+        return next(filter(None, map(os.environ.get, self.bases)), None) or self.base or None
+
+
+_CHAT: Final = (
+    "ai21_chat apertis assemblyai baseten cerebras charity_engine chutes codestral cognition cometapi cortecs "
+    "darkbloom dashscope deepinfra deepseek edenai empower featherless_ai fireworks_ai friendliai galadriel "
+    "github groq helicone hosted_vllm hyperbolic inception lambda_ai libertai litellm_proxy llamafile lm_studio "
+    "meta meta_llama minimax mistral modelscope moonshot morph nadir nano-gpt nebius neosantara novita nscale "
+    "nvidia_nim ovhcloud parasail perplexity pinstripes poe prism publicai qwen_ai_platform qwencloud reka sail "
+    "sambanova scaleway scx-ai synthetic tencent tensormesh together_ai v0 vercel_ai_gateway volcengine wandb xai "
+    "xiaomi_mimo zai"
+)
+PROVIDERS: Final[Mapping[str, DirectProvider]] = {
+    **{name: DirectProvider() for name in _CHAT.split()},
+    "openai": DirectProvider(
+        keys=("OPENAI_API_KEY",),
+        bases=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+        base="https://api.openai.com/v1",
+        headers={"OpenAI-Organization": "OPENAI_ORGANIZATION", "OpenAI-Project": "OPENAI_PROJECT_ID"},
+    ),
+    "openrouter": DirectProvider(
+        keys=("OPENROUTER_API_KEY", "OR_API_KEY"),
+        bases=("OPENROUTER_API_BASE",),
+        base="https://openrouter.ai/api/v1",
+        headers={"HTTP-Referer": "OR_SITE_URL", "X-Title": "OR_APP_NAME"},
+    ),
+    "anthropic": DirectProvider(
+        "anthropic",
+        keys=("ANTHROPIC_API_KEY",),
+        bases=("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
+        base="https://api.anthropic.com",
+    ),
+    "gemini": DirectProvider(
+        "gemini", keys=("GOOGLE_API_KEY", "GEMINI_API_KEY", "PALM_API_KEY"), bases=("GEMINI_API_BASE",)
+    ),
+}
+"""Every provider whose class in litellm needs no more than a POST and server-sent events. A test holds each of them
+against `acompletion`, and knows the others."""
+
+
+# One call, ready to be sent.
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderCall:
+    """A request as its provider takes it, and what reads the events of the answer."""
+
+    provider: str
+    model: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    config: Any = field(repr=False)
+    parse: Callable[[Any], Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """What the wires have in common, before litellm's class has written the request."""
+
+    litellm: Litellm
+    config: Any
+    provider: str
+    model: str
+    key: str | None
+    base: str | None
+    headers: dict[str, str]
+    messages: list[Any]
+    params: dict[str, Any]
+    litellm_params: dict[str, Any]
+
+    def finished(self, url: str, headers: Mapping[str, str], body: Mapping[str, Any], parser: Any) -> ProviderCall:
+        return ProviderCall(
+            self.provider,
+            self.model,
+            url,
+            dict(headers),
+            json.dumps(body).encode(),
+            self.config,
+            parser.chunk_parser,
+        )
+
+
+def _chat_call(draft: _Draft) -> ProviderCall | None:
+    if draft.base is None:
+        return None
+    config, params = draft.config, draft.params
+    extra = params.pop("extra_body", None) or {}
+    common = {"model": draft.model, "optional_params": params, "litellm_params": draft.litellm_params}
+    headers = config.validate_environment(
+        headers={**config.get_attribution_headers(), **draft.headers},
+        messages=draft.messages,
+        api_key=draft.key,
+        api_base=draft.base,
+        **common,
+    )
+    url = config.get_complete_url(api_base=draft.base, api_key=draft.key, stream=True, **common)
+    body = config.transform_request(messages=draft.messages, headers=headers, **common)
+    body |= {"stream": True, **config.transform_extra_body(extra, body, draft.model, draft.litellm_params)}
+    return draft.finished(url, headers, body, config.get_model_response_iterator(iter(()), sync_stream=False))
+
+
+def _anthropic_call(draft: _Draft) -> ProviderCall | None:
+    params = {**draft.params, "is_vertex_request": False}
+    common = {"model": draft.model, "optional_params": params, "litellm_params": draft.litellm_params}
+    headers = draft.config.validate_environment(
+        headers=draft.headers, messages=draft.messages, api_key=draft.key, api_base=draft.base, **common
+    )
+    body = draft.config.transform_request(messages=draft.messages, headers=headers, **common)
+    headers, body = draft.litellm.anthropic_betas(headers=headers, request_data=body, provider=draft.provider)
+    base = draft.base or ""
+    url = base if base.endswith("/v1/messages") else base + "/v1/messages"
+    renamed = draft.litellm_params.get(draft.litellm.anthropic_renamed)
+    parser = draft.litellm.anthropic_parser(iter(()), sync_stream=False, tool_name_reverse_map=renamed)
+    return draft.finished(url, headers, {**body, "stream": True}, parser)
+
+
+def _gemini_call(draft: _Draft) -> ProviderCall | None:
+    if draft.key is None:
+        return None
+    key, url = draft.litellm.gemini_address(
+        model=draft.model,
+        auth_header=None,
+        gemini_api_key=draft.key,
+        vertex_project=None,
+        vertex_location=None,
+        vertex_credentials=None,
+        stream=True,
+        custom_llm_provider="gemini",
+        api_base=draft.base,
+    )
+    params = {name: value for name, value in draft.params.items() if name != "stream"}
+    common = {"model": draft.model, "optional_params": params, "litellm_params": draft.litellm_params}
+    headers = draft.config.validate_environment(headers=draft.headers, messages=draft.messages, api_key=key, **common)
+    body = draft.litellm.gemini_body(
+        messages=draft.messages, custom_llm_provider="gemini", cached_content=None, **common
+    )
+    return draft.finished(url, headers, body, draft.litellm.gemini_parser(iter(()), False, _NoLogging()))
+
+
+class _NoLogging:
+    """What a parser asks of a log of litellm's: whether old-style functions were offered."""
+
+    optional_params: Final[dict[str, Any]] = {}
+
+
+_WIRES: Final[Mapping[str, Callable[[_Draft], ProviderCall | None]]] = {
+    "chat": _chat_call,
+    "anthropic": _anthropic_call,
+    "gemini": _gemini_call,
+}
+
+
+@lru_cache(maxsize=256)
+def _is_for_responses(
+    litellm: Litellm, provider: str, model: str, has_tools: bool, effort: str | None, base: str | None
+) -> bool:
+    """Tell whether OpenAI takes such a call on its Responses API only."""
+    kind, _ = litellm.is_for_responses(
+        model=model,
+        custom_llm_provider=provider,
+        tools=[{"type": "function"}] if has_tools else None,
+        reasoning_effort=effort,
+        api_base=base,
+    )
+    return bool(kind.get("mode") == "responses")
+
+
+class ProviderCalls:
+    """The direct way to providers, with connections that are kept open between calls. Belongs to one event loop."""
+
+    def __init__(self, litellm: Litellm) -> None:
+        """Open nothing yet."""
+        self.litellm = litellm
+        self._proxies = getproxies()
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=litellm.tls()),  # the worker limits how much goes on at once
+            timeout=aiohttp.ClientTimeout(),  # each call has its own, which the caller keeps
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": "trivet", "Content-Type": "application/json"},
+        )
+
+    async def close(self) -> None:
+        """Close all connections, those of litellm's own way, too."""
+        await self._http.close()
+        await self.litellm.module.close_litellm_async_clients()
+
+    def prepare(self, given: Mapping[str, Any]) -> ProviderCall | None:
+        """Prepare the call that `acompletion` would make of these arguments; None where only that can make it. Raises
+        litellm's errors."""
+        model, name, key, base = self.litellm.provider_of(
+            model=given["model"], api_base=given.get("api_base"), api_key=given.get("api_key")
+        )
+        provider = PROVIDERS.get(name)
+        if provider is None:
+            return None
+        with self._mapping(model, name):
+            return self._prepared(given, provider, name, model, key, base)
+
+    async def chunks(self, call: ProviderCall) -> AsyncGenerator[Any]:
+        """Make the call and yield litellm's chunks. Raises litellm's errors, and `ModelUnavailable` where the network
+        fails. The response is closed as soon as nobody reads on."""
+        is_ended = False
+        try:
+            async with self._http.post(
+                call.url, data=call.body, headers=call.headers, proxy=self._proxy(call.url)
+            ) as response:
+                if not response.ok:
+                    raise self._mapped(await _refusal(response, call), call.model, call.provider)
+                events = ServerSentEvents()
+                async for piece in response.content.iter_any():
+                    for event in events.feed(piece):
+                        is_ended = is_ended or _END.search(event) is not None
+                        yield self._parsed(event, call)
+                        await asyncio.sleep(0)  # what came at once is read without waiting: others have their turn
+                for event in events.flush():
+                    yield self._parsed(event, call)
+        except aiohttp.ClientError as error:
+            if not is_ended:  # what comes after the end is a count of tokens, at most
+                raise ModelUnavailable(type(error).__name__) from None
+
+    def _prepared(
+        self, given: Mapping[str, Any], named: DirectProvider, name: str, model: str, key: str | None, base: str | None
+    ) -> ProviderCall | None:
+        litellm, tools, effort = self.litellm, given.get("tools"), given.get("reasoning_effort")
+        if _is_for_responses(litellm, name, model, bool(tools), effort, base):
+            return None
+        key, base = key or given.get("api_key") or named.key(), base or named.address()
+        params = litellm.optional_params(
+            model=model,
+            custom_llm_provider=name,
+            messages=given["messages"],
+            stream=True,
+            stream_options=given.get("stream_options"),
+            tools=tools,
+            reasoning_effort=effort,
+            max_tokens=given.get("max_tokens"),
+            temperature=given.get("temperature"),
+        )
+        own = {header: value for header, of in named.headers.items() if (value := os.environ.get(of))}
+        draft = _Draft(
+            litellm,
+            litellm.config_of(model, name),
+            name,
+            model,
+            key,
+            base,
+            {**own, **given.get("extra_headers", {})},
+            given["messages"],
+            params,
+            {"api_key": key, "api_base": base, "custom_llm_provider": name},
+        )
+        return _WIRES[named.wire](draft)
+
+    def _proxy(self, url: str) -> str | None:
+        """Find the proxy of an address in the environment, as litellm's own client does."""
+        scheme, host, *_ = urlsplit(url)
+        proxy = self._proxies.get(scheme) or self._proxies.get("all")
+        if not proxy or proxy_bypass(host):
+            return None
+        if "://" in proxy and not proxy.startswith(("http://", "https://")):
+            raise ModelUnavailable("the proxy that the environment names is no HTTP proxy")
+        return proxy if "://" in proxy else f"http://{proxy}"
+
+    def _parsed(self, event: bytes, call: ProviderCall) -> Any:
+        with self._mapping(call.model, call.provider):
+            return call.parse(json.loads(event))
+
+    @contextmanager
+    def _mapping(self, model: str, provider: str) -> Iterator[None]:
+        """Raise the error that `acompletion` would raise in place of whatever litellm's classes raise."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  # an endpoint that cannot be called, an event that nobody can read
+            raise self._mapped(error, model, provider) from None
+
+    def _mapped(self, error: Exception, model: str, provider: str) -> Exception:
+        """Return the error that `acompletion` would raise for this one."""
+        try:
+            return self.litellm.mapped_error(model=model, original_exception=error, custom_llm_provider=provider)
+        except self.litellm.errors as mapped:
+            return mapped
+
+
+async def _refusal(response: aiohttp.ClientResponse, call: ProviderCall) -> Exception:
+    """Read a provider's error, as the class of litellm that the provider has for it."""
+    said = bytearray()
+    async for piece in response.content.iter_any():
+        said += piece
+        if len(said) > MODEL_ERROR_BYTES_MAX:
+            break
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    error: Exception = call.config.get_error_class(said.decode(errors="replace"), response.status, headers)
+    return error
+
+
+class ServerSentEvents:
+    """The data of server-sent events, put together from pieces that heed no boundary. Pure."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._bytes = 0
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Take a piece and yield the data of each event that it completes; what is no data is skipped, and the mark
+        that some providers end with. Raises `ModelUnavailable` for an event without an end."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            if event := self._add(line.rstrip(b"\r")):
+                yield event
+        if len(self._rest) + self._bytes > MODEL_EVENT_BYTES_MAX:
+            raise ModelUnavailable("an event of the stream is too long")
+
+    def flush(self) -> Iterator[bytes]:
+        """Yield the data of an event that the end of the stream completes."""
+        yield from self.feed(b"\n\n")
+
+    def _add(self, line: bytes) -> bytes:
+        """Add a line, and return the data of the event if the line ends one."""
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].strip())
+            self._bytes += len(line)
+        if line or not self._data:
+            return b""
+        event = b"\n".join(self._data)
+        self._data.clear()
+        self._bytes = 0
+        return b"" if event == b"[DONE]" else event

@@ -1,0 +1,449 @@
+"""Calls by litellm's provider classes, held against litellm's own way to make them: on the wire of each vendor, for
+every shape of an answer, both hear the same words, calls, counts and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.litellm import LitellmClient
+from agent.models.provider_calls import PROVIDERS, ProviderCalls, ServerSentEvents, load_litellm
+from agent.models.requests import (
+    ModelAnswer,
+    ModelProvider,
+    ModelRequest,
+    PromptMessage,
+    StopReason,
+    TextDelta,
+    ToolSpec,
+)
+from gateway.contracts.errors import (
+    ContextTooLong,
+    KeyRejected,
+    ModelError,
+    ModelRejected,
+    ModelTooSlow,
+    ModelUnavailable,
+    QuotaSpent,
+)
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.messages import literal_text
+from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
+from tests.parts.forward_proxy import forward_proxy
+from tests.parts.providers import anthropic, gemini, openai
+from tests.parts.providers.script import Answer, Body, Call, Fault, FaultKind, Usage, Wire
+from tests.parts.providers.server import ProviderServer, serving
+from tests.parts.waiting import until
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
+
+KEY = SessionKey("telegram", "1")
+_OTHERS: Final = (
+    "a2a ai21 aiohttp_openai amazon_nova anthropic_text azure azure_ai azure_text bedrock bedrock_mantle bytez "
+    "chatgpt clarifai cloudflare cohere cohere_chat compactifai custom custom_openai databricks datarobot "
+    "docker_model_runner fal_ai gdc gigachat github_copilot gradient_ai heroku huggingface langflow langgraph "
+    "maritalk nlp_cloud oci ollama ollama_chat oobabooga openai_like petals predibase ragflow replicate sagemaker "
+    "sagemaker_chat sagemaker_nova sap snowflake text-completion-codestral text-completion-inception "
+    "text-completion-openai triton vertex_ai vertex_ai_beta vllm watsonx watsonx_text"
+)
+BY_LITELLM: Final = frozenset(_OTHERS.split())
+"""Providers that need a cloud's login or a signature, have another framing, or none of our wires."""
+ROOT: Final = Path(__file__).parents[2]
+NOTHING: Final = Answer()
+TOOL = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}})
+
+
+@dataclass(frozen=True, slots=True)
+class Vendor:
+    """A wire, a model that speaks it, and what its address ends with."""
+
+    wire: Wire
+    model: str
+    suffix: str = ""
+
+
+VENDORS: Final = {
+    "openai": Vendor(openai.WIRE, "openai/gpt-4o-mini", "/v1"),
+    "anthropic": Vendor(anthropic.WIRE, "anthropic/claude-sonnet-4-5"),
+    "gemini": Vendor(gemini.WIRE, "gemini/gemini-2.5-flash"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a caller hears of one answer."""
+
+    deltas: str
+    text: str = ""
+    calls: tuple[tuple[str, str], ...] = ()
+    ids: tuple[str, ...] = ()
+    ending: str = ""
+    tokens: tuple[int, ...] = ()
+    cost_usd: float = 0.0
+    error: str = ""
+    retry_after_s: float | None = None
+
+
+def asking(model: str, text: str = "hello", *, timeout_s: float = 20.0) -> ModelRequest:
+    said = (PromptMessage(Role.USER, literal_text(text)),)
+    return ModelRequest(
+        model, UsagePurpose.TURN, KEY, literal_text("You are a test."), said, tools=(TOOL,), timeout_s=timeout_s
+    )
+
+
+async def heard(client: ModelProvider, request: ModelRequest) -> Heard:
+    deltas = []
+    try:
+        async for event in client.stream(request):
+            if isinstance(event, TextDelta):
+                deltas.append(event.text)
+    except ModelError as error:
+        return Heard("".join(deltas), error=type(error).__name__, retry_after_s=getattr(error, "retry_after_s", None))
+    assert isinstance(event, ModelAnswer)
+    tokens = (event.tokens.prompt, event.tokens.completion, event.tokens.cached, event.tokens.written)
+    return Heard(
+        "".join(deltas),
+        event.text,
+        tuple((call.name, call.arguments) for call in event.calls),
+        tuple(call.id for call in event.calls),
+        event.ending,
+        tokens,
+        round(event.cost_usd, 9),
+    )
+
+
+def always(answer: Answer | Fault) -> Callable[[Body], Answer | Fault]:
+    return lambda _body: answer
+
+
+def shapes(vendor: str) -> Iterator[Answer | Fault]:
+    """Some seventy answers and failures: what can be said, combined, then each ending and each fault."""
+    long = ("Es ", "wär", "e ", "schön 🙂", ", said\n\n", "data: ", "[DONE]", "{}", " it.")
+    look = Call("look", ('{"at"', ': "the', ' sea"', "}"), "call_a")
+    texts: tuple[tuple[str, ...], ...] = ((), ("Hello.",), long)
+    calls = ((), (look,), (look, Call("look", ('{"at": "a hill"}',), "call_b"), Call("todo_read", ("{}",), "call_c")))
+    for text, call, is_chatty, size in product(texts, calls, (False, True), (0, 5)):
+        yield Answer(text, call, is_chatty=is_chatty, bytes_at_once=size)
+    written = 40 if vendor == "anthropic" else 0
+    for usage in (None, Usage(), Usage(200, 50, 150), Usage(200, 50, 100, written), Usage(90, 60, 0, 0, 30)):
+        yield Answer(("Hello.",), usage=usage, thinking=("First ", "I think."))
+        yield Answer((), (look,), usage=usage, thinking=("First ", "I think."))
+    for finish in (*VENDORS[vendor].wire.finishes, "a_new_reason", None):
+        yield Answer(("Half a", " sentence"), finish=finish)
+        yield Answer((), (look,), finish=finish)
+    if vendor == "openai":
+        yield Answer((), refusal="I will not.")
+    if vendor != "gemini":
+        finishes = VENDORS[vendor].wire.finishes
+        yield Answer((), (Call("look", ('{"at": "the',), "call_a"),), finish=finishes[1])
+        yield Answer(("Hello.",), finish=finishes[0], is_cut=True, usage=None)
+    for kind in FaultKind:
+        yield Fault(kind)
+        yield Answer(("Hello.",), fault=Fault(kind))
+    yield Fault(FaultKind.RATE_LIMITED, {"Retry-After": "7"})
+    yield Answer(("Hello.", " And"), is_cut=True)
+
+
+@asynccontextmanager
+async def asked(
+    vendor: Vendor, answer: Answer | Fault = NOTHING
+) -> AsyncIterator[tuple[ProviderServer, LitellmClient]]:
+    async with serving(vendor.wire, lambda _body: answer) as server:
+        address = partial(ModelEndpoint, api_base=server.url + vendor.suffix, api_key="key-of-the-test")
+        client = LitellmClient(ModelCatalog(), address)
+        yield server, client
+        await client.close()
+
+
+def comparable(vendor: str, answer: Answer | Fault, one: Heard) -> Heard:
+    """Without what differs by intention: where nothing is counted, each way estimates; Gemini names no calls, so each
+    has the name that litellm makes up, with the model's thought; and litellm loses Gemini's headers."""
+    if isinstance(answer, Answer) and answer.usage is None:
+        one = replace(one, tokens=(), cost_usd=0.0)
+    if vendor == "gemini":
+        ids = tuple(call_id.partition("__thought__")[2] for call_id in one.ids)
+        one = replace(one, ids=ids, retry_after_s=None)
+    return one
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_both_ways_hear_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    cases, direct, by_litellm = tuple(shapes(name)), [], []
+    async with asked(VENDORS[name]) as (server, client):
+        for answer in cases:
+            server.answer = always(answer)
+            direct.append(await heard(client, asking(VENDORS[name].model)))
+        logged = [record for record in caplog.records if "Unmapped finish_reason" not in record.getMessage()]
+        monkeypatch.setattr(ProviderCalls, "prepare", lambda *_: None)
+        for answer in cases:
+            server.answer = always(answer)
+            by_litellm.append(await heard(client, asking(VENDORS[name].model)))
+    compared = zip(cases, direct, by_litellm, strict=True)
+    assert [
+        (case, one, other)
+        for case, one, other in compared
+        if comparable(name, case, one) != comparable(name, case, other)
+    ] == []
+    assert len(cases) >= 67
+    assert not logged
+    assert [body == server.requests[0] for body in server.requests] == [True] * 2 * len(cases)
+
+
+# --- each ending and each fault, as a turn sees it
+
+
+OWN, CUT, FILTERED = StopReason.OWN, StopReason.CUT, StopReason.FILTERED
+ENDINGS: Final = {
+    "openai": {"length": CUT, "content_filter": FILTERED},
+    "anthropic": {
+        "max_tokens": CUT,
+        "model_context_window_exceeded": CUT,
+        "pause_turn": CUT,
+        "refusal": FILTERED,
+    },
+    "gemini": {"MAX_TOKENS": CUT, "STOP": OWN, "MALFORMED_FUNCTION_CALL": OWN},
+}
+FAULTS: Final = {
+    FaultKind.RATE_LIMITED: ModelUnavailable,
+    FaultKind.OVERLOADED: ModelUnavailable,
+    FaultKind.BROKEN: ModelUnavailable,
+    FaultKind.TOO_LONG: ContextTooLong,
+    FaultKind.KEY: KeyRejected,
+    FaultKind.QUOTA: QuotaSpent,
+    FaultKind.INVALID: ModelRejected,
+    FaultKind.UNKNOWN_MODEL: ModelRejected,
+}
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_each_finish_reason_of_a_vendor_has_one_meaning(name: str) -> None:
+    vendor, others = VENDORS[name], FILTERED if name == "gemini" else OWN
+    expected = {finish: ENDINGS[name].get(finish, others) for finish in vendor.wire.finishes}
+    async with asked(vendor) as (server, client):
+        meant = {}
+        for finish in vendor.wire.finishes:
+            server.answer = always(Answer(("Half a sentence",), finish=finish))
+            meant[finish] = (await heard(client, asking(vendor.model))).ending
+    assert meant == expected
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_each_fault_of_a_vendor_has_one_error(name: str) -> None:
+    """Before an answer and in the middle of it; when the vendor wishes to be asked again is known, its words are not
+    kept."""
+    vendor = VENDORS[name]
+    async with asked(vendor) as (server, client):
+        for kind, error in FAULTS.items():
+            server.answer = always(Fault(kind, {"Retry-After": "7"}, message=""))
+            with pytest.raises(error) as raised:
+                [event async for event in client.stream(asking(vendor.model))]
+            assert type(raised.value) is error
+            assert len(str(raised.value)) < 60
+            if isinstance(raised.value, ModelUnavailable):
+                assert raised.value.retry_after_s == 7
+            server.answer = always(Answer(("Hello.",), fault=Fault(kind)))
+            in_the_middle = await heard(client, asking(vendor.model))
+            assert in_the_middle.deltas == "Hello."
+            assert in_the_middle.error in {error.__name__, "ModelUnavailable", "ModelRejected"}
+
+
+# --- the transport
+
+
+async def first_delta(client: LitellmClient, request: ModelRequest, heard_it: asyncio.Event) -> None:
+    async for _ in client.stream(request):
+        heard_it.set()
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_who_stops_listening_hangs_up_at_once(name: str) -> None:
+    """In the middle of an answer, too: a provider goes on writing, and counting, as long as somebody listens."""
+    async with asked(VENDORS[name], Answer(("Hello.",) * 9, stalls_after=6)) as (server, client):
+        hears = asyncio.Event()
+        listening = asyncio.create_task(first_delta(client, asking(VENDORS[name].model), hears))
+        await hears.wait()
+        listening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listening
+        await until(lambda: server.hung_up)
+
+
+@pytest.mark.parametrize("stalls_after", [0, 6])
+async def test_an_answer_that_does_not_go_on_ends_at_the_time_limit_of_its_call(stalls_after: int) -> None:
+    async with asked(VENDORS["openai"], Answer(("Hello.",) * 9, stalls_after=stalls_after)) as (server, client):
+        with pytest.raises(ModelTooSlow):
+            [event async for event in client.stream(asking("openai/gpt-4o-mini", timeout_s=0.3))]
+        await until(lambda: server.hung_up)
+
+
+async def test_an_answer_that_breaks_behind_its_end_is_whole() -> None:
+    """Some servers close the connection without a word, when they have said why the answer ends."""
+    async with asked(VENDORS["openai"], Answer(("Hello.",), finish="stop", is_cut=True)) as (_, client):
+        one = await heard(client, asking("openai/gpt-4o-mini"))
+    assert (one.text, one.error) == ("Hello.", "")
+
+
+async def test_a_thought_of_gemini_goes_back_with_the_result_of_its_call() -> None:
+    answer = Answer((), (Call("look", ("{}",)),), thinking=("Hm.",))
+    async with asked(VENDORS["gemini"], answer) as (server, client):
+        (call_id,) = (await heard(client, asking("gemini/gemini-2.5-flash"))).ids
+        made = ToolCall(call_id, "look", literal_text("{}"))
+        messages = (
+            PromptMessage(Role.USER, literal_text("hello")),
+            PromptMessage(Role.ASSISTANT, literal_text(""), (made,)),
+            PromptMessage(Role.TOOL, literal_text("the sea"), tool_call_id=call_id),
+        )
+        await heard(client, replace(asking("gemini/gemini-2.5-flash"), messages=messages))
+    assert gemini.SIGNATURE not in json.dumps(server.requests[0])
+    assert gemini.SIGNATURE in json.dumps(server.requests[1])
+
+
+async def test_calls_go_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with forward_proxy() as proxy, asked(VENDORS["openai"], Answer(("Hello.",))) as (server, client):
+        for name in ("http_proxy", "no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        assert (await heard(client, asking("openai/gpt-4o-mini"))).text == "Hello."
+        assert proxy.reached == {("plain", server.url.removeprefix("http://"))}
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        await heard(client, asking("openai/gpt-4o-mini"))
+        assert len(server.requests) == 2
+
+
+def fed(*pieces: bytes) -> list[bytes]:
+    events = ServerSentEvents()
+    return [event for piece in pieces for event in events.feed(piece)] + list(events.flush())
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_events_are_put_together_whatever_the_pieces(size: int) -> None:
+    """Lines end as they like, comments and names are skipped, data of several lines is one event, and the last needs
+    no empty line."""
+    stream = b': hello\n\nevent: ping\ndata: {"a":\ndata: 1}\r\n\r\nid: 7\ndata:{"b": 2}\n\ndata: [DONE]\n\ndata: 3'
+    assert fed(*(stream[at : at + size] for at in range(0, len(stream), size))) == [b'{"a":\n1}', b'{"b": 2}', b"3"]
+
+
+def test_an_event_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.models.provider_calls.MODEL_EVENT_BYTES_MAX", 100)
+    with pytest.raises(ModelUnavailable):
+        fed(*[b"data: " + b"x" * 9] * 10)
+    with pytest.raises(ModelUnavailable):
+        fed(*[b"data: xxxxxxxxx\n"] * 10)
+
+
+async def test_between_events_that_came_at_once_others_have_their_turn() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with asked(VENDORS["openai"], Answer(("Hello.",) * 200, bytes_at_once=1_000_000)) as (_, client):
+        deltas = client.stream(asking("openai/gpt-4o-mini"))
+        await anext(deltas)
+        counting = asyncio.create_task(count())
+        rest = [event async for event in deltas]
+        counting.cancel()
+    assert turns >= len(rest) >= 200
+
+
+# --- before the first call
+
+
+FIRST_CALL: Final = """
+import asyncio, sys
+from agent.model_clients import model_clients
+from gateway.config import load_settings
+from tests.contract.test_provider_calls import asking, heard
+
+async def main(data_dir, model, url):
+    environ = {"TRIVET_DATA_DIR": data_dir, "TRIVET_AGENT__MODEL": model}
+    clients = model_clients(load_settings(None, {**environ, "TRIVET_AGENT__API_BASE": url}).settings)
+    assert "litellm" not in sys.modules
+    if clients.warm_up is not None:
+        await clients.warm_up()
+        before = set(sys.modules)
+        assert (await heard(clients.provider, asking(model))).text == "Hello."
+        loaded = {name for name in set(sys.modules) - before if name.startswith(("litellm", "openai"))}
+        assert not loaded, loaded
+    await clients.provider.close()
+    print("litellm" in sys.modules, "openai.resources" in sys.modules)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("model", "loaded"), [("openai/gpt-4o-mini", "True False"), ("demo/scripted", "False False")])
+async def test_litellm_is_there_before_the_first_call_and_never_for_the_demo(
+    model: str, loaded: str, tmp_path: Path
+) -> None:
+    """Nor does anybody wait for the client of OpenAI, which only litellm's own way to call providers needs."""
+    async with serving(openai.WIRE, always(Answer(("Hello.",)))) as server:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "ignore", "-c", FIRST_CALL, str(tmp_path), model, server.url + "/v1"),
+            stdout=asyncio.subprocess.PIPE,
+            cwd=ROOT,
+            env={**os.environ, "OPENAI_API_KEY": "key-of-the-test"},
+        )
+        said, _ = await program.communicate()
+    assert said.decode().strip() == loaded
+
+
+# --- the table of providers
+
+
+@pytest.mark.filterwarnings("ignore:Items .* on TypedDict class:UserWarning")
+def test_every_provider_of_litellm_is_called_directly_or_is_known_to_need_more() -> None:
+    """A new version of litellm brings new providers: each is looked at once."""
+    litellm = load_litellm()
+    talking = {one.value for one in litellm.module.LlmProviders if litellm.config_of("a-model", one.value) is not None}
+    assert set(PROVIDERS) | BY_LITELLM == talking
+    assert not set(PROVIDERS) & BY_LITELLM
+
+
+async def test_what_openai_takes_on_its_responses_api_only_is_left_to_litellm() -> None:
+    calls = ProviderCalls(load_litellm())
+    costs: dict[str, dict[str, Any]] = calls.litellm.module.model_cost
+    names = {
+        name for name, one in costs.items() if (one.get("litellm_provider"), one.get("mode")) == ("openai", "responses")
+    }
+    given = {"messages": [{"role": "user", "content": "hello"}], "api_key": "key-of-the-test"}
+    direct = [
+        name for name in (*names, "gpt-4o-mini") if calls.prepare({**given, "model": f"openai/{name}"}) is not None
+    ]
+    await calls.close()
+    assert names
+    assert direct == ["gpt-4o-mini"]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, one in PROVIDERS.items() if one.wire == "chat"))
+async def test_each_of_many_vendors_gets_the_same_request_as_from_litellm(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with asked(VENDORS["openai"], Answer(("Hello.",))) as (server, client):
+        request = replace(asking(f"{name}/some-model"), temperature=0.5, completion_tokens_max=100)
+        direct = await heard(client, request)
+        monkeypatch.setattr(ProviderCalls, "prepare", lambda *_: None)
+        assert await heard(client, request) == direct
+    assert direct.text == "Hello."
+    assert server.requests[0] == server.requests[1]
+    assert server.paths[0] == server.paths[1]
+    assert server.headers[0]["authorization"] == server.headers[1]["authorization"] == "Bearer key-of-the-test"

@@ -1,0 +1,1 @@
+"""Providers on loopback, each on the wire that its vendor documents, with answers that a test describes once."""
