@@ -14,6 +14,7 @@ TOKEN: Final = re.compile(r"<([^<>\s|][^<>|]*)(?:\|([^<>]*))?>")
 """The content of angle brackets: a mention, a channel, a call, a link; and its label."""
 
 _SHOWN_BY_NAME: Final = ("@", "#", "!")
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
 
 def readable(content: str, names: Mapping[str, str]) -> str:
@@ -21,6 +22,8 @@ def readable(content: str, names: Mapping[str, str]) -> str:
     person typed is no mention."""
 
     def shown(match: re.Match[str]) -> str:
+        if not match[1].startswith(_SHOWN_BY_NAME) and not _SCHEME.match(match[1]):
+            return match[0]  # a tag of somebody's XML: a slash command's text comes as it was typed
         words = _token(match[1], match[2] or "", names)
         return apart(words, match) if match[1].startswith(_SHOWN_BY_NAME) else words
 

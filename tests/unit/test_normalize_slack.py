@@ -127,6 +127,12 @@ def test_what_slack_took_for_an_address_stays_as_it_was_typed() -> None:
     assert read(event(text)).text == "see a.b.io.c and e.com, https://e.com"
 
 
+def test_tags_that_somebody_typed_stay_tags() -> None:
+    """A slash command's text comes unescaped. Without its tags a password would look like any word."""
+    text = "<user>ann</user><password>k2Jd8sWq</password>"
+    assert read(event(text)).text == text
+
+
 def test_a_mention_does_not_run_into_the_word_behind_it() -> None:
     assert read(event("<@U2>word <#C2|lab>word <@U2>, <@U2>你好")).text == "@Bob word #lab word @Bob, @Bob你好"
 

@@ -51,10 +51,10 @@ class FullFor(OpenDoor):
 class Positions(MemoryBus):
     """A bus that writes down which positions it is to keep."""
 
-    kept: list[str] = field(default_factory=list)
+    noted: list[str] = field(default_factory=list)
 
     async def set_position(self, name: str, value: str) -> None:
-        self.kept.append(value)
+        self.noted.append(value)
 
 
 def said(update_id: int, user_id: int, text: str | None) -> dict[str, Any]:
@@ -79,7 +79,7 @@ async def test_each_message_takes_the_offset_after_it_along() -> None:
         Position(ACCOUNT, f"8@{NOW_MS}"),
         Position(ACCOUNT, f"10@{NOW_MS}"),
     ]
-    assert positions.kept == [f"11@{NOW_MS}"]
+    assert positions.noted == [f"11@{NOW_MS}"]
 
 
 async def test_after_a_message_without_room_none_takes_an_offset_along() -> None:
@@ -88,7 +88,7 @@ async def test_after_a_message_without_room_none_takes_an_offset_along() -> None
     with pytest.raises(QueueFull):
         await poller([said(7, 3, "zero"), said(8, 1, "one"), said(9, 2, "two")], positions).next_batch(door, wait_s=0)
     assert [incoming.position for incoming in door.heard] == [Position(ACCOUNT, f"8@{NOW_MS}"), None]
-    assert positions.kept == [f"8@{NOW_MS}"]
+    assert positions.noted == [f"8@{NOW_MS}"]
 
 
 def test_an_offset_survives_a_restart() -> None:
