@@ -9,17 +9,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 
-from channels.core.adapter import AdapterDeps, SupportsWebhooks
+from channels.core.adapter import CONNECTED, AdapterDeps, SupportsWebhooks
 from channels.core.attempt import SendRules
 from channels.core.intake import FreeDisk
-from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
+from channels.core.runtime import LOOK_EVERY_S, ChannelConfig, ChannelDeps, ChannelRuntime
 from channels.core.secrets import open_secret_capture
-from channels.core.webhooks import Webhooks
 from channels.registry import chosen, open_channel
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
@@ -37,7 +35,9 @@ from gateway.config import (
 )
 from gateway.config.channels import PlaceholderUse
 from gateway.contracts.errors import ConfigError, CredentialsRejected
-from gateway.process import guard_streams, run_to_exit
+from gateway.limits import BUS_WAIT_S
+from gateway.process import end_loading, guard_streams, report_ready, run_to_exit, stop_event
+from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of, vault_keys
 from gateway.telemetry.logs import configure_logs
@@ -60,24 +60,30 @@ def main() -> None:
     guard_streams()
     names = chosen(loaded.settings, tuple(sys.argv[1:]))
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve(loaded.settings, names, scrubber))
+        runner.run(_serve_until_signalled(loaded.settings, names, scrubber))
 
 
-async def _serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    bus = await open_bus(
+async def _serve_until_signalled(settings: Settings, names: tuple[str, ...], scrubber: Scrubber) -> None:
+    await serve(settings, names, scrubber, stop_event())
+
+
+async def serve(settings: Settings, names: tuple[str, ...], scrubber: Scrubber, stopping: asyncio.Event) -> None:
+    """Run these channels until `stopping`. Raises `ConfigError` when no platform accepts us."""
+    bus = await retry_until_available(lambda: _open_bus(settings), RetryPolicy(for_s=BUS_WAIT_S))
+    try:
+        await ChannelSupervisor(settings, names, scrubber, bus, stopping).run()
+    finally:
+        await bus.close()
+
+
+async def _open_bus(settings: Settings) -> RedisBus:
+    return await open_bus(
         settings.redis.url or embedded_url(settings.data_dir),
         lane_messages_max=settings.queue.lane_messages_max,
         queue_messages_max=settings.queue.messages_max,
         user_turns_max=settings.queue.user_turns_max,
         wait_replicas=settings.redis.wait_replicas,
     )
-    try:
-        await ChannelSupervisor(settings, names, scrubber, bus, stopping).run()
-    finally:
-        await bus.close()
 
 
 class ChannelSupervisor:
@@ -112,8 +118,11 @@ class ChannelSupervisor:
                 ChannelRuntime(adapter, self._deps, channel_config(self._settings, name), consumer=self._parts.holder)
             )
             tasks.append(asyncio.create_task(self._keep(runtimes[-1]), name=f"line-{name}"))
+        end_loading()
         async with self._called(hooks):
+            connecting = asyncio.create_task(_report_when_connected(runtimes))
             await self._stopping.wait()
+            connecting.cancel()
             await asyncio.gather(*(runtime.stop(grace_s=STOP_GRACE_S) for runtime in runtimes))
         for task in tasks:
             task.cancel()
@@ -127,6 +136,8 @@ class ChannelSupervisor:
         if not hooks:
             yield
             return
+        from channels.core.webhooks import Webhooks  # noqa: PLC0415 - start-up: most channels call the platform
+
         webhooks = Webhooks(hooks, hosts=own_hosts(self._settings))
         async with webhooks.served(webhook_host(self._settings), self._settings.http.webhook_port):
             yield
@@ -140,6 +151,13 @@ class ChannelSupervisor:
             if len(self._rejections) == len(self._names):
                 self._stopping.set()
             await runtime.report()
+
+
+async def _report_when_connected(runtimes: Sequence[ChannelRuntime]) -> None:
+    """Tell the supervisor once that every channel is connected."""
+    while not all(runtime.state == CONNECTED for runtime in runtimes):  # noqa: ASYNC110 - adapters tell, nobody asks
+        await asyncio.sleep(LOOK_EVERY_S)
+    report_ready()
 
 
 def channel_config(settings: Settings, channel: str) -> ChannelConfig:

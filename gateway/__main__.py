@@ -10,14 +10,25 @@ import typer
 from gateway.contracts.errors import ConfigError
 from gateway.ops.cli import access, maintenance, sessions
 from gateway.ops.cli.common import ConfigOption, become_role, loaded_and_warned
+from gateway.ops.supervisor.options import checked_options
 from gateway.process import run_to_exit
 
 # `trivet up|channels|agent|admin|chat`: each becomes the process of that role, in the place of this one.
 
 
-def up(config: ConfigOption = None) -> None:
+def up(
+    config: ConfigOption = None,
+    single: Annotated[
+        bool,
+        typer.Option("--single", help="All roles in one process: half the memory, for one person's own machine."),
+    ] = False,
+) -> None:
     """Start everything on this machine and keep it running."""
-    become_role(loaded_and_warned(config), "gateway.ops.supervisor")
+    loaded = loaded_and_warned(config)
+    options = checked_options(loaded)
+    if single:
+        become_role(loaded, "gateway.ops.supervisor.single")
+    become_role(loaded, "gateway.ops.supervisor", options.as_text())
 
 
 def channels(

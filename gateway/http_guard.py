@@ -12,12 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import ip_address
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 import h11
 import uvicorn
@@ -40,8 +38,7 @@ from gateway.limits import (
     HTTP_UNREAD_S,
     HTTP_WRITE_S,
 )
-
-_ALWAYS_OURS: Final = "localhost"
+from gateway.preflight import is_our_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ class Guard:
             return
         request = Request(scope)
         try:
-            if not _is_ours(request.headers.get("host", ""), self._hosts):
+            if not is_our_name(request.headers.get("host", ""), self._hosts):
                 raise HTTPException(
                     status.HTTP_421_MISDIRECTED_REQUEST, "this name is not ours: add it to http.hosts if it is"
                 )
@@ -274,12 +271,34 @@ class GuardedProtocol(H11Protocol):
         return cycle is not None and not cycle.more_body and not cycle.response_complete
 
 
+class HttpService:
+    """A port that is being served."""
+
+    def __init__(self, server: uvicorn.Server) -> None:
+        self._server = server
+
+    @property
+    def has_callers(self) -> bool:
+        """Tell whether anybody is connected, also between two requests."""
+        return bool(self._server.server_state.connections)
+
+    def stop_listening(self) -> None:
+        """Accept nobody any more; who is connected is served on. Other processes may hold the listener, and go on."""
+        for server in self._server.servers:
+            server.close()
+
+
 @contextlib.asynccontextmanager
 async def http_served(
-    app: ASGIApp, listener: socket.socket, *, grace_s: int, limits: HttpLimits = HTTP_LIMITS
-) -> AsyncIterator[None]:
-    """Serve inside the context; what is being answered when it ends has `grace_s` left. The signals of the process stay
-    with its owner, as uvicorn takes them in `serve` only."""
+    app: ASGIApp,
+    listener: socket.socket,
+    *,
+    grace_s: int,
+    limits: HttpLimits = HTTP_LIMITS,
+    connections: Iterable[socket.socket] = (),
+) -> AsyncIterator[HttpService]:
+    """Serve inside the context, also `connections` that were accepted before; what is being answered when it ends has
+    `grace_s` left. The signals of the process stay with its owner, as uvicorn takes them in `serve` only."""
     config = uvicorn.Config(
         app,
         http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, limits)),
@@ -299,24 +318,19 @@ async def http_served(
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listener])
+    protocol = partial(
+        GuardedProtocol, limits, config=config, server_state=server.server_state, app_state=server.lifespan.state
+    )
+    for connection in connections:
+        with contextlib.suppress(OSError):  # who waited may have hung up
+            await asyncio.get_running_loop().connect_accepted_socket(protocol, connection)
     ticking = asyncio.create_task(server.main_loop())
     try:
-        yield
+        yield HttpService(server)
     finally:
         server.should_exit = True
         await ticking
         await server.shutdown(sockets=[listener])
-
-
-def _is_ours(host: str, names: Collection[str]) -> bool:
-    """Tell whether a `Host` header names us. Probes of old load balancers send none; browsers always do."""
-    if not host:
-        return True
-    try:
-        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-        return name == _ALWAYS_OURS or name in names or bool(ip_address(name))
-    except ValueError:
-        return False
 
 
 def _too_long(bytes_max: int) -> HTTPException:

@@ -48,6 +48,7 @@ RESTARTS_IN_FRONT_MAX: Final = 1  # of one turn; who changes his mind more often
 ERROR_CHARS_MAX: Final = 300  # of an error kept with a failing lane
 EMBEDDED_START_S: Final = 30.0  # a long append-only file takes seconds to replay
 EMBEDDED_STOP_S: Final = 10.0
+BUS_WAIT_S: Final = EMBEDDED_START_S  # for a role whose bus is just starting; then it ends, and is started again
 REDIS_MEMORY_MB: Final = 512  # of the embedded server: a full queue of the longest messages, and as much again
 REDIS_MEMORY_MB_MIN: Final = 16  # two files on their way, and the rest of a small installation
 
@@ -137,6 +138,7 @@ HTTP_UNREAD_S: Final = 2.0  # for a caller to hear that nobody reads his body, a
 HTTP_UNREAD_BYTES_MAX: Final = 1024 * 1024  # thrown away meanwhile, since most clients listen when they have said all
 HTTP_WRITE_S: Final = 30.0  # for an answer that its caller does not fetch
 HTTP_KEEP_ALIVE_S: Final = 75  # longer than proxies keep theirs (nginx: 60 s): none sends into a closing one
+ADMIN_IDLE_S: Final = 15 * 60.0  # without a request, an admin role that is on demand rests: it takes 90 MB, and 1 s
 ADMIN_BODY_BYTES_MAX: Final = 1024 * 1024  # the longest that an operator sends is the prompt of a sub-agent
 WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of more than 512 KiB; others stay far below
 

@@ -7,14 +7,16 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from gateway.config import masked_url
 from gateway.contracts.errors import BusUnavailable, ConfigError
 
 CONNECT_TIMEOUT_S: Final = 3.0
+_ALWAYS_OURS: Final = "localhost"
 _REDIS_PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
 
@@ -54,6 +56,17 @@ def at(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def is_our_name(host: str, names: Collection[str]) -> bool:
+    """Tell whether a `Host` header names us. Probes of old load balancers send none; browsers always do."""
+    if not host:
+        return True
+    try:
+        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
+        return name == _ALWAYS_OURS or name in names or bool(ip_address(name))
+    except ValueError:
+        return False
+
+
 def redis_addresses(url: str) -> list[tuple[str, int] | str]:
     """Return where the servers of a Redis URL listen: (host, port), or a path for a unix socket."""
     parts = urlsplit(url)
@@ -64,8 +77,8 @@ def redis_addresses(url: str) -> list[tuple[str, int] | str]:
     return [_host_and_port(host, port) for host in hosts]
 
 
-async def check_redis_answers(url: str) -> None:
-    """Raise `BusUnavailable` when no server of the URL takes a connection."""
+async def check_redis_answers(url: str, shown: str) -> None:
+    """Raise `BusUnavailable` when no server of the URL takes a connection. `shown` is the URL without its password."""
     reasons: list[str] = []
     for address in redis_addresses(url):
         try:
@@ -75,7 +88,7 @@ async def check_redis_answers(url: str) -> None:
         else:
             return
     raise BusUnavailable(
-        f"Redis at {masked_url(url)} cannot be reached ({', '.join(dict.fromkeys(reasons))}): "
+        f"Redis at {shown} cannot be reached ({', '.join(dict.fromkeys(reasons))}): "
         "start it, correct redis.url, or leave redis.url empty for the built-in Valkey"
     )
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import contextlib
+import gc
 import io
 import logging
+import os
 import resource
+import signal
+import stat
 import sys
 import threading
 import traceback
@@ -150,6 +156,39 @@ def _say(lines: list[str]) -> None:
     if sys.__stderr__ is not None:
         sys.__stderr__.write(scrubbed("".join(lines)))
         sys.__stderr__.flush()
+
+
+MIGRATE: Final = "--migrate"
+"""Tells a role to bring the database up to date before it begins."""
+
+INHERITED: Final = "--inherited="
+"""Tells a role on demand a descriptor: first that of its listener, then those of connections that wait there."""
+
+READY: Final = b"ready\n"
+_STDIN: Final = 0
+
+
+def report_ready() -> None:
+    """Tell the supervisor, which holds the other end of our standard input, that this role does its work. Nothing
+    happens where nobody does."""
+    if stat.S_ISSOCK(os.fstat(_STDIN).st_mode):
+        with contextlib.suppress(OSError):
+            os.write(_STDIN, READY)
+
+
+def end_loading() -> None:
+    """Look for garbage from now on, and never again at what has been loaded: it stays as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def stop_event() -> asyncio.Event:
+    """Return an event that SIGTERM and SIGINT set from now on. To be called in the event loop of the main thread."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    return stopping
 
 
 EXIT_OK: Final = 0

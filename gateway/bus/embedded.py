@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from gateway.config.secrets import redis_password, redis_password_if_made
 from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError
+from gateway.key_files import redis_password, redis_password_if_made
 from gateway.limits import EMBEDDED_START_S, EMBEDDED_STOP_S, REDIS_MEMORY_MB
 
 _SOCKET_PATH_MAX: Final = 107  # sockaddr_un holds 108 bytes with the final zero (unix(7)); macOS 104
@@ -113,6 +113,16 @@ class EmbeddedValkey:
 
         Raises `AlreadyRunning` when another Trivet owns the directory, `ConfigError` when it cannot run.
         """
+        url = await self.launch()
+        await self.until_ready()
+        return url
+
+    async def launch(self) -> str:
+        """Start the server without waiting until it serves; its URL. An earlier server is not
+        reached under it any more.
+
+        Raises as `start` does.
+        """
         if self._server is not None and self._server.poll() is None:
             return self.url
         binary = find_server(self._binary)
@@ -125,7 +135,6 @@ class EmbeddedValkey:
             finally:
                 os.close(server_lock)  # the server has inherited it
             _tell(self._server, f"requirepass {password}\n")
-            await self._await_ready()
         except BaseException:
             await self.stop()
             raise
@@ -230,11 +239,22 @@ class EmbeddedValkey:
         }
         return [word for name, value in options.items() for word in (f"--{name}", value)]
 
-    async def _await_ready(self) -> None:
-        assert self._server is not None
+    async def until_ready(self) -> None:
+        """Wait until the launched server serves. Raises `ConfigError` for one that ended, which then lets go of the
+        directory, as does `BusUnavailable` for one that is not ready after EMBEDDED_START_S."""
+        try:
+            await self._await_pong()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _await_pong(self) -> None:
+        server = self._server
+        if server is None:
+            raise BusUnavailable("the embedded server was never started")
         give_up_at = asyncio.get_running_loop().time() + EMBEDDED_START_S
         while await self._ask("PING") != b"+PONG":
-            if self._server.poll() is not None:
+            if server.poll() is not None:
                 raise ConfigError(f"the embedded Valkey did not start: {self._last_words()} (see {self._log})")
             if asyncio.get_running_loop().time() > give_up_at:
                 raise BusUnavailable(f"the embedded Valkey is not ready after {EMBEDDED_START_S:.0f} s")

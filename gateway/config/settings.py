@@ -131,6 +131,11 @@ class HttpSettings(Section):
         default="127.0.0.1", min_length=1, description="Address that the API, the dashboard and metrics listen on."
     )
     port: Port = Field(default=8420, description="Port of the API, the dashboard and metrics.")
+    admin_on_demand: bool = Field(
+        default=True,
+        description="`trivet up` starts the admin role when somebody asks at its port, and ends it when nobody "
+        "has asked for 15 minutes. false: it always runs.",
+    )
     webhook_host: str = Field(
         default="", description="Address that webhooks are listened for on. Empty: the same as http.host."
     )

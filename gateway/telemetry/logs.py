@@ -21,8 +21,16 @@ from gateway import process
 from gateway.contracts.messages import each_text
 from gateway.scrub import Scrubber
 
-QUIET: Final = ("httpx", "httpcore", "aiohttp.access", "hpack", "slack_sdk.web.async_client", "uvicorn.access")
-"""Loggers that tell every request at INFO, its address with the token in it included."""
+QUIET: Final = (
+    "httpx",
+    "httpcore",
+    "aiohttp.access",
+    "hpack",
+    "slack_sdk.web.async_client",
+    "uvicorn.access",
+    "alembic",
+)
+"""Loggers that tell every request at INFO, its address with the token in it included, or each of their parts."""
 
 _OWN_HANDLERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "discord", "slack_bolt", "slack_sdk", "aiohttp")
 """Libraries that bring handlers of their own; their records have to come to ours."""

@@ -17,7 +17,7 @@ from typing import IO, Final
 import psutil
 
 from gateway.bus.embedded import embedded_url
-from gateway.preflight import free_port, http_get
+from gateway.preflight import free_port
 from tests.bench.figures import RoleMemory
 from tests.bench.processes import BenchFailed, running, tail
 
@@ -26,6 +26,7 @@ DATA: Final = "data"
 HOST: Final = "127.0.0.1"
 READY_TIMEOUT_S: Final = 60.0
 READY_POLL_S: Final = 0.01
+READY_LINE: Final = b"Trivet is ready"
 MB: Final = 1_000_000
 _NOT_PASSED_ON: Final = ("TRIVET_", "PYTHONDONTWRITEBYTECODE")  # an installation has its bytecode
 
@@ -115,7 +116,7 @@ async def open_product(
 ) -> AsyncIterator[Product]:
     """Everything that `trivet up` starts, in a new directory, on `cores`. Raises `BenchFailed`."""
     port = free_port(HOST)
-    module = ("gateway.ops.supervisor",) if is_paced else ("tests.bench.unpaced", "up")
+    module = ("gateway", "up") if is_paced else ("tests.bench.unpaced", "up")
     with tempfile.TemporaryDirectory(prefix="trivet-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         environment = settings(folder, access, {"TRIVET_HTTP__PORT": str(port), **extra})
@@ -123,29 +124,37 @@ async def open_product(
             began_s = asyncio.get_running_loop().time()
             command = (sys.executable, "-m", *module)
             async with running(command, environment, cores=cores, folder=folder, log=log) as process:
-                await _until_ready(process, port, log)
+                await _until_ready(process, folder / "log", log)
                 start_s = asyncio.get_running_loop().time() - began_s
                 authorization = {"Authorization": f"Bearer {environment['TRIVET_HTTP__ADMIN_TOKEN']}"}
                 yield Product(process, port, embedded_url(folder / DATA), start_s, authorization)
 
 
-async def _until_ready(process: Process, port: int, log: IO[bytes]) -> None:
+async def _until_ready(process: Process, file: Path, log: IO[bytes]) -> None:
+    """Wait for the line that says so: who asked /readyz would start the admin role."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(READY_TIMEOUT_S):
             while process.returncode is None:
-                answer = await http_get(HOST, port, "/readyz")
-                if answer is not None and answer.status == 200:
+                if READY_LINE in await asyncio.to_thread(file.read_bytes):
                     return
                 await asyncio.sleep(READY_POLL_S)
     raise BenchFailed(f"Trivet is not ready:\n{tail(log)}")
 
 
+_ROLES: Final = {
+    "channels": "channels",
+    "agent": "agent",
+    "gateway.ops.admin": "admin",
+    "gateway.ops.supervisor": "supervisor",
+    "gateway.ops.supervisor.single": "single",
+}
+
+
 def _role(process: psutil.Process) -> str:
-    """What a process is, by its command line: ours end with the module that they became."""
+    """What a process is, by its command line: by the module that it became."""
     command = process.cmdline()
     if "-m" not in command:
         return process.name()
-    if "tests.bench.unpaced" in command or "tests.bench.sampled" in command:
-        return "supervisor" if command[-1] == "up" else command[-1]
-    module = command[-1]
-    return {"gateway.ops.supervisor": "supervisor", "gateway.ops.admin": "admin"}.get(module, module)
+    if "up" in command:
+        return "supervisor"
+    return next((name for word, name in _ROLES.items() if word in command), command[-1])

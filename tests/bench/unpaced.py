@@ -20,10 +20,11 @@ from channels import __main__ as channels_role
 from channels.discord import limits as discord_limits
 from channels.slack import limits as slack_limits
 from channels.telegram import limits as telegram_limits
-from gateway.config import Settings
+from gateway.config import load
 from gateway.ops.supervisor import __main__ as supervisor
-from gateway.ops.supervisor.plan import ProcessPlan, plan, python_module
-from gateway.process import run_to_exit
+from gateway.ops.supervisor.options import up_options
+from gateway.ops.supervisor.plan import ProcessPlan, UpOptions, plan, python_module
+from gateway.process import MIGRATE, run_to_exit
 
 COUNTS: Final = "TRIVET_BENCH_COUNTS"
 COUNTED: Final = ("channels", "agent")
@@ -35,12 +36,13 @@ RATES: Final[Mapping[ModuleType, tuple[str, ...]]] = {
 }
 
 
-def unpaced_plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
+def unpaced_plan(options: UpOptions, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
     """The supervisor's plan, with this module in place of the channels role, or with roles that count."""
-    usual = plan(settings, environ, given)
+    usual = plan(options, environ, given)
     commands = {"channels": python_module("tests.bench.unpaced", "channels")}
     if folder := os.environ.get(COUNTS):
         commands = {name: python_module("tests.bench.sampled", f"{folder}/{name}.json", name) for name in COUNTED}
+        commands["agent"] = (*commands["agent"], MIGRATE)
     roles = (replace(role, command=commands.get(role.name, role.command)) for role in usual.roles)
     return replace(usual, roles=tuple(roles))
 
@@ -59,6 +61,7 @@ def main() -> None:
     role = sys.argv.pop(1)
     if role == "up":
         setattr(supervisor, "plan", unpaced_plan)  # noqa: B010 - the one place where the roles' commands are decided
+        sys.argv.append(up_options(load().settings).as_text())
         supervisor.main()
     else:
         serve_channels()

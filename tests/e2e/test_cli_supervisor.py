@@ -17,6 +17,7 @@ import psutil
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
+from gateway.ops.supervisor.port import DormantPort
 from gateway.ops.supervisor.watch import ProcessSupervisor, keep_server
 
 NOTHING = ("-c", "pass")
@@ -52,9 +53,8 @@ def python(name: str, *arguments: str, **settings: Any) -> RoleProcess:
     return RoleProcess(name, (sys.executable, *arguments), {"PATH": os.defpath}, **settings)
 
 
-def watch_of(*roles: RoleProcess, journal: Journal, preparation: RoleProcess | None = None) -> ProcessSupervisor:
-    prepared = preparation or python("migrate", *NOTHING)
-    return ProcessSupervisor(ProcessPlan(prepared, roles), clock=SystemClock(), chance=lambda: 0.5, say=journal)
+def watch_of(*roles: RoleProcess, journal: Journal, port: DormantPort | None = None) -> ProcessSupervisor:
+    return ProcessSupervisor(ProcessPlan(roles), clock=SystemClock(), chance=lambda: 0.5, say=journal, port=port)
 
 
 def file_appears(path: Path) -> None:
@@ -112,25 +112,6 @@ async def test_a_role_that_finds_its_configuration_wrong_stops_everything(tmp_pa
     assert await watch_of(*roles, journal=journal).supervise() == 2
     assert len(journal.events("role started")) == 2
     assert not any(psutil.pid_exists(facts["pid"]) for facts in journal.events("role started"))
-
-
-async def test_nothing_starts_when_the_preparation_fails(tmp_path: Path) -> None:
-    journal = Journal()
-    failing = python("migrate", "-c", "import sys; sys.exit(1)")
-    watch = watch_of(python("agent", "-c", UNTIL_TERM, str(tmp_path / "up")), journal=journal, preparation=failing)
-    assert await watch.supervise() == 1
-    assert journal.lines == []
-
-
-async def test_a_stop_during_the_preparation_is_heard(tmp_path: Path) -> None:
-    journal = Journal()
-    slow = python("migrate", "-c", UNTIL_TERM, str(tmp_path / "preparing"))
-    watch = watch_of(python("agent", *NOTHING), journal=journal, preparation=slow)
-    running = asyncio.create_task(watch.supervise())
-    await asyncio.to_thread(file_appears, tmp_path / "preparing")
-    watch.stop()
-    assert await running == 0
-    assert journal.lines == []
 
 
 async def test_the_embedded_server_is_started_again_with_each_death() -> None:

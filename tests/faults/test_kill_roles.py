@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import psutil
 import pytest
@@ -122,6 +123,25 @@ async def test_a_killed_supervisor_leaves_nobody_behind_and_its_successor_answer
     await product.until_settled()
     for each in (talk, strangers):
         each.assert_answered_once_and_in_order()
+
+
+@pytest.mark.asyncio(loop_scope="function")
+async def test_one_process_with_all_roles_answers_once_whenever_it_is_killed(tmp_path: Path) -> None:
+    """`trivet up --single`: killed in the middle of turns, written to while it is away, started by somebody else. Its
+    admin role starts at the first request, and knows how much waited before."""
+    async with running_product(tmp_path, settings=THINKING, arguments=["--single"]) as product:
+        talk = Talk([product.chat(platform, name) for platform in PLATFORMS for name in ("Ann", "Ben")])
+        for _ in range(2):
+            await talk.go_on()
+            await product.until_running(MID_TURN)
+            (valkey,) = await product.kill_supervisor()
+            await asyncio.to_thread(psutil.wait_procs, [valkey], timeout=PATIENCE_S)
+            await talk.go_on()
+            await product.start()
+            await talk.until_answered()
+            await product.until_settled()
+        talk.assert_answered_once_and_in_order()
+        assert await product.api("/api/queue/past")
 
 
 @pytest.mark.parametrize("platform", ["discord", "slack"])

@@ -96,6 +96,7 @@ class Product:
     log_file: Path
     port: int
     admin_token: str
+    arguments: Sequence[str] = ()
     process: Process | None = field(default=None)
 
     # --- life and death
@@ -105,7 +106,7 @@ class Product:
         with self.log_file.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "gateway", "up"),
+                *("-m", "gateway", "up", *self.arguments),
                 env=clean_environment() | dict(self.settings),
                 cwd=self.log_file.parent,
                 stdin=PIPE,
@@ -256,7 +257,7 @@ def _role_of(process: psutil.Process) -> str | None:
         if process.name().startswith(("valkey-server", "redis-server")):
             return VALKEY
         command = process.cmdline()
-        return next((role for role, module in MODULES.items() if command[-1:] == [module]), None)
+        return next((role for role, module in MODULES.items() if module in command), None)
     return None
 
 
@@ -302,6 +303,7 @@ async def running_product(
     settings: Mapping[str, str] | None = None,
     platforms: Sequence[str] = PLATFORMS,
     waits: bool = True,
+    arguments: Sequence[str] = (),
 ) -> AsyncIterator[Product]:
     """A Trivet that is ready, open to everybody; stopped, with all its children, when the block ends.
 
@@ -330,6 +332,7 @@ async def running_product(
             log_file=home / "log",
             port=0,
             admin_token="",
+            arguments=arguments,
         )
         product.port = int(product.settings["TRIVET_HTTP__PORT"])
         product.admin_token = product.settings["TRIVET_HTTP__ADMIN_TOKEN"]

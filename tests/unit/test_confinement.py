@@ -22,8 +22,8 @@ from agent.subagents.sandbox import AUTO, ChildSandbox, find_confinement, python
 from agent.subagents.supervisor import ChildEnding, Supervisor
 from agent.tools.exec import restrictions
 from gateway.clock import SystemClock
-from gateway.config.secrets import REDIS_PASSWORD_FILE
 from gateway.contracts.errors import ConfigError
+from gateway.key_files import REDIS_PASSWORD_FILE
 from gateway.scrub import Scrubber
 from tests.parts.children import PRELUDE, Desk, command, order
 

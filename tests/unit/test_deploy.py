@@ -40,6 +40,7 @@ LABELS_OF_A_SCRAPE: Final = {"job", "instance"}
 FIXED_BY_COMPOSE: Final = {
     *("TRIVET_DATA_DIR", "TRIVET_HTTP__HOST", "TRIVET_HTTP__WEBHOOK_HOST"),  # by the image
     *("TRIVET_HTTP__PORT", "TRIVET_HTTP__WEBHOOK_PORT"),  # by the ports that are published
+    "TRIVET_HTTP__ADMIN_ON_DEMAND",  # only `trivet up` starts it so
     "TRIVET_AGENT__PROCESSES",  # each container is one; `replicas` says how many
 }
 GRACE_S: Final = {"channels": STOP_GRACE_S, "agent": SHUTDOWN_GRACE_S + HAND_OVER_S, "admin": 3.0}

@@ -16,7 +16,7 @@ import pytest
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
 from gateway.config.limits import GUEST_TOKENS, GUEST_USD, OWNER_DISK_MB, POT_TOKENS
-from gateway.config.secrets import REDIS_PASSWORD_FILE, redis_password
+from gateway.key_files import REDIS_PASSWORD_FILE, redis_password
 from gateway.ops.doctor.checks import (
     check_confinement,
     check_data_dir,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.config import masked_url
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.preflight import check_port_free, check_redis_answers, free_port, http_get, redis_addresses
 
@@ -24,13 +25,13 @@ def test_where_the_servers_of_a_url_listen(url: str, addresses: list[object]) ->
 
 
 async def test_a_server_that_answers_is_fine(valkey_url: str) -> None:
-    await check_redis_answers(valkey_url)
+    await check_redis_answers(valkey_url, valkey_url)
 
 
 @pytest.mark.parametrize("url", ["redis://:hush@127.0.0.1:1", "unix:///nowhere/s.sock"])
 async def test_a_server_that_does_not_answer_is_told_with_the_remedy(url: str) -> None:
     with pytest.raises(BusUnavailable, match="cannot be reached") as caught:
-        await check_redis_answers(url)
+        await check_redis_answers(url, masked_url(url))
     assert "hush" not in str(caught.value)
     assert "leave redis.url empty" in str(caught.value)
 

@@ -22,8 +22,8 @@ from agent.tools.files.quota import DiskUsage
 from agent.tools.files.workspace import Workspace, Workspaces
 from agent.tools.registry import ToolRegistry
 from gateway.bus.embedded import EmbeddedValkey
-from gateway.config.secrets import REDIS_PASSWORD_FILE
 from gateway.contracts.ids import SessionKey, folder_name
+from gateway.key_files import REDIS_PASSWORD_FILE
 from tests.parts.tooling import call, context, registry, run
 from tests.parts.waiting import until
 

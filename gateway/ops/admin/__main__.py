@@ -1,15 +1,22 @@
-"""The composition root of the admin role: settings, bus, store, scrubber, HTTP."""
+"""The composition root of the admin role: settings, bus, store, scrubber, HTTP.
+
+    python -m gateway.ops.admin [--migrate] [--inherited=DESCRIPTOR …]
+
+On demand it is given the operator's port, and ends when nobody has asked for ADMIN_IDLE_S.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine, Sequence
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from importlib.metadata import version
+from typing import Final
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.access import AccessService
 from gateway.bus.bus import RedisBus, open_bus
@@ -18,31 +25,57 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, database_url, load, own_hosts
 from gateway.contracts.errors import StoreError
 from gateway.contracts.ids import WORKSPACES
-from gateway.http_guard import http_served
+from gateway.http_guard import HttpService, http_served
+from gateway.limits import ADMIN_IDLE_S, BUS_WAIT_S
 from gateway.ops.admin.app import Parts, create_app
-from gateway.ops.admin.sessions import note_queue, take_replies
+from gateway.ops.admin.sessions import take_replies
 from gateway.preflight import listen
-from gateway.process import guard_streams, run_to_exit
+from gateway.process import INHERITED, MIGRATE, end_loading, guard_streams, report_ready, run_to_exit, stop_event
+from gateway.retry import RetryPolicy, retry_until_available
+from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of
 from gateway.store import Store, open_store
 from gateway.telemetry.logs import configure_logs
+from gateway.upgrade import bring_up_to_date
 
-_GRACE_S = 2  # less than the supervisor gives
+_GRACE_S: Final = 2  # less than the supervisor gives
+_LOOK_EVERY_S: Final = 0.2  # for the last caller to hang up
 
 
 def main() -> None:
-    """Serve until SIGTERM or SIGINT."""
-    asyncio.run(_serve(load()))
-
-
-async def _serve(loaded: Loaded) -> None:
-    settings = loaded.settings
-    token = admin_token(settings)
-    scrubber = scrubber_of(loaded, token)
-    configure_logs(scrubber, level=settings.log.level.value, as_json=settings.log.as_json)
+    """Serve until SIGTERM or SIGINT, on demand until nobody asks any more."""
+    loaded = load()
+    scrubber = scrubber_of(loaded, admin_token(loaded.settings))
+    configure_logs(scrubber, level=loaded.settings.log.level.value, as_json=loaded.settings.log.as_json)
     guard_streams()
-    clock, stopping = SystemClock(), asyncio.Event()
-    with listen(settings.http.host, settings.http.port, "http.port") as listener:
+    asyncio.run(_serve_until_signalled(loaded, scrubber))
+
+
+async def _serve_until_signalled(loaded: Loaded, scrubber: Scrubber) -> None:
+    settings, stopping = loaded.settings, stop_event()
+    if MIGRATE in sys.argv[1:]:
+        await bring_up_to_date(settings)
+    told = [int(word.removeprefix(INHERITED)) for word in sys.argv[1:] if word.startswith(INHERITED)]
+    inherited = [socket.socket(fileno=descriptor) for descriptor in told]
+    listener = inherited[0] if inherited else listen(settings.http.host, settings.http.port, "http.port")
+    idle_s = ADMIN_IDLE_S if inherited else None
+    await serve(settings, scrubber, listener, stopping, connections=inherited[1:], ready=report_ready, idle_s=idle_s)
+
+
+async def serve(
+    settings: Settings,
+    scrubber: Scrubber,
+    listener: socket.socket,
+    stopping: asyncio.Event,
+    *,
+    connections: Sequence[socket.socket] = (),
+    ready: Callable[[], None],
+    idle_s: float | None = None,
+) -> None:
+    """Serve the operator's port until `stopping`, or until nobody has asked for `idle_s`. `connections` were accepted
+    before, and are ours as soon as `ready` is called. Closes the listener."""
+    clock = SystemClock()
+    with listener:
         async with _store(settings, clock) as store, _bus(settings, store) as bus:
             keeper = AccessService(
                 store.access, bus.access, bus.deliveries, settings.access.policy, scrubber.scrub, clock
@@ -63,24 +96,57 @@ async def _serve(loaded: Loaded) -> None:
                 stopping=stopping,
                 hosts=own_hosts(settings),
             )
-            taking = take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
-            noting = note_queue(bus.operator)
-            await _until_stopped(create_app(parts, token), listener, stopping, beside=(taking, noting))
+            app = ActivityWatch(create_app(parts, admin_token(settings)))
+            async with asyncio.TaskGroup() as group:
+                taking = group.create_task(
+                    take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
+                )
+                async with http_served(app, listener, grace_s=_GRACE_S, connections=connections) as service:
+                    end_loading()
+                    ready()
+                    if idle_s is None:
+                        await stopping.wait()
+                    else:
+                        await _until_idle(app, service, stopping, idle_s)
+                taking.cancel()
 
 
-async def _until_stopped(
-    app: FastAPI, listener: socket.socket, stopping: asyncio.Event, *, beside: Sequence[Coroutine[None, None, None]]
-) -> None:
-    """Serve until SIGTERM or SIGINT, which set `stopping`: streams never end by themselves, so `stopping` ends them.
-    The tasks `beside` run along; if one fails, the role does."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with asyncio.TaskGroup() as group:
-        running = [group.create_task(each) for each in beside]
-        async with http_served(app, listener, grace_s=_GRACE_S):
+class ActivityWatch:
+    """An ASGI application that knows for how long nobody has asked for anything. A stream of events is being asked for
+    as long as it lasts."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open = 0
+        self._ended_s = time.monotonic()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._open += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open -= 1
+            self._ended_s = time.monotonic()
+
+    @property
+    def idle_s(self) -> float:
+        return 0.0 if self._open else time.monotonic() - self._ended_s
+
+
+async def _until_idle(app: ActivityWatch, service: HttpService, stopping: asyncio.Event, idle_s: float) -> None:
+    """Wait until nobody has asked for `idle_s` and nobody is connected; then accept nobody any more, and serve who came
+    in that moment. Who comes now waits at the listener for the next process."""
+    while not stopping.is_set() and (app.idle_s < idle_s or service.has_callers):
+        await _pause(stopping, max(idle_s - app.idle_s, _LOOK_EVERY_S))
+    service.stop_listening()
+    while not stopping.is_set() and service.has_callers:
+        await _pause(stopping, _LOOK_EVERY_S)
+
+
+async def _pause(stopping: asyncio.Event, pause_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause_s):
             await stopping.wait()
-        for task in running:
-            task.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -90,7 +156,10 @@ async def _bus(settings: Settings, store: Store) -> AsyncIterator[RedisBus]:
     installation: str | None = None
     with contextlib.suppress(StoreError):
         installation = await store.installation()
-    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
+    bus = await retry_until_available(
+        lambda: open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation),
+        RetryPolicy(for_s=BUS_WAIT_S),
+    )
     try:
         yield bus
     finally:

@@ -4,7 +4,6 @@ dead letters."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -21,7 +20,6 @@ from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, DeliveryRecord, DeliveryState, InboundMessage, Receipt
 from gateway.contracts.ports import Clock, PendingReply, Verdict
 from gateway.contracts.sessions import Session
-from gateway.limits import QUEUE_NOTED_EVERY_S
 from gateway.ops.admin.http import PAGE_DEFAULT, Limit, key_of, refusals
 from gateway.ops.admin.trace import hops_of, nothing_known
 from gateway.ops.admin.views import (
@@ -283,15 +281,6 @@ def dead_letters(bus: Operator) -> APIRouter:
         _found(await bus.drop_dead(entry_id), entry_id)
 
     return router
-
-
-async def note_queue(bus: Operator) -> None:
-    """Record the length of the queue again and again for the API's history, until cancelled. While the bus is away,
-    moments are missing."""
-    while True:
-        with contextlib.suppress(BusUnavailable):
-            await bus.note_queue(await bus.figures())
-        await asyncio.sleep(QUEUE_NOTED_EVERY_S)
 
 
 def _found(is_found: bool, entry_id: str) -> None:

@@ -19,7 +19,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
 from gateway.config.loader import CONFIG_VARIABLE, DEFAULT_FILE
 from gateway.config.show import as_table, env_example, json_schema
-from gateway.contracts.errors import AlreadyRunning, BusUnavailable, ConfigError, TrivetError
+from gateway.contracts.errors import AlreadyRunning, ConfigError, TrivetError
 from gateway.contracts.ids import SessionKey
 from gateway.ops.cli.common import ConfigOption, become, checked_store, loaded_and_warned, private_file, say
 from gateway.ops.init.questions import configuration_text
@@ -33,14 +33,12 @@ def migrate(
 ) -> None:
     """Bring the database up to date, and tell a bus that answers whose it is. Safe to run again, and while Trivet
     runs."""
-    from gateway.store.migrations import migrate as migrated  # noqa: PLC0415 - start-up: only this needs Alembic
+    from gateway.upgrade import migrate_and_name  # noqa: PLC0415 - start-up: it needs the database and the bus
 
     settings = loaded_and_warned(config).settings
-    url = database_url(settings)
-    applied = asyncio.run(migrated(url))
-    asyncio.run(_tell_bus(settings))
+    applied = asyncio.run(migrate_and_name(settings))
     if not quiet:
-        say(f"{masked_url(url)}: {', '.join(applied) if applied else 'nothing to do'}")
+        say(f"{masked_url(database_url(settings))}: {', '.join(applied) if applied else 'nothing to do'}")
 
 
 def installation(
@@ -128,19 +126,6 @@ def demo(
 async def _exported(loaded: Loaded, owner: SessionKey) -> bytes:
     async with checked_store(loaded.settings) as store:
         return await store.people.export(owner, clean=Scrubber(loaded.secrets).scrub)
-
-
-async def _tell_bus(settings: Settings) -> None:
-    """Tell the bus whose it is, before any role that has no database of its own begins. Raises `ConfigError` when it is
-    another's. One that does not answer is told by the first agent."""
-    from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
-    from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
-
-    async with checked_store(settings) as store:
-        own = await store.installation()
-    with contextlib.suppress(BusUnavailable):
-        bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=own)
-        await bus.close()
 
 
 async def _installation(settings: Settings, *, is_new: bool, takes_bus: bool) -> tuple[str, str]:

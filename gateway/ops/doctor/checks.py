@@ -18,11 +18,11 @@ from gateway.bus.inspection import ServerFacts, inspect_bus, refuse_foreign
 from gateway.config import SCRIPTED_MODEL, Loaded, Settings, called, database_url, masked_url, webhook_host
 from gateway.config.derived import is_readable_by_others, provider_of
 from gateway.config.loader import CONFIG_VARIABLE
-from gateway.config.secrets import REDIS_PASSWORD_FILE
 from gateway.contracts.budgets import LimitRule
 from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
 from gateway.contracts.sessions import GrantRole
 from gateway.dumpable import is_closed_to_others
+from gateway.key_files import REDIS_PASSWORD_FILE
 from gateway.ops.doctor.platforms import check_platforms
 from gateway.ops.doctor.results import CheckResult, ok, warning, wrong
 from gateway.preflight import check_port_free, http_get

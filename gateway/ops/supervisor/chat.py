@@ -12,12 +12,14 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, Final
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.config import Loaded, load, process_environment
 from gateway.contracts.errors import AlreadyRunning
+from gateway.ops.supervisor.options import up_options
 from gateway.ops.supervisor.plan import plan
 from gateway.ops.supervisor.watch import ProcessSupervisor
 from gateway.process import run_to_exit
@@ -25,7 +27,7 @@ from gateway.scrub.vault import scrubber_of
 from gateway.telemetry.logs import configure_logs
 
 TERMINAL: Final = "channels.terminal"
-_QUIET: Final = {"TRIVET_LOG__LEVEL": "error", "TRIVET_AGENT__PROCESSES": "1"}  # a log would talk into the talk
+_QUIET: Final = {"TRIVET_LOG__LEVEL": "error"}  # a log would talk into the talk
 
 
 def main() -> None:
@@ -58,8 +60,9 @@ async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
         yield ()
         return
     given = {**_QUIET, "TRIVET_REDIS__URL": url}
+    options = replace(up_options(settings), agent_processes=1)
     watch = ProcessSupervisor(
-        plan(settings, process_environment(), given).only("agent"),
+        plan(options, process_environment(), given).only("agent"),
         clock=SystemClock(),
         chance=random.random,
         say=_say_nothing,

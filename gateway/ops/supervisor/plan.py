@@ -1,15 +1,16 @@
-"""The processes that make up one Trivet, in the order in which they stop. Pure."""
+"""The processes that make up one Trivet, in the order in which they stop. Pure, and without the configuration."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final, Self
 
-from gateway.config import Settings
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
+from gateway.process import MIGRATE
 
 # The environment of each role's process: a model's code never sees a channel token, a channel never a model key. Pure.
 
@@ -71,22 +72,54 @@ ADMIN_GRACE_S: Final = 3.0  # nothing of it is worth waiting for
 _SLACK_S: Final = 2.0  # beyond the grace a role gives itself, before it is killed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    """All that the supervisor has to know of the configuration, which it does not read itself. No secret is in it.
+
+    `has_own_bus`: no `redis.url` is set, so that the embedded server is started in `data_dir`. `hosts` are our names,
+    in addition to localhost and addresses.
+    """
+
+    channels: tuple[str, ...]
+    agent_processes: int
+    data_dir: str
+    has_own_bus: bool
+    redis_memory_mb: int
+    http_host: str
+    http_port: int
+    hosts: tuple[str, ...]
+    admin_on_demand: bool
+    log_level: str
+    log_as_json: bool
+
+    def as_text(self) -> str:
+        """Write the options as one argument of a command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Read what `as_text` wrote."""
+        found = json.loads(text)
+        return cls(**{**found, "channels": tuple(found["channels"]), "hosts": tuple(found["hosts"])})
+
+
 @dataclass(frozen=True, slots=True)
 class RoleProcess:
-    """One kind of process: how it is called, started and given time to stop."""
+    """One kind of process: how it is called, started and given time to stop. One `on_demand` starts when somebody asks
+    at its port, and ends with code 0 when nobody has asked for long."""
 
     name: str
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     processes: int = 1
     grace_s: float = ADMIN_GRACE_S
+    is_on_demand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessPlan:
-    """`preparation` runs to its end before any role starts. `roles` stop one after another, in this order."""
+    """The roles, which stop one after another in this order."""
 
-    preparation: RoleProcess
     roles: tuple[RoleProcess, ...]
 
     def only(self, name: str) -> ProcessPlan:
@@ -99,13 +132,15 @@ def python_module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "gateway.ops.supervisor.child", name, *arguments)
 
 
-def plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
-    """Make the plan for these settings. `given` is what the supervisor tells every role, such as the bus's address."""
-    channels = settings.channels.enabled_names
-    admin_environment = for_admin(environ, given, channels=channels)
+def plan(options: UpOptions, environ: Mapping[str, str], given: Mapping[str, str]) -> ProcessPlan:
+    """Make the plan for these options. `given` is what the supervisor tells every role, such as the bus's address.
+
+    The database is brought up to date by the agents, or by the admin role where none runs here.
+    """
+    channels = options.channels
+    migrating = () if options.agent_processes else (MIGRATE,)
     return ProcessPlan(
-        preparation=RoleProcess("migrate", python_module("gateway", "migrate", "--quiet"), admin_environment),
-        roles=(
+        (
             RoleProcess(
                 "channels",
                 python_module("channels"),
@@ -114,11 +149,16 @@ def plan(settings: Settings, environ: Mapping[str, str], given: Mapping[str, str
             ),
             RoleProcess(
                 "agent",
-                python_module("agent"),
+                python_module("agent", MIGRATE),
                 for_agent(environ, given, channels=channels),
-                processes=settings.agent.processes,
+                processes=options.agent_processes,
                 grace_s=SHUTDOWN_GRACE_S + HAND_OVER_S,
             ),
-            RoleProcess("admin", python_module("gateway.ops.admin"), admin_environment),
+            RoleProcess(
+                "admin",
+                python_module("gateway.ops.admin", *migrating),
+                for_admin(environ, given, channels=channels),
+                is_on_demand=options.admin_on_demand,
+            ),
         ),
     )

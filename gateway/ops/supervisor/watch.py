@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping
+import socket
+from asyncio.subprocess import Process
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gateway.contracts.errors import TrivetError
 from gateway.contracts.ports import Clock
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
-from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK
+from gateway.ops.supervisor.port import DormantPort
+from gateway.process import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, INHERITED, READY
 
 # The restarts of a role that died. Pure: time and chance come in as arguments.
 
@@ -71,60 +73,76 @@ class WatchedServer(Protocol):
 class ProcessSupervisor:
     """Runs one plan until `stop` is called or a role cannot go on.
 
-    Every process gets a pipe as standard input that is never written to: its end tells the child that
-    this process is gone (`gateway.ops.supervisor.child`).
+    Every process gets a socket as standard input. Nothing is ever sent to it: its end tells the child that this process
+    is gone (`gateway.ops.supervisor.child`). What comes from it says that the child is ready (`report_ready`).
+    A role that is on demand takes over `port`, which it serves until it ends.
     """
 
-    def __init__(self, plan: ProcessPlan, *, clock: Clock, chance: Callable[[], float], say: Say) -> None:
+    def __init__(
+        self,
+        plan: ProcessPlan,
+        *,
+        clock: Clock,
+        chance: Callable[[], float],
+        say: Say,
+        port: DormantPort | None = None,
+    ) -> None:
         self._plan = plan
         self._clock = clock
         self._chance = chance
         self._say = say
+        self._port = port
         self._living: dict[str, Process] = {}
         self._keepers: dict[str, list[asyncio.Task[None]]] = {}
+        self._unready: set[str] = set()
+        self._ready = asyncio.Event()
         self._ending = asyncio.Event()
         self._exit_code = EXIT_OK
 
     async def supervise(self) -> int:
         """Start, watch and stop everything; the exit code of the whole."""
-        if not await self._prepare():
-            return self._exit_code
         for role in self._plan.roles:
             names = [role.name if role.processes == 1 else f"{role.name}-{i + 1}" for i in range(role.processes)]
             self._keepers[role.name] = [asyncio.create_task(self._keep(role, name), name=name) for name in names]
+            if not role.is_on_demand:
+                self._unready.update(names)
         await self._ending.wait()
         for role in self._plan.roles:
             await self._stop(role)
         return self._exit_code
 
     def stop(self) -> None:
-        """Begin to stop in order; `run` returns when that is done."""
+        """Begin to stop in order; `supervise` returns when that is done."""
         self._ending.set()
 
     @property
     def is_stopping(self) -> bool:
         return self._ending.is_set()
 
-    async def _prepare(self) -> bool:
-        """Run the preparation to its end. False: it failed, or the operator did not want to wait for it."""
-        process = await _spawn(self._plan.preparation)
-        ended = asyncio.create_task(process.wait())
-        stopped = asyncio.create_task(self._ending.wait())
-        await asyncio.wait({ended, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not ended.done():
-            await _end(process, self._plan.preparation.grace_s)
-        self._exit_code = await ended if not self._ending.is_set() else EXIT_OK
-        return self._exit_code == EXIT_OK and not self._ending.is_set()
+    @property
+    def unready(self) -> tuple[str, ...]:
+        """Return the processes that have not said yet that they are ready, in alphabetical order."""
+        return tuple(sorted(self._unready))
+
+    async def until_ready(self) -> None:
+        """Wait until each process that is not on demand has been ready once."""
+        await self._ready.wait()
 
     async def _keep(self, role: RoleProcess, name: str) -> None:
         """Keep one process of a role running, life after life."""
         restarts = Restarts()
         while not self._ending.is_set():
+            if role.is_on_demand and self._port is not None:
+                await self._unless_ending(self._port.until_asked())
+                if self._ending.is_set():
+                    return
             started_s = self._clock.monotonic_s()
             code = await self._live(role, name)
             if self._ending.is_set():
                 return
+            if role.is_on_demand and code == EXIT_OK:
+                self._say("role rests until it is asked", role=name)
+                continue
             alive_s = self._clock.monotonic_s() - started_s
             restarts, verdict = restarts.after(code=code, alive_s=alive_s, chance=self._chance())
             match verdict:
@@ -139,18 +157,48 @@ class ProcessSupervisor:
 
     async def _live(self, role: RoleProcess, name: str) -> int:
         """Live one life: from the start to the exit code. A machine that cannot start a process is a short life."""
-        try:
-            process = self._living[name] = await _spawn(role)
-        except OSError as error:
-            self._say("role cannot be started", role=name, error=str(error))
-            return EXIT_FAILED
-        try:
-            self._say("role started", role=name, pid=process.pid)
-            if self._ending.is_set():  # while it was being started, so nobody else will stop it
-                await _end(process, role.grace_s)
-            return await process.wait()
-        finally:
-            del self._living[name]
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                try:
+                    process = self._living[name] = await _spawn(role, theirs, self._inherited(role))
+                except OSError as error:
+                    self._say("role cannot be started", role=name, error=str(error))
+                    return EXIT_FAILED
+            hearing = asyncio.create_task(self._hear(role, name, ours))
+            try:
+                self._say("role started", role=name, pid=process.pid)
+                if self._ending.is_set():  # while it was being started, so nobody else will stop it
+                    await _end(process, role.grace_s)
+                return await process.wait()
+            finally:
+                del self._living[name]
+                hearing.cancel()
+                await asyncio.gather(hearing, return_exceptions=True)
+
+    def _inherited(self, role: RoleProcess) -> tuple[int, ...]:
+        """Return the descriptors that a role takes over: the port's, if it is on demand."""
+        return self._port.descriptors if role.is_on_demand and self._port is not None else ()
+
+    async def _hear(self, role: RoleProcess, name: str, child: socket.socket) -> None:
+        """Wait until a process says that it is ready."""
+        child.setblocking(False)
+        with contextlib.suppress(OSError):
+            if await asyncio.get_running_loop().sock_recv(child, len(READY)) != READY:
+                return
+        if role.is_on_demand and self._port is not None:
+            self._port.hand_over()
+        self._unready.discard(name)
+        if not self._unready:
+            self._ready.set()
+
+    async def _unless_ending(self, waiting: Coroutine[None, None, None]) -> None:
+        """Wait, but not past the end."""
+        tasks = asyncio.create_task(waiting), asyncio.create_task(self._ending.wait())
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _pause(self, delay_s: float) -> None:
         """Sleep, but not past the end."""
@@ -188,10 +236,13 @@ async def keep_server(server: WatchedServer, *, clock: Clock, chance: Callable[[
             say("valkey started")
 
 
-async def _spawn(role: RoleProcess) -> Process:
-    """Start a new process in a session of its own, so that Ctrl-C reaches only the supervisor."""
-    environment: Mapping[str, str] = role.environment
-    return await asyncio.create_subprocess_exec(*role.command, env=environment, stdin=PIPE, start_new_session=True)
+async def _spawn(role: RoleProcess, stdin: socket.socket, inherited: Collection[int]) -> Process:
+    """Start a new process in a session of its own, so that Ctrl-C reaches only the supervisor. It is told the
+    descriptors that it inherits."""
+    told = [f"{INHERITED}{descriptor}" for descriptor in inherited]
+    return await asyncio.create_subprocess_exec(
+        *(*role.command, *told), env=role.environment, stdin=stdin.fileno(), pass_fds=inherited, start_new_session=True
+    )
 
 
 async def _end(process: Process, grace_s: float) -> None:

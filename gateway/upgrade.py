@@ -1,0 +1,56 @@
+"""The state of an installation before a role works on it: the database of this version, and a bus that knows whose it
+is."""
+
+from __future__ import annotations
+
+import contextlib
+
+from gateway.bus.bus import open_bus
+from gateway.bus.embedded import embedded_url
+from gateway.config import Settings, database_url
+from gateway.contracts.errors import BusUnavailable, SchemaMismatch
+from gateway.limits import BUS_WAIT_S
+from gateway.retry import RetryPolicy, retry_until_available
+from gateway.store import open_store
+
+
+async def bring_up_to_date(settings: Settings) -> None:
+    """Bring the database up to date and tell the bus whose it is; wait for both, BUS_WAIT_S at most. Several processes
+    may do so at once. Raises `ConfigError` when the bus is another's, and as `migrate` does."""
+    policy = RetryPolicy(for_s=BUS_WAIT_S)
+    await retry_until_available(lambda: _migrate_if_behind(database_url(settings)), policy)
+    await retry_until_available(lambda: _name_bus(settings), policy)
+
+
+async def migrate_and_name(settings: Settings) -> list[str]:
+    """Migrate the database and tell a bus that answers whose it is; return the revisions applied, oldest first. A bus
+    that does not answer is told by the first agent."""
+    from gateway.store.migrations import migrate  # noqa: PLC0415 - start-up: Alembic is needed once in a version
+
+    applied = await migrate(database_url(settings))
+    with contextlib.suppress(BusUnavailable):
+        await _name_bus(settings)
+    return applied
+
+
+async def _migrate_if_behind(url: str) -> None:
+    store = open_store(url)
+    try:
+        await store.check_schema()
+    except SchemaMismatch:
+        from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
+
+        await migrate(url)
+    finally:
+        await store.close()
+
+
+async def _name_bus(settings: Settings) -> None:
+    store = open_store(database_url(settings))
+    try:
+        await store.check_schema()
+        own = await store.installation()
+    finally:
+        await store.close()
+    bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=own)
+    await bus.close()
