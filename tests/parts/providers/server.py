@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive
 
 from channels.emulators.serving import LOOPBACK, listening
 from tests.parts.providers.script import Answer, Body, Fault, Wire
@@ -67,21 +68,32 @@ class ProviderServer:
         model = body.get("model") or request.path_params.get("model", "")
         # A cut stream promises more bytes than it sends: the client sees the connection end too early.
         length = {"content-length": "1000000"} if answer.is_cut else None
-        return StreamingResponse(self._stream(answer, model), media_type="text/event-stream", headers=length)
+        return _Stream(self._stream(answer, model), self._left, length)
 
     async def _stream(self, answer: Answer, model: str) -> AsyncIterator[bytes]:
         pieces = self._wire.events(answer, model)
         if size := answer.bytes_at_once:
             whole = b"".join(pieces)
             pieces = iter([whole[at : at + size] for at in range(0, len(whole), size)])
-        try:
-            for number, piece in enumerate(pieces):
-                if number == answer.stalls_after:
-                    await asyncio.Event().wait()  # until the client leaves
-                yield piece
-        except asyncio.CancelledError:
-            self.hung_up += 1
-            raise
+        for number, piece in enumerate(pieces):
+            if number == answer.stalls_after:
+                await asyncio.Event().wait()  # until the client leaves
+            yield piece
+
+    def _left(self) -> None:
+        self.hung_up += 1
+
+
+class _Stream(StreamingResponse):
+    """A stream that says when its client leaves before its end."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], left: Callable[[], None], headers: dict[str, str] | None) -> None:
+        super().__init__(pieces, media_type="text/event-stream", headers=headers)
+        self._left = left
+
+    async def listen_for_disconnect(self, receive: Receive) -> None:
+        await super().listen_for_disconnect(receive)
+        self._left()
 
 
 @asynccontextmanager
