@@ -25,7 +25,6 @@ ROOT: Final = Path(__file__).parents[2]
 DATA: Final = "data"
 HOST: Final = "127.0.0.1"
 READY_TIMEOUT_S: Final = 60.0
-READY_POLL_S: Final = 0.01
 READY_LINE: Final = b"Trivet is ready"
 MB: Final = 1_000_000
 _NOT_PASSED_ON: Final = ("TRIVET_", "PYTHONDONTWRITEBYTECODE")  # an installation has its bytecode
@@ -124,20 +123,20 @@ async def open_product(
             began_s = asyncio.get_running_loop().time()
             command = (sys.executable, "-m", *module)
             async with running(command, environment, cores=cores, folder=folder, log=log) as process:
-                await _until_ready(process, folder / "log", log)
+                await _until_ready(process, log)
                 start_s = asyncio.get_running_loop().time() - began_s
                 authorization = {"Authorization": f"Bearer {environment['TRIVET_HTTP__ADMIN_TOKEN']}"}
                 yield Product(process, port, embedded_url(folder / DATA), start_s, authorization)
 
 
-async def _until_ready(process: Process, file: Path, log: IO[bytes]) -> None:
+async def _until_ready(process: Process, log: IO[bytes]) -> None:
     """Wait for the line that says so: who asked /readyz would start the admin role."""
+    assert process.stdout is not None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(READY_TIMEOUT_S):
-            while process.returncode is None:
-                if READY_LINE in await asyncio.to_thread(file.read_bytes):
+            async for line in process.stdout:
+                if line.startswith(READY_LINE):
                     return
-                await asyncio.sleep(READY_POLL_S)
     raise BenchFailed(f"Trivet is not ready:\n{tail(log)}")
 
 
