@@ -17,21 +17,8 @@ from typing import Any, Final, Protocol
 
 import structlog
 
+from agent import limits
 from agent.concurrency import Deadline
-from agent.limits import (
-    SUBAGENT_CALLS_OPEN_MAX,
-    SUBAGENT_CANCEL_S,
-    SUBAGENT_ERRORS_BYTES_MAX,
-    SUBAGENT_FRAMES_WAITING_MAX,
-    SUBAGENT_HEARD_BYTES_MAX,
-    SUBAGENT_HEARD_FRAMES_MAX,
-    SUBAGENT_LAST_WORDS_S,
-    SUBAGENT_READY_S,
-    SUBAGENT_THREADS_MAX,
-    SUBAGENT_TREE_MAX,
-    SUBAGENT_UNREAD_MAX,
-    SUBAGENT_WATCH_EVERY_S,
-)
 from agent.subagents.confinement import restrain_process
 from agent.subagents.protocol import (
     PIECE_BYTES,
@@ -172,14 +159,14 @@ class Exchange:
         self._share = share
         self._age_s = age_s
         self._over: asyncio.Future[ChildEnding] = asyncio.get_running_loop().create_future()
-        self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(SUBAGENT_FRAMES_WAITING_MAX)
-        self._open_calls = asyncio.Semaphore(SUBAGENT_CALLS_OPEN_MAX)
+        self._outgoing: asyncio.Queue[ToChild] = asyncio.Queue(limits.SUBAGENT_FRAMES_WAITING_MAX)
+        self._open_calls = asyncio.Semaphore(limits.SUBAGENT_CALLS_OPEN_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._listening: set[asyncio.Task[None]] = set()
         self._unread = 0
         self.spoken = Spoken()
         """What the child said last while it worked."""
-        self.errors = Output(SUBAGENT_ERRORS_BYTES_MAX)
+        self.errors = Output(limits.SUBAGENT_ERRORS_BYTES_MAX)
         """What came on its standard error."""
         self.ready: ReadyFrame | None = None
         self.ready_ms: int | None = None
@@ -218,7 +205,7 @@ class Exchange:
         """Close after the child was killed: stop all work, and read its pipes to their ends."""
         await _ended(self._tasks - self._listening)
         if self._listening:
-            await asyncio.wait(self._listening, timeout=SUBAGENT_LAST_WORDS_S)
+            await asyncio.wait(self._listening, timeout=limits.SUBAGENT_LAST_WORDS_S)
         await _ended(self._listening)
         if self._over.done() and not self._over.cancelled():
             self._over.exception()
@@ -232,9 +219,11 @@ class Exchange:
         while piece := await self._process.stdout.read(PIECE_BYTES):
             heard_bytes += len(piece)
             heard_lines += piece.count(b"\n")
-            if heard_bytes > SUBAGENT_HEARD_BYTES_MAX:
+            if heard_bytes > limits.SUBAGENT_HEARD_BYTES_MAX:
                 self._fail(Reason.TOO_MANY_BYTES)
-            if heard_lines > SUBAGENT_HEARD_FRAMES_MAX:  # empty ones, too: they say nothing, and are work to read
+            if (
+                heard_lines > limits.SUBAGENT_HEARD_FRAMES_MAX
+            ):  # empty ones, too: they say nothing, and are work to read
                 self._fail(Reason.TOO_MANY_FRAMES)
             await self._take_all(reader.feed(piece) if not self._over.done() else ())
         await self._take_all(reader.end())
@@ -269,8 +258,8 @@ class Exchange:
         """Watch that the child is ready in time and stays within its limits."""
         room = await FolderAllowance.measured(self._home, HOME_QUOTA, self._share) if self._home is not None else None
         while self._process.returncode is None:
-            await asyncio.sleep(SUBAGENT_WATCH_EVERY_S)
-            if self.ready is None and self._age_s() > SUBAGENT_READY_S:
+            await asyncio.sleep(limits.SUBAGENT_WATCH_EVERY_S)
+            if self.ready is None and self._age_s() > limits.SUBAGENT_READY_S:
                 self._fail(Reason.NOT_READY)
             if excess := await self._excess(room):
                 self._fail(excess)
@@ -278,22 +267,24 @@ class Exchange:
     async def _excess(self, room: FolderAllowance | None) -> Reason | Code | None:
         """Return which limit the child exceeds; None for none. A child need not have limited itself."""
         most = self._init.limits.memory_bytes
-        taken = footprint(self._process.pid, processes_max=SUBAGENT_TREE_MAX, threads_max=SUBAGENT_THREADS_MAX)
+        taken = footprint(
+            self._process.pid, processes_max=limits.SUBAGENT_TREE_MAX, threads_max=limits.SUBAGENT_THREADS_MAX
+        )
         if taken.memory_bytes > most:
             return Reason.MEMORY.of(most // 1024**2)
-        if taken.processes > SUBAGENT_TREE_MAX:
-            return Reason.PROCESSES.of(SUBAGENT_TREE_MAX)
-        if taken.threads > SUBAGENT_THREADS_MAX:
-            return Reason.THREADS.of(SUBAGENT_THREADS_MAX)
+        if taken.processes > limits.SUBAGENT_TREE_MAX:
+            return Reason.PROCESSES.of(limits.SUBAGENT_TREE_MAX)
+        if taken.threads > limits.SUBAGENT_THREADS_MAX:
+            return Reason.THREADS.of(limits.SUBAGENT_THREADS_MAX)
         return Reason.WORKSPACE_FULL if room is not None and await room.complaint() else None
 
     async def _until_gone(self, hearing: asyncio.Task[None]) -> None:
         """Wait until the process is gone. One that has ended is read to its end; one that stays silent for good is not
         waited for."""
         while not hearing.done() and self._process.returncode is None:
-            await asyncio.wait([hearing], timeout=SUBAGENT_WATCH_EVERY_S)
-        await asyncio.wait([hearing], timeout=SUBAGENT_LAST_WORDS_S)
-        await reaped(self._process, within_s=SUBAGENT_LAST_WORDS_S)
+            await asyncio.wait([hearing], timeout=limits.SUBAGENT_WATCH_EVERY_S)
+        await asyncio.wait([hearing], timeout=limits.SUBAGENT_LAST_WORDS_S)
+        await reaped(self._process, within_s=limits.SUBAGENT_LAST_WORDS_S)
         self._fail(self._held.cause() or Reason.SILENT)
 
     async def _serve(self, call: ModelCall | ToolCallFrame) -> None:
@@ -359,7 +350,7 @@ class Exchange:
         self._unread += 1
         reason = frame.reason if isinstance(frame, Unread) else "a frame that only parents send"
         _log.info("subagent.unread", task_id=self._init.task_id, reason=reason)
-        if self._unread > SUBAGENT_UNREAD_MAX:
+        if self._unread > limits.SUBAGENT_UNREAD_MAX:
             self._fail(Reason.NOT_UNDERSTOOD)
 
     # --- the end
@@ -447,7 +438,7 @@ class Supervisor:
     async def _end(self, held: SandboxedProcess, exchange: Exchange, task_id: str) -> None:
         """End the child, however it went. One that has not ended by itself may first say goodbye."""
         if not exchange.is_over:
-            await exchange.ask_to_end("no longer wanted", within_s=SUBAGENT_CANCEL_S)
+            await exchange.ask_to_end("no longer wanted", within_s=limits.SUBAGENT_CANCEL_S)
         exchange.hang_up()
         is_reaped = await held.kill()
         await exchange.close()
@@ -458,14 +449,14 @@ class Supervisor:
             log("subagent.stderr", task_id=task_id, text=self._scrubber.scrub(errors))
 
 
-def _restrain(held: SandboxedProcess, limits: ProcessLimits) -> None:
+def _restrain(held: SandboxedProcess, most: ProcessLimits) -> None:
     """Limit the process from outside, before it gets any input: then a child that does not limit itself is
     limited too."""
     done: set[int] = set()
     while new := set(descendants(held.process.pid)) - done:
         for pid in new:
             with suppress(OSError):  # it has ended
-                restrain_process(pid, limits)
+                restrain_process(pid, most)
         done |= new
 
 

@@ -24,25 +24,8 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from agent import limits
 from agent.concurrency import SharedThreads
-from agent.limits import (
-    BROWSER_BYTES_MAX,
-    BROWSER_CALL_S,
-    BROWSER_CONNECTION_S,
-    BROWSER_CONNECTIONS_MAX,
-    BROWSER_CONTEXTS_MAX,
-    BROWSER_ELEMENTS_MAX,
-    BROWSER_HEAD_BYTES_MAX,
-    BROWSER_IDLE_S,
-    BROWSER_LABEL_CHARS_MAX,
-    BROWSER_PAGE_S,
-    BROWSER_SETTLE_S,
-    BROWSER_START_S,
-    BROWSER_STEP_S,
-    BROWSER_TEXT_CHARS_MAX,
-    BROWSER_TRIES_MAX,
-    WEB_URL_CHARS_MAX,
-)
 from agent.models.requests import ToolSpec
 from agent.schema import object_schema
 from agent.tools.files.tools import PATH, put
@@ -87,7 +70,7 @@ class _Asked:
 async def forward_proxy(reach: PublicConnector) -> AsyncIterator[int]:
     """Serve a proxy as long as the block lasts, and yield its port."""
     proxy = _Proxy(reach)
-    server = await asyncio.start_server(proxy.serve, _LOOPBACK, 0, limit=BROWSER_HEAD_BYTES_MAX)
+    server = await asyncio.start_server(proxy.serve, _LOOPBACK, 0, limit=limits.BROWSER_HEAD_BYTES_MAX)
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -98,7 +81,7 @@ async def forward_proxy(reach: PublicConnector) -> AsyncIterator[int]:
 class _Proxy:
     def __init__(self, reach: PublicConnector) -> None:
         self._reach = reach
-        self._slots = asyncio.Semaphore(BROWSER_CONNECTIONS_MAX)
+        self._slots = asyncio.Semaphore(limits.BROWSER_CONNECTIONS_MAX)
         self._serving: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -107,7 +90,7 @@ class _Proxy:
         assert task is not None
         self._serving.add(task)
         try:
-            async with self._slots, asyncio.timeout(BROWSER_CONNECTION_S):
+            async with self._slots, asyncio.timeout(limits.BROWSER_CONNECTION_S):
                 await self._answer(reader, writer)
         except (OSError, EOFError, asyncio.LimitOverrunError, TimeoutError):
             pass  # either end hung up, or took too long: the other one is told by the same
@@ -166,7 +149,7 @@ async def _both_ways(
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     passed = 0
-    while passed < BROWSER_BYTES_MAX and (chunk := await reader.read(_CHUNK_BYTES)):
+    while passed < limits.BROWSER_BYTES_MAX and (chunk := await reader.read(_CHUNK_BYTES)):
         passed += len(chunk)
         writer.write(chunk)
         await writer.drain()
@@ -288,13 +271,13 @@ class Chromium:
     async def keep_tidy(self) -> None:
         """Forget what rests for too long, until cancelled."""
         while True:
-            await asyncio.sleep(BROWSER_IDLE_S / 10)
+            await asyncio.sleep(limits.BROWSER_IDLE_S / 10)
             async with self._changing:
                 await self._forget_idle()
 
     async def _open(self, key: SessionKey) -> Visit:
         browser = await self._started()
-        while len(self._visits) >= BROWSER_CONTEXTS_MAX:
+        while len(self._visits) >= limits.BROWSER_CONTEXTS_MAX:
             free = next((key for key, visit in self._visits.items() if not visit.lock.locked()), None)
             if free is None:
                 raise ToolError("too many pages are in use at the moment: try again later")
@@ -305,8 +288,8 @@ class Chromium:
             permissions=[],
             viewport={"width": WINDOW[0], "height": WINDOW[1]},
         )
-        context.set_default_timeout(BROWSER_STEP_S * _MS)
-        context.set_default_navigation_timeout(BROWSER_PAGE_S * _MS)
+        context.set_default_timeout(limits.BROWSER_STEP_S * _MS)
+        context.set_default_navigation_timeout(limits.BROWSER_PAGE_S * _MS)
         page = await context.new_page()
         context.on("page", _close_quietly)  # a window that a page opens: links lead on in the page itself, or nowhere
         visit = self._visits[key] = Visit(page, context, self._clock.monotonic_s())
@@ -318,7 +301,7 @@ class Chromium:
         await self.close()
         self._stack = AsyncExitStack()
         try:
-            async with asyncio.timeout(BROWSER_START_S):
+            async with asyncio.timeout(limits.BROWSER_START_S):
                 self._browser = await self._start()
         except asyncio.CancelledError:
             await self.close()
@@ -350,7 +333,7 @@ class Chromium:
     async def _forget_idle(self) -> None:
         now_s = self._clock.monotonic_s()
         for key, visit in list(self._visits.items()):
-            is_over = now_s - visit.used_s > BROWSER_IDLE_S or visit.page.is_closed()
+            is_over = now_s - visit.used_s > limits.BROWSER_IDLE_S or visit.page.is_closed()
             if is_over and not visit.lock.locked():
                 await self._forget(key)
 
@@ -396,7 +379,7 @@ _SPEC: Final = ToolSpec(
     object_schema(
         {
             "action": {"type": "string", "enum": ["open", "read", "click", "type", "back", "screenshot"]},
-            "url": {"type": "string", "maxLength": WEB_URL_CHARS_MAX, "description": "For open: http or https."},
+            "url": {"type": "string", "maxLength": limits.WEB_URL_CHARS_MAX, "description": "For open: http or https."},
             "target": {"type": "integer", "minimum": 1, "description": "For click and type: a number on the page."},
             "text": {"type": "string", "maxLength": 4_000, "description": "For type."},
             "submit": {"type": "boolean", "description": "For type: press Enter afterwards."},
@@ -444,7 +427,7 @@ def browser_tools(
         async with chromium.visit(context.key) as page:
             try:
                 if arguments["action"] == "screenshot":
-                    picture = await page.screenshot(type="png", timeout=BROWSER_CALL_S * 500)
+                    picture = await page.screenshot(type="png", timeout=limits.BROWSER_CALL_S * 500)
                     path = arguments.get("path") or _PICTURE
                     return await threads.call(
                         context.owner, partial(put, workspaces.of(context.key), "browser", path, picture)
@@ -456,7 +439,9 @@ def browser_tools(
             except Exception as error:  # the driver has errors of its own for each way in which a page can fail
                 raise ToolError(_in_plain_words(error)) from error
 
-    return (Tool(_SPEC, CATEGORY, Risk.NETWORK, run, timeout_s=BROWSER_CALL_S, foreign=True, locks=_the_page),), ()
+    return (
+        Tool(_SPEC, CATEGORY, Risk.NETWORK, run, timeout_s=limits.BROWSER_CALL_S, foreign=True, locks=_the_page),
+    ), ()
 
 
 def _the_page(_arguments: Mapping[str, Any]) -> tuple[str, ...]:
@@ -473,14 +458,14 @@ async def _open(page: Page, arguments: Mapping[str, Any]) -> None:
         raise ToolError("only http and https pages can be opened")
     if parts.username is not None or parts.password is not None:
         raise ToolError("a URL with a user or a password is not opened")
-    for _ in range(BROWSER_TRIES_MAX):
+    for _ in range(limits.BROWSER_TRIES_MAX):
         try:
             await page.goto(url, wait_until="domcontentloaded")
             return
         except Exception as error:
             if _INTERRUPTED not in str(error):
                 raise
-        await asyncio.sleep(BROWSER_SETTLE_S)  # Chromium is still busy with telling why the page before failed
+        await asyncio.sleep(limits.BROWSER_SETTLE_S)  # Chromium is still busy with telling why the page before failed
     raise ToolError("the page leads away again and again")
 
 
@@ -515,7 +500,7 @@ async def _followed(page: Page) -> AsyncIterator[None]:
     try:
         yield
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(BROWSER_SETTLE_S):
+            async with asyncio.timeout(limits.BROWSER_SETTLE_S):
                 await led_on.wait()
     finally:
         page.remove_listener("framenavigated", note)
@@ -549,17 +534,17 @@ def _asked_action(arguments: Mapping[str, Any], name: str, *, may_be_empty: bool
 async def _shown(page: Page) -> str:
     """Describe the page in text: its address, its content, and the actions it offers."""
     # One character more than is shown of anything, by which `head` knows that it was cut.
-    limits = [BROWSER_ELEMENTS_MAX, BROWSER_TEXT_CHARS_MAX + 1, BROWSER_LABEL_CHARS_MAX + 1]
-    text, rows, count = await page.evaluate(_LOOK, limits)
+    most = [limits.BROWSER_ELEMENTS_MAX, limits.BROWSER_TEXT_CHARS_MAX + 1, limits.BROWSER_LABEL_CHARS_MAX + 1]
+    text, rows, count = await page.evaluate(_LOOK, most)
     lines = [_line(number, *row) for number, row in enumerate(rows, 1)]
     more = [f"(and {count - len(rows)} more)"] if count > len(rows) else []
-    place = f"{head(page.url, WEB_URL_CHARS_MAX)}\n{head(await page.title(), _TITLE_CHARS_MAX)}"
-    read = head(str(text).strip(), BROWSER_TEXT_CHARS_MAX)
+    place = f"{head(page.url, limits.WEB_URL_CHARS_MAX)}\n{head(await page.title(), _TITLE_CHARS_MAX)}"
+    read = head(str(text).strip(), limits.BROWSER_TEXT_CHARS_MAX)
     return "\n".join([place, "", read or "(nothing to read)", "", *lines, *more]).rstrip()
 
 
 def _line(number: int, kind: str, label: str, value: str) -> str:
-    label, value = head(label, BROWSER_LABEL_CHARS_MAX), head(value, BROWSER_LABEL_CHARS_MAX)
+    label, value = head(label, limits.BROWSER_LABEL_CHARS_MAX), head(value, limits.BROWSER_LABEL_CHARS_MAX)
     return f"[{number}] {kind} {label!r}" + (f" = {value!r}" if value else "")
 
 

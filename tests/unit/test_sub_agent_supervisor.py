@@ -129,7 +129,7 @@ class TestEndings:
         ],
     )
     async def test_says_why_it_failed(self, script: str, reason: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.supervisor.SUBAGENT_LAST_WORDS_S", 0.1)
+        monkeypatch.setattr("agent.limits.SUBAGENT_LAST_WORDS_S", 0.1)
         ending = await run(script)
         assert (ending.state is TaskState.COMPLETED, ending.reason) == (not reason, reason)
 
@@ -142,7 +142,7 @@ class TestEndings:
         assert (await run("time.sleep(60)", prelude=prelude)).reason == "protocol_2"
 
     async def test_one_that_is_never_ready_is_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("agent.subagents.supervisor.SUBAGENT_READY_S", 0.1)
+        monkeypatch.setattr("agent.limits.SUBAGENT_READY_S", 0.1)
         ending = await run("import time; time.sleep(60)", prelude="")
         assert (ending.state, ending.reason, ending.ready_ms) == (TaskState.FAILED, "not_ready", None)
 
@@ -201,7 +201,7 @@ class TestFloods:
     async def test_one_that_floods_is_ended(
         self, script: str, limit: str, most: int, reason: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(f"agent.subagents.supervisor.SUBAGENT_{limit}", most)
+        monkeypatch.setattr(f"agent.limits.SUBAGENT_{limit}", most)
         ending = await run(script)
         assert (ending.state, ending.reason) == (TaskState.FAILED, reason)
 

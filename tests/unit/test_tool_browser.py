@@ -205,7 +205,7 @@ async def test_each_conversation_has_cookies_of_its_own_and_few_have_a_page(
     tools: ToolRegistry, shop: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of one user's visit is to be seen in another's; the oldest visit is forgotten first."""
-    monkeypatch.setattr("agent.tools.browser.BROWSER_CONTEXTS_MAX", 2)
+    monkeypatch.setattr("agent.limits.BROWSER_CONTEXTS_MAX", 2)
     url = f"http://shop.test:{shop.port}"
     await run(tools, "browser", key="telegram:1", action="open", url=f"{url}/")
     mine = await run(tools, "browser", key="telegram:1", action="open", url=f"{url}/cookies")
