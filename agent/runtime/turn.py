@@ -14,7 +14,7 @@ from agent.concurrency import Deadline
 from agent.engine import Batch, Engine, Turn
 from agent.features.access import People
 from agent.features.attachments.inbox import UNSEEN, could_be_seen_by
-from agent.features.attachments.intake import AttachmentIntake
+from agent.features.attachments.intake import AttachmentIntake, files_of
 from agent.features.commands import CommandReply, CommandTable, Converse
 from agent.features.memory.knowledge import PersonMemory
 from agent.features.usage import Meter
@@ -181,7 +181,7 @@ class TurnRunner:
     def prompt_query(self, batch: Batch) -> PromptQuery | None:
         """Return what may be read with the begin of a turn, in the same transaction; None for a command, and where
         attachments may still change what the transcript says."""
-        if batch.is_command or any(message.attachments for message in batch.messages):
+        if batch.is_command or any(map(files_of, batch.messages)):
             return None
         return self._conversing.prompt_query(_said_in(batch.messages))
 

@@ -242,12 +242,12 @@ class Receiving:
 
     async def receive(self, messages: Sequence[InboundMessage], occasion: AttachmentContext) -> Received:
         """Take in all that came along with these messages and with what they quote."""
-        files = [(message, attachment) for message in messages for attachment in _files_of(message)]
+        files = [(message, attachment) for message in messages for attachment in files_of(message)]
         if not files:
             return Received({})
         looked = _fitted(await self._all(files, occasion), min(occasion.tokens_max, self._text_tokens_max))
         waiting = iter(looked)
-        came = {message.id: _came(message, waiting) for message in messages if _files_of(message)}
+        came = {message.id: _came(message, waiting) for message in messages if files_of(message)}
         return Received(
             {message.id: context_blocks.told(message, came[message.id]) for message in messages if message.id in came},
             tuple(each.spoken for each in looked if each.spoken),
@@ -401,7 +401,7 @@ class Receiving:
         return self._scrubber.for_chat(str(occasion.session.key))
 
 
-def _files_of(message: InboundMessage) -> tuple[Attachment, ...]:
+def files_of(message: InboundMessage) -> tuple[Attachment, ...]:
     """List a message's own files, then those of what it quotes."""
     return (*message.attachments, *(file for quote in message.quotes for file in quote.attachments))
 
