@@ -8,7 +8,7 @@ import contextlib
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.config import Settings, database_url
-from gateway.contracts.errors import BusUnavailable, SchemaMismatch
+from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch
 from gateway.limits import BUS_WAIT_S
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import open_store
@@ -16,7 +16,8 @@ from gateway.store import open_store
 
 async def bring_up_to_date(settings: Settings) -> None:
     """Bring the database up to date and tell the bus whose it is; wait for both, BUS_WAIT_S at most. Several processes
-    may do so at once. Raises `ConfigError` when the bus is another's, and as `migrate` does."""
+    may do so at once. Raises `ConfigError` when the bus is another's, or the database is of a version that cannot be
+    brought to ours, so that nobody starts the role again; else as `migrate` does."""
     policy = RetryPolicy(for_s=BUS_WAIT_S)
     await retry_until_available(lambda: _migrate_if_behind(database_url(settings)), policy)
     await retry_until_available(lambda: _name_bus(settings), policy)
@@ -40,7 +41,10 @@ async def _migrate_if_behind(url: str) -> None:
     except SchemaMismatch:
         from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
 
-        await migrate(url)
+        try:
+            await migrate(url)
+        except SchemaMismatch as error:
+            raise ConfigError(str(error)) from error
     finally:
         await store.close()
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from redis.asyncio.client import PubSub
 from redis.asyncio.sentinel import MasterNotFoundError
@@ -60,11 +60,8 @@ _PASSING_CLASSES: Final = (
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.5
 _ASKING: Final = pack(("ASKING",))
-_NOTICED_WITHIN_S: Final = 0.02  # a cancellation that is not forgotten ends a call at once
 _ELSEWHERE: Final = (MovedError, ConnectionError, ReadOnlyError, ClusterDownError, OSError)
 """Errors after which another server may have taken over."""
-
-T = TypeVar("T")
 
 
 class Refused(BusError):
@@ -401,25 +398,6 @@ async def exchange(connection: ServerConnection, packed: Sequence[bytes]) -> lis
     connection.listen(take, end)
     connection.write(b"".join(packed), len(packed))
     return await answered
-
-
-async def honest(call: Awaitable[T]) -> T:
-    """Await a call into redis-py without losing a cancellation.
-
-    It sends through `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that arrives in
-    the moment the sending ends: a process told to stop would go on and block in its next read. So the call has a
-    task of its own, which is cancelled until it has noticed.
-    """
-    calling = asyncio.ensure_future(call)
-    try:
-        return await asyncio.shield(calling)
-    except asyncio.CancelledError:
-        while not calling.done():
-            calling.cancel()
-            await asyncio.wait({calling}, timeout=_NOTICED_WITHIN_S)
-        if not calling.cancelled():
-            calling.exception()  # looked at, or asyncio would complain that nobody did
-        raise
 
 
 class Pool:

@@ -16,7 +16,7 @@ redis-py's way of a command, with a task, a pipeline and a timer for each, costs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
@@ -262,6 +262,28 @@ def shaped(command: Command, answer: Any) -> Any:
     return answer if shape is None else shape(answer)
 
 
+_NOTICED_WITHIN_S: Final = 0.02  # a cancellation that is not forgotten ends a call at once
+
+
+async def honest(call: Awaitable[_T]) -> _T:
+    """Await a call into redis-py without losing a cancellation.
+
+    It sends through `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that arrives in
+    the moment the sending ends: a process told to stop would go on and block in its next read. So the call has a
+    task of its own, which is cancelled until it has noticed.
+    """
+    calling = asyncio.ensure_future(call)
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        while not calling.done():
+            calling.cancel()
+            await asyncio.wait({calling}, timeout=_NOTICED_WITHIN_S)
+        if not calling.cancelled():
+            calling.exception()  # looked at, or asyncio would complain that nobody did
+        raise
+
+
 class ServerConnection(asyncio.Protocol):
     """One socket on which commands go out as they are written, and whose answers come back in the same order.
 
@@ -288,7 +310,7 @@ class ServerConnection(asyncio.Protocol):
         """Connect to the server of `client`, which says with whom and how. Raises what redis and sockets raise."""
         connection: Any = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         try:
-            await connection.connect()
+            await honest(connection.connect())
         except BaseException:
             connection._close()
             raise

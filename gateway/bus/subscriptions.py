@@ -17,7 +17,8 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
-from gateway.bus.client import Pool, honest
+from gateway.bus.client import Pool
+from gateway.bus.server import honest
 from gateway.limits import BELL_SAFETY_S, COMMAND_TIMEOUT_S
 
 _NEVER: Final = float("-inf")

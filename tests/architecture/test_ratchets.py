@@ -22,11 +22,11 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 357,
-    "lines": 94_667,
-    "one_importer": 19.3,
+    "files": 365,
+    "lines": 97_634,
+    "one_importer": 19.5,
     "duplicate_classes": 0,
-    "no_verb": 6.4,
+    "no_verb": 6.0,
     "forwarders": 80,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -126,3 +127,18 @@ def test_importing_the_package_is_cheap() -> None:
     """`gateway.bus` itself loads no Redis client."""
     program = "import sys, gateway.bus; sys.exit('redis' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+async def test_who_is_stopped_while_connecting_stops(valkey_url: str) -> None:
+    """Below redis-py is `asyncio.wait_for`, which may forget a cancellation before Python 3.12: a process told to stop
+    would go on and wait for the next thing."""
+    for steps in range(40):
+        bus = await open_bus(valkey_url, installation=INSTALLATION)
+        waiting = asyncio.create_task(bus.files.wanted_file(wait_s=5.0))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        done, _ = await asyncio.wait({waiting}, timeout=2.0)
+        assert done, f"it went on after {steps} steps"
+        assert waiting.cancelled()
+        await bus.close()
