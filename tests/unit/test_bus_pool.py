@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.bus.client import honest
+from gateway.bus.server import honest
 
 
 async def forgetful() -> str:
