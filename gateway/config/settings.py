@@ -240,6 +240,12 @@ class AgentSettings(Section):
         description="Tokens that the model reads at most. Empty: what litellm knows of the model, else 8,192.",
     )
     processes: int = Field(
+    context_budget: int = Field(
+        default=0,
+        ge=0,
+        description="Tokens that a prompt and its answer are kept within: a conversation that grows beyond them is "
+        "summarised. 0: 100,000 or 60 % of the model's window, the smaller; windows of up to 32,000 whole.",
+    )
         default=1, ge=0, le=PROCESSES_MAX, description="Agent processes that `trivet up` starts on this machine."
     )
     concurrency: int = Field(
@@ -316,8 +322,8 @@ class Settings(Section):
     models: Mapping[EntryName, ModelEntry] = Field(
         default={},
         description="Models with an address, a key or parameters of their own: tables such as [models.fast] with "
-        "model, api_base, api_key or api_key_file, temperature, max_tokens, reasoning_effort, extra_headers. Wherever "
-        "a setting names a model, the name of a table will do.",
+        "model, api_base, api_key or api_key_file, temperature, max_tokens, reasoning_effort, context_budget, "
+        "extra_headers. Wherever a setting names a model, the name of a table will do.",
         json_schema_extra=expecting(ENTRIES),
     )
     routing: RoutingSettings = RoutingSettings()
