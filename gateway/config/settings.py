@@ -35,6 +35,7 @@ from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import SessionScope
 from gateway.limits import (
     ADMIN_TOKEN_CHARS_MIN,
+    IDLE_HOURS_MAX,
     LANE_MESSAGES_MAX,
     QUEUE_MESSAGES_MAX,
     REDIS_MEMORY_MB,
@@ -239,13 +240,13 @@ class AgentSettings(Section):
         default=None,
         description="Tokens that the model reads at most. Empty: what litellm knows of the model, else 8,192.",
     )
-    processes: int = Field(
     context_budget: int = Field(
         default=0,
         ge=0,
         description="Tokens that a prompt and its answer are kept within: a conversation that grows beyond them is "
         "summarised. 0: 100,000 or 60 % of the model's window, the smaller; windows of up to 32,000 whole.",
     )
+    processes: int = Field(
         default=1, ge=0, le=PROCESSES_MAX, description="Agent processes that `trivet up` starts on this machine."
     )
     concurrency: int = Field(
@@ -264,6 +265,13 @@ class SessionSettings(Section):
         default=SessionScope.PLACE,
         description="place: one session per person and place; user: one per person, so that what was said in private "
         "is known in groups; shared: one per place, for all who speak there.",
+    )
+    idle_hours: int = Field(
+        default=0,
+        ge=0,
+        le=IDLE_HOURS_MAX,
+        description="Hours without a word after which the next message begins a new conversation, as after /new; the "
+        "one before stays in /sessions. 0: never.",
     )
 
 
