@@ -320,6 +320,7 @@ class _Parts:
             ),
             scrubber=self._scrubber,
             background=background,
+            idle_hours=self._settings.session.idle_hours,
             is_steered=self._settings.queue.mode is QueueMode.STEER,
             afterwards=self._afterwards(),
         )

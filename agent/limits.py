@@ -46,6 +46,9 @@ TRIAL_TIMEOUT_S: Final = 60.0  # of `trivet init`: somebody sits and waits; a lo
 TRIAL_TOKENS_MAX: Final = 1_000  # one sentence; models that think first take hundreds before it
 TRIAL_CHARS_MAX: Final = 80  # of its answer: a line of a terminal
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
+CONTEXT_BUDGET_TOKENS: Final = 100_000  # of a prompt with its answer: more costs dollars a message, and is read worse
+CONTEXT_BUDGET_SHARE: Final = 0.6  # of the window, where that is less
+CONTEXT_BUDGET_TOKENS_MIN: Final = 32_000  # of it are cheap in any model, so a smaller window is used whole
 
 # --- memory
 MEMORY_FACTS_MAX: Final = 5

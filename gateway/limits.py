@@ -11,6 +11,7 @@ LOOP_DEAD_AFTER_S: Final = 20.0  # a busy event loop must not lose its lease, a 
 LANE_MESSAGES_MAX: Final = 20  # what one person may have waiting before being asked to wait
 QUEUE_MESSAGES_MAX: Final = 10_000  # about 10 MB of envelopes: the bus stays in memory
 USER_TURNS_MAX: Final = 2  # lanes of one person that run or are next: others wait for two turns of his at most
+IDLE_HOURS_MAX: Final = 24 * 366  # a conversation that may rest for longer never ends
 TURNS_MAX: Final = 0  # turns at a time over all processes, 0 for as many as the processes can run
 TURN_MESSAGES_MAX: Final = 20  # a batch never exceeds a lane
 TURN_ATTEMPTS_MAX: Final = 4

@@ -12,6 +12,9 @@ from itertools import groupby
 from typing import Final
 
 from agent.limits import (
+    CONTEXT_BUDGET_SHARE,
+    CONTEXT_BUDGET_TOKENS,
+    CONTEXT_BUDGET_TOKENS_MIN,
     IMAGE_TOKENS,
     IMAGES_KEPT,
     IMAGES_SHOWN_MAX,
@@ -243,27 +246,34 @@ _BRAINSTORMING: Final = _compiled(_BRAINSTORMING_WORDS, _BRAINSTORMING_SIGNS)
 # the first: a preamble that only the newest message had would void all that came after it.
 
 
-_OUTPUT_SHARE_UNKNOWN: Final = 4  # a model whose output limit is unknown: leave a quarter of its window
+_OUTPUT_SHARE_UNKNOWN: Final = 4  # a model whose output limit is unknown: leave a quarter of what is planned
 _BEFORE: Final = literal_text("(The conversation began before this.)")
 _OUTPUT_SHARE_MAX: Final = 2  # never more than half, however much a model may write
 
 
 @dataclass(frozen=True, slots=True)
 class PromptBudget:
-    """Tokens of one prompt: `window` is the model's, `usable` what a prompt may fill, `an_image` what each image that
-    is shown takes of it: nothing where the model sees none."""
+    """Tokens of one prompt: `window` is what the model can read, `planned` what a prompt and its answer are to fill of
+    it, `usable` the prompt's part, `an_image` what each image that is shown takes of it: nothing where the model sees
+    none. What cannot be made shorter may exceed `planned`, never `window`."""
 
     window: int
+    planned: int
     usable: int
     an_image: int = 0
 
 
-def budget_of(facts: ModelFacts, *, window_override: int = 0) -> PromptBudget:
-    """Compute `usable = window - min(20 000, the model's output limit)`, but never less than half of the window."""
+def budget_of(facts: ModelFacts, *, window_override: int = 0, context_budget: int = 0) -> PromptBudget:
+    """Compute `usable = planned - min(20 000, the model's output limit)`, but never less than half of `planned`.
+
+    `planned` is `context_budget`, or (0) the smaller of 100,000 tokens and 60 % of the window; windows of up to 32,000
+    are used whole."""
     window = window_override or facts.context_window or UNKNOWN_WINDOW_TOKENS
-    output = facts.output_max or window // _OUTPUT_SHARE_UNKNOWN
-    usable = window - min(RESERVE_TOKENS_MAX, output, window // _OUTPUT_SHARE_MAX)
-    return PromptBudget(window, usable, IMAGE_TOKENS if facts.sees else 0)
+    usual = min(CONTEXT_BUDGET_TOKENS, max(int(window * CONTEXT_BUDGET_SHARE), CONTEXT_BUDGET_TOKENS_MIN))
+    planned = min(context_budget or usual, window)
+    output = facts.output_max or planned // _OUTPUT_SHARE_UNKNOWN
+    usable = planned - min(RESERVE_TOKENS_MAX, output, planned // _OUTPUT_SHARE_MAX)
+    return PromptBudget(window, planned, usable, IMAGE_TOKENS if facts.sees else 0)
 
 
 def next_prompt_tokens(fixed_tokens: int, view: Sequence[Entry], session: Session, *, an_image: int = 0) -> int:

@@ -162,12 +162,12 @@ class Summarizer:
 
     def _room(self, wanted: SummaryOrder, prior: CleanText | None) -> int:
         model = self._models.utility(wanted.session)
-        window = self._models.budget(model).window
-        return material_room(window, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
+        planned = self._models.budget(model).planned
+        return material_room(planned, self._answer_max(model), system=PROMPTS.summary, prior=prior, focus=wanted.focus)
 
     def _answer_max(self, model: str) -> int:
         thought = SUMMARY_THOUGHT_TOKENS if self._models.client.facts(model).is_reasoning else 0
-        return bounded(self._tokens_max + thought, self._models.budget(model).window)
+        return bounded(self._tokens_max + thought, self._models.budget(model).planned)
 
     async def _alone(self, wanted: SummaryOrder, lines: Sequence[CleanText]) -> CleanText:
         replaced = size_of(lines) + estimate_tokens(wanted.prior or "")
@@ -178,7 +178,7 @@ class Summarizer:
     ) -> CleanText:
         """Ask for a summary, and for one of half the length if the first is cut short. Raises `NoSummary` and the
         `ModelError` tree."""
-        tokens = bounded(self._tokens_max, self._models.budget(self._models.utility(wanted.session)).window)
+        tokens = bounded(self._tokens_max, self._models.budget(self._models.utility(wanted.session)).planned)
         answer = await self._answer(wanted, lines, prior, tokens)
         if answer.ending is StopReason.CUT:
             answer = await self._answer(wanted, lines, prior, tokens // 2)

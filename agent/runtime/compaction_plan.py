@@ -192,17 +192,18 @@ def length_note(tokens: int) -> str:
 
 
 def material_room(
-    window: int, answer_max: int, *, system: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
+    planned: int, answer_max: int, *, system: CleanText, prior: CleanText | None = None, focus: CleanText | None = None
 ) -> int:
-    """Compute how many tokens of material fit into one call of a model with this window, which may answer with
-    `answer_max`."""
+    """Compute how many tokens of material fit into one call that is planned to take so many in all, of a model
+    which may answer with `answer_max`."""
     around = estimate_tokens(system) + estimate_tokens(prior or "") + estimate_tokens(focus or "") + _FRAME_TOKENS
-    return window - answer_max - around
+    return planned - answer_max - around
 
 
-def bounded(tokens: int, window: int) -> int:
-    """Limit the tokens of an answer to a quarter of the window, which matters only for a very small one."""
-    return min(tokens, window // 4)
+def bounded(tokens: int, planned: int) -> int:
+    """Limit the tokens of an answer to a quarter of what the call may take, which matters only for a very small
+    window."""
+    return min(tokens, planned // 4)
 
 
 def size_of(lines: Sequence[CleanText]) -> int:

@@ -333,6 +333,7 @@ def _forget(working: asyncio.Task[TurnCommit]) -> None:
 # Who was blocked meanwhile is not answered any more.
 
 
+_HOUR_MS: Final = 3_600_000
 _PUT_OFF_S: Final = 1.0  # before a lane that could not even be begun is tried again
 
 
@@ -349,10 +350,11 @@ class LaneRunner:
         scrubber: Scrubber,
         background: BackgroundTasks,
         is_steered: bool,
+        idle_hours: int = 0,
         afterwards: Sequence[AfterTurn] = (),
     ) -> None:
         """Keep the dependencies. With `is_steered`, messages that a lane receives during a turn join that turn between
-        its rounds."""
+        its rounds. A session in which nothing happened for `idle_hours` is over (0: none is)."""
         self._ports = ports
         self._lanes = ports.lanes
         self._deliveries = ports.deliveries
@@ -365,6 +367,7 @@ class LaneRunner:
         self._scrubber = scrubber
         self._background = background
         self._is_steered = is_steered
+        self._idle_ms = idle_hours * _HOUR_MS
         self._afterwards = tuple(afterwards)
         self._is_store_away = False
 
@@ -434,6 +437,7 @@ class LaneRunner:
             messages=batch.messages,
             now_ms=batch.begun_at_ms,
             is_said=not batch.is_command,
+            idle_since_ms=batch.begun_at_ms - self._idle_ms if self._idle_ms else 0,
             prompt=self._turns.prompt_query(batch),
         )
 

@@ -311,6 +311,9 @@ class ModelEntry(Section):
         description="How long it thinks before an answer; about small work never longer than low.",
         json_schema_extra=expecting("empty or one of none, minimal, low, medium, high"),
     )
+    context_budget: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Tokens that a prompt of this model and its answer are kept within. 0: as agent has it."
+    )
     extra_headers: tuple[HeaderLine, ...] = Field(
         default=(),
         description="Headers of each call: a name, =, a value.",

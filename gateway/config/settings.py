@@ -35,6 +35,7 @@ from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import SessionScope
 from gateway.limits import (
     ADMIN_TOKEN_CHARS_MIN,
+    IDLE_HOURS_MAX,
     LANE_MESSAGES_MAX,
     QUEUE_MESSAGES_MAX,
     REDIS_MEMORY_MB,
@@ -239,6 +240,12 @@ class AgentSettings(Section):
         default=None,
         description="Tokens that the model reads at most. Empty: what litellm knows of the model, else 8,192.",
     )
+    context_budget: int = Field(
+        default=0,
+        ge=0,
+        description="Tokens that a prompt and its answer are kept within: a conversation that grows beyond them is "
+        "summarised. 0: 100,000 or 60 % of the model's window, the smaller; windows of up to 32,000 whole.",
+    )
     processes: int = Field(
         default=1, ge=0, le=PROCESSES_MAX, description="Agent processes that `trivet up` starts on this machine."
     )
@@ -258,6 +265,13 @@ class SessionSettings(Section):
         default=SessionScope.PLACE,
         description="place: one session per person and place; user: one per person, so that what was said in private "
         "is known in groups; shared: one per place, for all who speak there.",
+    )
+    idle_hours: int = Field(
+        default=0,
+        ge=0,
+        le=IDLE_HOURS_MAX,
+        description="Hours without a word after which the next message begins a new conversation, as after /new; the "
+        "one before stays in /sessions. 0: never.",
     )
 
 
@@ -316,8 +330,8 @@ class Settings(Section):
     models: Mapping[EntryName, ModelEntry] = Field(
         default={},
         description="Models with an address, a key or parameters of their own: tables such as [models.fast] with "
-        "model, api_base, api_key or api_key_file, temperature, max_tokens, reasoning_effort, extra_headers. Wherever "
-        "a setting names a model, the name of a table will do.",
+        "model, api_base, api_key or api_key_file, temperature, max_tokens, reasoning_effort, context_budget, "
+        "extra_headers. Wherever a setting names a model, the name of a table will do.",
         json_schema_extra=expecting(ENTRIES),
     )
     routing: RoutingSettings = RoutingSettings()

@@ -225,9 +225,7 @@ def apply(
     for effect in effects:
         match effect:
             case OpenSession():
-                _leave(connection, key, session_id, now_ms=now_ms)
-                session_id = clock.new_id()
-                open_next(connection, key, new_id=session_id, now_ms=now_ms)
+                session_id = _follow(connection, key, session_id, clock, now_ms=now_ms)
             case SetTitle(title):
                 connection.execute(_RETITLE, {"s": session_id, "new_title": title, "now_ms": now_ms})
             case Undo(from_seq):
@@ -243,6 +241,29 @@ def apply(
 def _leave(connection: Connection, key: SessionKey, session_id: str, *, now_ms: int) -> None:
     passages.mark_end(connection, key, session_id, now_ms=now_ms)
     connection.execute(CLOSE, {"s": session_id, "now_ms": now_ms})
+
+
+_IS_IDLE: Final = select(sessions.c.id).where(
+    sessions.c.id == bindparam("s"), sessions.c.updated_at_ms <= bindparam("since_ms"), sessions.c.last_seq > 0
+)
+
+
+def follow_idle(
+    connection: Connection, key: SessionKey, session_id: str, *, since_ms: int, clock: Clock, now_ms: int
+) -> str:
+    """Open the next session of a locked lane, if something was said in its current one and nothing happened there after
+    `since_ms` (0: whatever happened). Return the id of the one that is current then."""
+    if not since_ms or connection.execute(_IS_IDLE, {"s": session_id, "since_ms": since_ms}).first() is None:
+        return session_id
+    return _follow(connection, key, session_id, clock, now_ms=now_ms)
+
+
+def _follow(connection: Connection, key: SessionKey, session_id: str, clock: Clock, *, now_ms: int) -> str:
+    """Leave a session and open the next; its id."""
+    _leave(connection, key, session_id, now_ms=now_ms)
+    new_id = clock.new_id()
+    open_next(connection, key, new_id=new_id, now_ms=now_ms)
+    return new_id
 
 
 def _resume(connection: Connection, key: SessionKey, session_id: str, number: int, *, now_ms: int) -> str:

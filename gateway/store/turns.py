@@ -52,6 +52,7 @@ from gateway.contracts.sessions import (
     TurnCommit,
     TurnStart,
     TurnState,
+    is_firing,
 )
 from gateway.contracts.subagents import is_wake, is_wake_id
 from gateway.i18n import language_of
@@ -395,6 +396,10 @@ def user_entries(messages: Iterable[InboundMessage], *, turn_id: str, now_ms: in
     return [_user_entry(message, turn_id, now_ms) for message in messages]
 
 
+def _is_of_person(message: InboundMessage) -> bool:
+    return not is_wake(message) and not is_firing(message)
+
+
 def _user_entry(message: InboundMessage, turn_id: str, now_ms: int) -> Entry:
     return Entry(
         role=Role.USER,
@@ -520,6 +525,7 @@ class TurnStore(Aggregate):
         messages: Sequence[InboundMessage],
         now_ms: int,
         is_said: bool = True,
+        idle_since_ms: int = 0,
         prompt: PromptQuery | None = None,
     ) -> TurnStart:
         """Begin a turn: fence the lane (raises `Fenced`), open its first session if it has none, store the user entries
@@ -527,16 +533,23 @@ class TurnStore(Aggregate):
         command is not part of the conversation. The lane remembers the language that the newest of the messages shows;
         where none shows any, what it knows stays. What `prompt` asks is read where there is anything new to answer.
 
+        What a person says opens the next session, as /new does, where nothing has happened in the current one after
+        `idle_since_ms`. A turn that was begun and not committed keeps the session: somebody still waits there.
+
         The transcript follows the lane: an unanswered message reads as it does in `messages`, and one that is not among
         them (deleted, given up, waiting for a later turn) stands in no transcript any more."""
         lane = _take(connection, turn_id, key, fence, _language(messages), now_ms=now_ms)
         session_id: str | None = lane.session_id
-        if session_id is None:
-            session_id = self.clock.new_id()
-            sessions.open_next(connection, key, new_id=session_id, now_ms=now_ms)
         by_id = {message.id: message for message in messages}
         answered, homes = known(connection, list(by_id))
         fresh = [message for message in by_id.values() if message.id not in answered]
+        if session_id is None:
+            session_id = self.clock.new_id()
+            sessions.open_next(connection, key, new_id=session_id, now_ms=now_ms)
+        elif is_said and lane.lost_turn_id is None and any(map(_is_of_person, fresh)):
+            session_id = sessions.follow_idle(
+                connection, key, session_id, since_ms=idle_since_ms, clock=self.clock, now_ms=now_ms
+            )
         said = user_entries(fresh if is_said else (), turn_id=turn_id, now_ms=now_ms)
         left = left_by(connection, lane.lost_turn_id)
         joining = reconcile(connection, session_id, said, left=left, homes=homes)

@@ -88,11 +88,25 @@ def ended(reply_id: str, state: DeliveryState, *, key: SessionKey = ANN, at_ms: 
 
 
 async def begin(
-    store: Store, turn_id: str, messages: Sequence[InboundMessage], *, fence: int = 1, key: SessionKey | None = None
+    store: Store,
+    turn_id: str,
+    messages: Sequence[InboundMessage],
+    *,
+    fence: int = 1,
+    key: SessionKey | None = None,
+    is_said: bool = True,
+    now_ms: int = 1_500,
+    idle_since_ms: int = 0,
 ) -> TurnStart:
     """Begin a turn for the lane of the first message."""
     return await store.turns.begin(
-        turn_id=turn_id, key=key or messages[0].key, fence=fence, messages=messages, now_ms=1_500
+        turn_id=turn_id,
+        key=key or messages[0].key,
+        fence=fence,
+        messages=messages,
+        now_ms=now_ms,
+        is_said=is_said,
+        idle_since_ms=idle_since_ms,
     )
 
 

@@ -59,6 +59,47 @@ async def test_what_the_user_said_is_stored_before_any_answer(store: Store) -> N
     assert start.session.message_count == 2
 
 
+async def test_an_idle_session_is_followed_by_the_next_message(store: Store) -> None:
+    """Once: a begin that is repeated, by its own worker or another after a crash, finds the new session and not a third
+    one. The old one is closed and waits to be gone through, as after /new."""
+    old = await begin(store, "t1", [says(ANN, "hello", id_="m1")], now_ms=1_000)
+    await store.turns.commit(replace(outcome(old, "t1", [says(ANN, "hello", id_="m1")]), finished_at_ms=2_000))
+    messages = [says(ANN, "hello again", id_="m2")]
+    for turn_id, fence in (("t2", 2), ("t2", 2), ("t3", 3)):
+        start = await begin(store, turn_id, messages, fence=fence, now_ms=9_000, idle_since_ms=2_000)
+        assert (start.session.number, start.fresh_ids) == (2, frozenset({"m2"}))
+        assert [entry.text for entry in await store.transcript.view(start.session.id)] == ["hello again"]
+    boundary = await store.memories.claim_boundary(ANN, now_ms=9_000, for_ms=1)
+    assert boundary is not None
+    assert boundary.session_id == old.session.id
+    assert [session.status.value for session in await store.sessions.page(key=ANN)] == ["active", "closed"]
+
+
+@pytest.mark.parametrize("idle_since_ms", [0, 1_999])
+async def test_a_session_that_is_not_idle_goes_on(store: Store, idle_since_ms: int) -> None:
+    old = await begin(store, "t1", [says(ANN, "hello", id_="m1")], now_ms=1_000)
+    await store.turns.commit(replace(outcome(old, "t1", [says(ANN, "hello", id_="m1")]), finished_at_ms=2_000))
+    start = await begin(store, "t2", [says(ANN, "more", id_="m2")], fence=2, now_ms=9_000, idle_since_ms=idle_since_ms)
+    assert start.session.id == old.session.id
+
+
+async def test_nothing_but_the_words_of_a_person_ends_an_idle_session(store: Store) -> None:
+    """No command, which is about the session that is there; no message that was answered; nothing while a turn is
+    unfinished, for whose answer somebody waits."""
+    old = await begin(store, "t1", [says(ANN, "hello", id_="m1")], now_ms=1_000)
+    unfinished = await begin(store, "t2", [says(ANN, "hello", id_="m1")], fence=2, now_ms=9_000, idle_since_ms=5_000)
+    assert unfinished.session.id == old.session.id
+    done = outcome(unfinished, "t2", [says(ANN, "hello", id_="m1")], fence=2)
+    await store.turns.commit(replace(done, finished_at_ms=2_000))
+    command = await begin(
+        store, "t3", [says(ANN, "/undo", id_="m2")], fence=3, now_ms=2_000, is_said=False, idle_since_ms=5_000
+    )
+    done = outcome(command, "t3", [says(ANN, "/undo", id_="m2")], fence=3)
+    await store.turns.commit(replace(done, finished_at_ms=2_000))
+    again = await begin(store, "t1", [says(ANN, "hello", id_="m1")], fence=4, now_ms=9_000, idle_since_ms=5_000)
+    assert (command.session.id, again.session.id) == (old.session.id, old.session.id)
+
+
 async def test_a_message_given_twice_in_one_batch_is_one_message(store: Store) -> None:
     message = says(ANN, "hello", id_="m1")
     start = await begin(store, "t1", [message, message])

@@ -31,7 +31,7 @@ from gateway.config.features import (
     ScrubSettings,
 )
 from gateway.config.limits import GlobalAllowance, GuestAllowance, LimitSettings
-from gateway.config.settings import AgentSettings, QueueSettings
+from gateway.config.settings import AgentSettings, QueueSettings, SessionSettings
 from gateway.config.subagents import SubagentSettings
 from gateway.config.tools import ToolSettings
 from gateway.contracts.access import StrangerRule
@@ -191,6 +191,8 @@ async def running_agent(
     *,
     model: str = "demo/scripted",
     context_window: int = 0,
+    context_budget: int = 0,
+    idle_hours: int = 0,
     concurrency: int = 64,
     is_steered: bool = False,
     grace_s: float = SHUTDOWN_GRACE_S,
@@ -234,9 +236,11 @@ async def running_agent(
             engine=engine,
             api_base=api_base,
             context_window=context_window or None,
+            context_budget=context_budget,
             concurrency=concurrency,
         ),
         routing=routing or RoutingSettings(),
+        session=SessionSettings(idle_hours=idle_hours),
         queue=QueueSettings(mode=QueueMode.STEER if is_steered else QueueMode.COLLECT),
         access=access or AccessSettings(admins=admins, default=StrangerRule.OPEN),
         tools=tools or ToolSettings(),

@@ -45,7 +45,7 @@ PROTECTED = frozenset({"todo_write"})
 @given(transcripts, st.integers(10, 5_000))
 def test_a_compaction_keeps_whole_turns_and_the_newest_one(entries: tuple[Entry, ...], usable: int) -> None:
     """Head and tail are the transcript, cut in front of a user message."""
-    plan = plan_compaction(entries, PromptBudget(usable * 2, usable))
+    plan = plan_compaction(entries, PromptBudget(usable * 2, usable * 2, usable))
     turns = turns_of(entries)
     if plan is None:
         assert len(turns) <= 2
@@ -56,6 +56,17 @@ def test_a_compaction_keeps_whole_turns_and_the_newest_one(entries: tuple[Entry,
     kept = turns_of(tail)
     assert turns[-len(kept) :] == kept
     assert len(kept) == 1 or (len(kept) == 2 and entries_tokens(tail) <= usable / 4)
+
+
+@given(transcripts)
+def test_two_turns_stay_as_long_as_they_fit_into_a_quarter(entries: tuple[Entry, ...]) -> None:
+    """Exactly a quarter fits; a little less does not, and then the newest turn stays alone."""
+    newest = turns_of(entries)[-2:]
+    quarter = entries_tokens([entry for turn in newest for entry in turn])
+    for usable, kept in ((quarter * 4, newest), (quarter * 4 - 1, newest[-1:])):
+        plan = plan_compaction(entries, PromptBudget(usable * 2, usable * 2, usable))
+        if plan is not None:
+            assert plan.tail_start_seq == kept[0][0].seq
 
 
 @given(transcripts)

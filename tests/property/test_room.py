@@ -50,7 +50,7 @@ class Shortener:
 
 
 def room_of(view: tuple[Entry, ...], window: int, *, works: bool) -> TurnWindow:
-    budget = PromptBudget(window, window * 3 // 4)
+    budget = PromptBudget(window, window, window * 3 // 4)
     return TurnWindow(
         cast(Compactor, Shortener(works=works)),
         SESSION,
@@ -95,7 +95,7 @@ def test_a_prompt_of_a_running_turn_is_sound_and_fits(
     requests = [asked, *filter(is_said, added)]
 
     async def condense() -> tuple[PromptMessage, ...]:
-        await room.fit(PromptBudget(window, window * 3 // 4))
+        await room.fit(PromptBudget(window, window, window * 3 // 4))
         return await room.condensed(in_flight, counted=0, is_refused=is_refused) or room.prompt(in_flight)
 
     try:
@@ -123,7 +123,7 @@ def test_what_is_condensed_once_stays_condensed(
 
     async def live() -> None:
         nonlocal in_flight
-        await room.fit(PromptBudget(window, window * 3 // 4))
+        await room.fit(PromptBudget(window, window, window * 3 // 4))
         sent = room.prompt(in_flight)
         for added in batches:
             in_flight = (*in_flight, *added)

@@ -88,6 +88,26 @@ async def test_sixty_turns_on_a_window_of_8192_stay_coherent(agent: AgentProcess
         assert earlier.tail_start_seq < later.tail_start_seq <= later.seq
 
 
+async def test_a_conversation_does_not_fill_a_window_of_a_million(
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path
+) -> None:
+    """It is kept within 100,000 tokens, or what the operator says: every message costs what its prompt holds. What was
+    said at the beginning is in the summary."""
+    largest = {}
+    for budget, messages in ((0, 30), (20_000, 10)):
+        model, key = Summarist(1_000_000), f"telegram:{budget}"
+        async with running_agent(
+            bus, sqlite_store, model, tmp_path / str(budget), subagents=ALONE, context_budget=budget
+        ) as agent:
+            for number in range(messages):
+                await agent.ask(f"say turn {number}: fact anchor{number} {FILLER * 20}", key)
+        assert model.summaries
+        assert "fact anchor0" in prompt(model.turns[-1])
+        largest[budget] = max(map(prompt_tokens, (*model.turns, *model.summaries)))
+    assert 75_000 < largest[0] <= 100_000
+    assert largest[20_000] <= 20_000
+
+
 async def test_each_message_is_summarised_once(agent: AgentProcess, model: Summarist) -> None:
     """A second compaction reads the first summary and what came after its boundary."""
     for number in range(40):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, Executable, update
 
 from agent.features.accounts import belongings_commands
 from agent.features.commands import CommandReply, CommandRequest
@@ -19,6 +21,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import GrantRole, UsagePurpose
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.store.tables import sessions
 from tests.parts.agents import AgentProcess, message, running_agent
 from tests.parts.minds import Mind
 from tests.parts.waiting import until
@@ -66,6 +69,34 @@ async def test_a_fact_comes_back_when_it_matters(agent: AgentProcess, mind: Mind
     await agent.ask("/new", ANNA)
     await agent.ask("and what is the weather like", ANNA)
     assert "<memory>" not in told(mind)
+
+
+def _carry_out(statement: Executable, connection: Connection) -> None:
+    connection.execute(statement)
+
+
+async def test_a_conversation_that_was_idle_for_long_ends_by_itself(
+    bus: RedisBus, store: Store, mind: Mind, tmp_path: Path
+) -> None:
+    """Nothing is said about it: the next message is answered in a new conversation, and the old one is gone through for
+    facts and stays in the list. A pause that is shorter changes nothing."""
+    memory = MemorySettings(auto_consolidate=True)
+    async with running_agent(bus, store, mind, tmp_path, memory=memory, idle_hours=72) as agent:
+        key = SessionKey.parse(ANNA)
+        await agent.ask("I keep bees", ANNA)
+        for hours, number in ((71, 1), (73, 2)):
+            spoken_ms = agent.clock.now_ms() - hours * 3_600_000
+            aged = update(sessions).where(sessions.c.key == ANNA).values(updated_at_ms=spoken_ms)
+            await store.database.write(partial(_carry_out, aged))
+            before = len(agent.replies)
+            await agent.ask(f"hello after {hours} hours", ANNA)
+            current = await store.sessions.current(key)
+            assert current is not None
+            assert current.number == number
+            assert len(agent.replies) == before + 1
+        await until_gathered(agent, mind, 1)
+        assert "hello after 71 hours" not in "\n".join(said.text for said in mind.asked[-1].messages[:-1])
+        assert [found.message_count for found in await store.sessions.page(key=key)] == [2, 4]
 
 
 async def test_the_same_fact_is_told_once_in_a_conversation(agent: AgentProcess, mind: Mind) -> None:

@@ -10,11 +10,13 @@ from structlog.testing import capture_logs
 
 from agent.limits import UNKNOWN_WINDOW_TOKENS
 from agent.model_clients import ModelRouter
-from agent.models.catalog import ModelCatalog, ModelEndpoint
+from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
 from agent.models.litellm import LitellmClient
+from agent.models.requests import ModelFacts
 from agent.models.selection import Depth, Models, check_models
+from agent.models.transcript import budget_of
 from gateway.config import Settings, utility_model
-from gateway.config.features import RoutingSettings
+from gateway.config.features import ModelEntry, RoutingSettings
 from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ConfigError
 from tests.parts.turns import SESSION
@@ -74,6 +76,38 @@ def test_a_window_is_that_of_the_model() -> None:
         for _ in range(3):
             assert models.budget("ollama/mine").window == UNKNOWN_WINDOW_TOKENS
     assert [line["event"] for line in logs] == ["model.window_unknown"]
+
+
+@pytest.mark.parametrize(
+    ("window", "output_max", "asked", "planned", "usable"),
+    [
+        (1_000_000, 64_000, 0, 100_000, 80_000),  # the reserve is 20,000 at most
+        (1_000_000, 64_000, 20_000, 20_000, 10_000),  # and half of the budget at most
+        (1_000_000, 64_000, 400_000, 400_000, 380_000),  # a number is taken as it is
+        (128_000, 16_384, 0, 76_800, 60_416),  # 60 % of the window is less than 100,000
+        (128_000, 16_384, 400_000, 128_000, 111_616),  # never above the window
+        (40_000, 4_096, 0, 32_000, 27_904),  # so many are cheap in any model
+        (8_192, 2_048, 0, 8_192, 6_144),  # a small window is used whole
+        (8_192, 0, 0, 8_192, 6_144),  # of an unknown output a quarter is kept free
+    ],
+)
+def test_a_prompt_is_kept_within_its_budget(
+    window: int, output_max: int, asked: int, planned: int, usable: int
+) -> None:
+    """The window stays what it is: what cannot be made shorter may still be sent."""
+    budget = budget_of(ModelFacts(context_window=window, output_max=output_max), context_budget=asked)
+    assert (budget.window, budget.planned, budget.usable) == (window, planned, usable)
+
+
+def test_an_entry_has_a_budget_of_its_own() -> None:
+    """Before that of the agent; an entry without one follows the agent."""
+    configured = Settings(
+        agent=AgentSettings(model=MINI, context_budget=50_000),
+        models={"wide": ModelEntry(model=MINI, context_budget=90_000), "plain": ModelEntry(model=MINI)},
+    )
+    catalog = ModelCatalog()
+    models = Models(ModelRouter(LitellmClient(catalog, ModelEndpoints(configured, catalog).of)), configured)
+    assert [models.budget(name).planned for name in (MINI, "wide", "plain")] == [50_000, 90_000, 50_000]
 
 
 def test_a_choice_that_cannot_be_called_any_more_is_passed_over() -> None:
