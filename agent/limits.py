@@ -45,6 +45,9 @@ MODEL_NOTICE_EVERY_S: Final = 3_600  # admins are told of a model that does not 
 TRIAL_TIMEOUT_S: Final = 60.0  # of `trivet init`: somebody sits and waits; a local model may have to be loaded first
 TRIAL_TOKENS_MAX: Final = 1_000  # one sentence; models that think first take hundreds before it
 TRIAL_CHARS_MAX: Final = 80  # of its answer: a line of a terminal
+CHEAP_MODEL_WINDOW_MIN: Final = 100_000  # tokens: a summary is made of what a chat's whole budget may hold
+CHEAP_MODEL_SIZE_MIN: Final = 12.0  # billions of parameters, where a name says: smaller ones lose names and invent
+CHEAP_MODEL_DAYS_MIN: Final = 30  # until it is gone: a choice has to outlive the time that a process runs
 UNKNOWN_WINDOW_TOKENS: Final = 8_192  # never assume a frontier window
 
 # --- memory
