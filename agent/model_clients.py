@@ -22,9 +22,9 @@ from agent.models.requests import (
     ModelRequest,
     TranscriptionModel,
 )
-from agent.models.selection import check_models, named_models
+from agent.models.selection import check_models, named_models, utility_model
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
-from gateway.config import Settings, utility_model
+from gateway.config import Settings
 from gateway.contracts.errors import ToolError
 from gateway.contracts.ids import WORKSPACES, SessionKey
 from gateway.contracts.ports import Clock, SpanSink
@@ -118,7 +118,9 @@ def model_clients(settings: Settings) -> ModelClients:
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
     named = {name for names in named_models(settings).values() for name in names}
-    health = ModelHealth(lambda model: litellm.facts(model).api or model, named | {utility_model(settings)})
+    health = ModelHealth(
+        lambda model: litellm.facts(model).api or model, named | {utility_model(settings, litellm.facts)}
+    )
     called = sorted(name for name in named if not name.startswith(PREFIX))
     is_own_way = bool(agent.embedding_model or agent.transcription_model)
     provider = ModelRouter(litellm)

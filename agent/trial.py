@@ -20,9 +20,9 @@ from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
 from agent.model_clients import model_clients
 from agent.models.client import ModelClient
 from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
-from agent.models.selection import named_models
+from agent.models.selection import named_models, utility_model
 from gateway import process
-from gateway.config import SCRIPTED_MODEL, Settings, load, utility_model
+from gateway.config import SCRIPTED_MODEL, Settings, load
 from gateway.config.features import keys_in_files
 from gateway.contracts.errors import KeyRejected, ModelError, ModelUnavailable, QuotaSpent
 from gateway.contracts.ids import SessionKey
@@ -75,7 +75,10 @@ async def _tried(settings: Settings, scrubber: Scrubber) -> str:
 async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
     """Try all models. Return what is wrong with each, and what to do about it; both empty where nothing is."""
     client, named = _client(settings), dict[str, str]()
-    for setting, models in (*named_models(settings).items(), ("agent.utility_model", (utility_model(settings),))):
+    for setting, models in (
+        *named_models(settings).items(),
+        ("agent.utility_model", (utility_model(settings, client.facts),)),
+    ):
         for model in models:
             named.setdefault(model, setting)
     tried = {model: setting for model, setting in named.items() if not model.startswith(SCRIPTED_MODEL)}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from agent.limits import CHEAP_MODEL_DAYS_MIN, CHEAP_MODEL_SIZE_MIN, CHEAP_MODEL_WINDOW_MIN
 from agent.models.requests import ModelFacts
 from gateway.config import Settings, called
 from gateway.contracts.errors import ConfigError
@@ -23,8 +26,10 @@ _PROVIDERS: Final = "provider_endpoints_support_backup.json"
 class ModelCatalog:
     """Windows, prices and providers, from the files of the installed litellm."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, today: date | None = None) -> None:
+        """Read from the `folder`, the installed litellm's by default. `today` decides which models retire soon."""
         self._folder = folder if folder is not None else _litellm_folder()
+        self._today = today or datetime.now(UTC).date()
         self._known: dict[str, ModelFacts] = {}
 
     @cached_property
@@ -77,7 +82,54 @@ class ModelCatalog:
                 "written": _money(row.get("cache_creation_input_token_cost", row.get("input_cost_per_token"))),
                 "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },
+            cheap_sibling=self._cheap_sibling(model),
         )
+
+    def _cheap_sibling(self, model: str) -> str:
+        """Return the cheapest sufficient chat model of the same route, by the name that it is called on it; empty where
+        there is none that is cheaper, or where the model itself has no price to compare with."""
+        key = model if model in self._models else model.partition("/")[2]
+        row = self._models[key]
+        route, dearest = _route(key, row), _small_work_usd(row)
+        if str(row.get("litellm_provider")) in _NAMED_BY_THEIR_OWNERS or not dearest:
+            return ""
+        siblings = (
+            (_small_work_usd(other), bool(_DATED.search(name)), len(name), name)
+            for name, other in self._models.items()
+            if _small_work_usd(other) < dearest and self._is_sufficient(name, other) and _route(name, other) == route
+        )
+        cheapest = min(siblings, default=None)
+        return model.removesuffix(key) + cheapest[-1] if cheapest else ""
+
+    def _is_sufficient(self, name: str, row: Mapping[str, Any]) -> bool:
+        """Tell whether a model can do small work: chats, calls functions, writes JSON by a schema, reads enough, is not
+        made for something else, and does not retire soon."""
+        sizes = [float(size) for size in _SIZE.findall(name.lower())]
+        return (
+            row.get("mode") == "chat"
+            and bool(row.get("supports_function_calling"))
+            and bool(row.get("supports_response_schema"))
+            and _small_work_usd(row) > 0  # no price is none that is known
+            and _whole(row.get("max_input_tokens")) >= CHEAP_MODEL_WINDOW_MIN
+            and min(sizes, default=CHEAP_MODEL_SIZE_MIN) >= CHEAP_MODEL_SIZE_MIN
+            and not _MADE_FOR_ELSE.search(name.lower())
+            and not self._retires_soon(name, row)
+        )
+
+    def _retires_soon(self, name: str, row: Mapping[str, Any]) -> bool:
+        """Tell whether a model is gone within `CHEAP_MODEL_DAYS_MIN`. A name without a date retires with the last of
+        its dated ones, where the map has a day for it."""
+        day = row.get("deprecation_date") or self._last_days.get(name)
+        return bool(day) and str(day) < (self._today + timedelta(days=CHEAP_MODEL_DAYS_MIN)).isoformat()
+
+    @cached_property
+    def _last_days(self) -> Mapping[str, str]:
+        days = dict[str, str]()
+        for name, row in self._models.items():
+            alias = _DATED.sub("", name)
+            if alias != name and (day := str(row.get("deprecation_date") or "9")) > days.get(alias, ""):
+                days[alias] = day
+        return days
 
     def _prefix(self, model: str) -> str:
         """Return the provider with which a name begins; empty if there is none."""
@@ -86,6 +138,42 @@ class ModelCatalog:
 
     def _row(self, model: str) -> Mapping[str, Any] | None:
         return self._models.get(model) or self._models.get(model.partition("/")[2])
+
+
+_NAMED_BY_THEIR_OWNERS: Final = frozenset({"azure", "azure_ai", "azure_text", "sagemaker", "sagemaker_chat"})
+"""Providers that serve what somebody has deployed there, under names of their own: none of them can be guessed."""
+_ONE_PROVIDER: Final = {"bedrock_converse": "bedrock", "vertex_ai-language-models": "vertex_ai"}
+_OF_MANY_VENDORS: Final = frozenset(
+    {"bedrock", "bedrock_mantle", "vertex_ai", "openrouter", "vercel_ai_gateway", "aihubmix"}
+)
+"""Routes to the models of many vendors: what was said to one vendor is not passed on to another for its price."""
+_LEAD: Final = re.compile(r"(?:[^/]*/)*(?:[a-z-]+\.)*")
+"""What names begin with on such a route: folders, region and vendor (`bedrock/us-gov-west-1/`, `eu.anthropic.`)."""
+_DATED: Final = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d(?:-v\d:\d)?|\d{4}|default)$")
+_SIZE: Final = re.compile(r"(?<![a-z0-9.])(?:\d+x)?(\d+(?:\.\d+)?)b(?![a-z0-9])")
+"""The billions of parameters in a name."""
+_MADE_FOR_ELSE: Final = re.compile(
+    r"(?:^|[-/._:@])(?:ft|preview|exp|beta|labs|free|audio|voxtral|omni|realtime|live|transcribe|tts|speech|search|"
+    r"research|embed\w*|image|images|ocr|moderation|guard|safeguard|robotics|computer|cyber|customtools|container|"
+    r"vision|vl|math|code|coder|codex|codestral|devstral|build|fim|agent|cli)(?:$|[-/._:@])"
+)
+"""Words of models that are no plain, lasting ones for texts."""
+
+
+def _route(name: str, row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the way to a model: its provider and what the names on that way begin with."""
+    own = str(row.get("litellm_provider") or "")
+    provider = _ONE_PROVIDER.get(own, own)
+    if provider in _OF_MANY_VENDORS:
+        lead = _LEAD.match(name)
+        return provider, lead.group() if lead else ""
+    folder, slash, _ = name.partition("/")
+    return provider, folder + slash if provider.startswith(folder) else ""
+
+
+def _small_work_usd(row: Mapping[str, Any]) -> float:
+    """Return the price of small work: about four tokens are read for one that is written."""
+    return 4 * _money(row.get("input_cost_per_token")) + _money(row.get("output_cost_per_token"))
 
 
 def _whole(value: object) -> int:

@@ -28,6 +28,7 @@ from agent.limits import (
 )
 from agent.models.metering import Gate, MeteredCall, Planned, embedding_plan, request_plan, transcription_plan
 from agent.models.requests import (
+    LONG_WORK,
     EmbeddingAnswer,
     EmbeddingModel,
     EmbeddingRequest,
@@ -56,7 +57,6 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.ports import Clock, ModelFault, ModelTrouble, SpanSink, TraceSpan
-from gateway.contracts.sessions import UsagePurpose
 from gateway.telemetry.metrics import MODEL_OUTCOMES, MODEL_SECONDS, Tally
 from gateway.telemetry.spans import under
 
@@ -287,7 +287,7 @@ class ModelClient:
     def _substitutes(self, request: ModelRequest) -> Sequence[str]:
         """Return who may answer instead. Small work (titles, summaries, …) never leaves its provider."""
         others = tuple(model for model in dict.fromkeys(self._fallbacks) if model != request.model)
-        if request.purpose is UsagePurpose.TURN:
+        if request.purpose in LONG_WORK:
             return others
         provider = self.facts(request.model).provider
         return tuple(model for model in others if provider and self.facts(model).provider == provider)

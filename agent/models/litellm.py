@@ -16,6 +16,7 @@ from agent.limits import SPOKEN_BYTES_PER_S
 from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.provider_calls import Litellm, ProviderCalls, load_litellm, load_openai_client
 from agent.models.requests import (
+    LONG_WORK,
     REFUSAL,
     EmbeddingAnswer,
     EmbeddingRequest,
@@ -48,7 +49,6 @@ from gateway.contracts.errors import (
 from gateway.contracts.sessions import Role, UsagePurpose
 
 _CACHED_UP_TO_HERE: Final = {"cache_control": {"type": "ephemeral"}}
-_LONG_WORK: Final = frozenset({UsagePurpose.TURN, UsagePurpose.PLAN, UsagePurpose.SUBAGENT})
 _LONG_EFFORTS: Final = frozenset({"medium", "high"})
 _SHORT_EFFORT: Final = "low"
 """What is small has few tokens for its answer: a long thought would leave none of them."""
@@ -75,7 +75,8 @@ def arguments(
         {"role": "system", "content": request.system},
         *(_message(message, pictures) for message in request.messages),
     ]
-    if request.purpose is UsagePurpose.TURN and facts.is_told_to_cache:
+    has_next = request.purpose is UsagePurpose.TURN or (request.purpose in LONG_WORK and bool(request.tools))
+    if has_next and facts.is_told_to_cache:
         _mark_caches(messages)
     given: dict[str, Any] = {
         **addressed(endpoint),
@@ -95,14 +96,14 @@ def arguments(
     if temperature is not None:
         given["temperature"] = temperature
     if effort := endpoint.reasoning_effort:
-        is_short = request.purpose not in _LONG_WORK and effort in _LONG_EFFORTS
+        is_short = request.purpose not in LONG_WORK and effort in _LONG_EFFORTS
         given["reasoning_effort"] = _SHORT_EFFORT if is_short else effort
     return given
 
 
 def _mark_caches(messages: Sequence[dict[str, Any]]) -> None:
     """Mark where a provider that has to be told shall cache: up to the system prompt, which many prompts share, and up
-    to the newest message, which the next prompt will hold, too. Only a turn has a next one."""
+    to the newest message, which the next prompt will hold, too."""
     for message in (messages[0], messages[-1]):
         content = message["content"]
         (content[-1] if isinstance(content, list) else message).update(_CACHED_UP_TO_HERE)
@@ -178,11 +179,14 @@ class LitellmClient:
 
     def facts(self, model: str) -> ModelFacts:
         """Return the facts from litellm's price map, without importing litellm. An address set by the operator counts
-        as a provider of its own."""
+        as a provider of its own, of whose models no sibling is known; nor is one that needs another key."""
         endpoint = self._endpoint_of(model)
         facts = self._catalog.facts(endpoint.model)
+        sibling = facts.cheap_sibling
+        is_called_alike = not endpoint.api_base and endpoint.is_called_as(self._endpoint_of(sibling))
         return replace(
             facts,
+            cheap_sibling=sibling if is_called_alike else "",
             provider=endpoint.api_base or facts.provider,
             api=facts.provider,
             output_max=endpoint.max_tokens or facts.output_max,

@@ -24,6 +24,10 @@ async def always() -> None:
     """Permit every call: the permit of one that belongs to no turn."""
 
 
+LONG_WORK: Final = frozenset({UsagePurpose.TURN, UsagePurpose.PLAN, UsagePurpose.SUBAGENT})
+"""Purposes whose calls are rounds of one growing prompt, and end in what somebody waits for; all others are small."""
+
+
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
     """One message of a prompt after the system prompt. `tool_call_id` only with `Role.TOOL`, `images` only with
@@ -185,7 +189,8 @@ class ModelFacts:
 
     `provider` names the operator of the servers, `api` the provider whose API they speak; `sees` says that the
     model understands images. Most providers cache what prompts have in common by themselves; one that
-    `is_told_to_cache` does it where the request says so.
+    `is_told_to_cache` does it where the request says so. `cheap_sibling` is a cheaper model that is called in the same
+    way and can do small work; empty where none is known.
     """
 
     provider: str = ""
@@ -196,6 +201,7 @@ class ModelFacts:
     is_told_to_cache: bool = False
     sees: bool = False
     prices_usd: Mapping[str, float] = field(default_factory=dict)
+    cheap_sibling: str = ""
 
 
 class Gallery(Protocol):

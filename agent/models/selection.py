@@ -10,7 +10,7 @@ import difflib
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -27,10 +27,11 @@ from agent.limits import (
     ROUTING_TINY_CHARS,
     ROUTING_TOOL_CALLS_MAX,
 )
-from agent.models.requests import ModelProvider
+from agent.models.requests import ModelFacts, ModelProvider
 from agent.models.transcript import PromptBudget, budget_of, said_in, summary_of
-from gateway.config import SCRIPTED_MODEL, Settings, utility_model
+from gateway.config import SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
+from gateway.contracts.profiles import CHEAP
 from gateway.contracts.sessions import Entry, Role, Session
 
 
@@ -191,7 +192,16 @@ class Models:
     def utility(self, session: Session) -> str:
         """Return the model for small work about a session: cheap, and always of the same provider as the session's
         model."""
-        return utility_model(self._settings, self.of_session(session))
+        return self.cheap(self.of_session(session))
+
+    def cheap(self, model: str) -> str:
+        """Return the model for small work of a conversation with `model`."""
+        return utility_model(self._settings, self.client.facts, model)
+
+    def named(self, name: str, otherwise: str) -> str:
+        """Return the model that a setting or a call names: for `CHEAP`, unless an entry has that name, the model for
+        small work of a conversation with the model `otherwise`; for "" `otherwise` itself."""
+        return self.cheap(otherwise) if name == CHEAP and name not in self._settings.models else name or otherwise
 
     def sees(self, model: str) -> bool:
         """Tell whether images are shown to a model."""
@@ -225,6 +235,16 @@ class Models:
         if not configured and not facts.context_window:
             _log.warning("model.window_unknown", model=model, assumed=budget.window)
         return budget
+
+
+def utility_model(settings: Settings, facts: Callable[[str], ModelFacts], of: str = "") -> str:
+    """Return the model for small work of a conversation with the model `of` (empty: the configured one): as configured,
+    else the cheapest sufficient one of the same route. Never of another provider than the conversation's own."""
+    agent = settings.agent
+    model, configured = of or agent.model, agent.utility_model
+    if configured and (model == agent.model or facts(model).provider == facts(configured).provider != ""):
+        return configured
+    return facts(model).cheap_sibling or model
 
 
 def choosable(settings: Settings) -> tuple[str, ...]:
@@ -268,6 +288,11 @@ def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
         "agent.fallback_models": agent.fallback_models,
         "agent.models": agent.models,
         "subagents.model": (settings.subagents.model,),
+        **{
+            f"subagents.types.{name}.model": (setting.model or "",)
+            for name, setting in settings.subagents.types.items()
+            if setting.model != CHEAP
+        },
         "routing.low": (routing.low,),
         "routing.medium": (routing.medium,),
         "routing.high": (routing.high,),

@@ -51,7 +51,7 @@ NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
 class SubType:
     """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap
     up. `prompt` is the whole description of its role for the child: that of its type, and that of every
-    sub-agent."""
+    sub-agent. `model`: a name or `CHEAP`; "": that of all sub-agents, or of whoever asks."""
 
     name: str
     label: CleanText
@@ -59,6 +59,7 @@ class SubType:
     tools: tuple[str, ...] | None
     rounds_max: int
     prompt: CleanText
+    model: str = ""
 
     @property
     def is_off(self) -> bool:
@@ -79,6 +80,7 @@ def sub_type_of(row: SubTypeRow) -> SubType:
         tools=None if EVERY_TOOL in row.tools else row.tools,
         rounds_max=row.rounds_max,
         prompt=joined(own, PROMPTS.delegated, by="\n\n"),
+        model=row.model,
     )
 
 

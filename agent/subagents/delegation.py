@@ -100,9 +100,7 @@ async def open_subagents(
     catalog = Catalog(store.sub_types, clock, rows=settings.rows(scrubber.scrub), known_tools=lambda: tools.names)
     rights = Rights(people)
     registry, limit_s = RunRegistry(worker_id, book, clock), float(settings.limit_s)
-    factory = SubagentFactory(
-        catalog, registry, models, store, scrubber, clock, rights=rights.hold, limit_s=limit_s, model=settings.model
-    )
+    factory = SubagentFactory(catalog, registry, models, store, scrubber, clock, rights=rights.hold, limit_s=limit_s)
     agents = SubAgents(
         registry,
         factory,
@@ -114,7 +112,7 @@ async def open_subagents(
         watch=watch,
         ring=ring,
     )
-    delegating = DelegationTools(agents, book, scrubber, clock, limit_s=limit_s)
+    delegating = DelegationTools(agents, book, scrubber, clock, limit_s=limit_s, models=models.choosable)
 
     def asking(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
         return (

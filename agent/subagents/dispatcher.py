@@ -54,10 +54,8 @@ class SubagentFactory:
         *,
         rights: Callable[[ToolContext], Awaitable[bool]],
         limit_s: float,
-        model: str,
     ) -> None:
-        """Keep the dependencies. `rights` says whether a sub-agent that outlives the turn of this context may go on.
-        `model` is the model of all sub-agents; "": each has the model of its user's conversation."""
+        """Keep the dependencies. `rights` says whether a sub-agent that outlives the turn of this context may go on."""
         self._catalog = catalog
         self._registry = registry
         self._models = models
@@ -66,7 +64,6 @@ class SubagentFactory:
         self._clock = clock
         self._rights = rights
         self._limit_s = limit_s
-        self._model = model
         self._asked_last_ms = 0
 
     async def new_run(self, context: ToolContext, order: SubOrder, mode: TaskMode) -> SubagentRun:
@@ -81,7 +78,7 @@ class SubagentFactory:
             sub_type = replace(sub_type, prompt=joined(sub_type.prompt, order.form, by="\n\n"))
         assignment = Assignment(
             sub_type,
-            await self._model_below(context.call_origin),
+            await self._model(context.call_origin, order.model or sub_type.model),
             order.purpose,
             own,
             limit_s=min(order.limit_s or self._limit_s, self._limit_s),
@@ -94,10 +91,12 @@ class SubagentFactory:
             fence=0 if context.call_origin.task_id else context.fence,
         )
 
-    async def _model_below(self, call_origin: CallOrigin) -> str:
-        """Return the model of a sub-agent that is asked for there: a sub-agent's own ones have its model."""
-        if self._model:
-            return self._model
+    async def _model(self, call_origin: CallOrigin, named: str) -> str:
+        """Return the model of a sub-agent that is asked for there: the one that is named, else
+        that of the conversation, or of the sub-agent that asks."""
+        return self._models.named(named, await self._model_above(call_origin))
+
+    async def _model_above(self, call_origin: CallOrigin) -> str:
         above = self._registry.of(call_origin.task_id)
         if above is not None:
             return above.assignment.model

@@ -42,7 +42,8 @@ _NOTHING: Final = literal_text("")
 class SubOrder:
     """One sub-agent to be started. `label`: a few words for people ("" : made of the prompt); `limit_s`: its wall
     clock, None for the configured one (which is also the most it may be); `purpose`: what its model calls are charged
-    as; `form`: how its answer has to look, said behind what its type is told."""
+    as; `form`: how its answer has to look, said behind what its type is told; `model`: one that
+    its caller may choose, or `CHEAP`, "" for that of its type."""
 
     sub_type: str
     prompt: CleanText
@@ -50,6 +51,7 @@ class SubOrder:
     limit_s: float | None = None
     purpose: UsagePurpose = UsagePurpose.SUBAGENT
     form: CleanText = _NOTHING
+    model: str = ""
 
 
 class OrderRefused(ToolError):

@@ -31,6 +31,7 @@ from agent.tools.results import KeptElsewhere, KeptResult
 from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import StoreUnavailable, ToolError
 from gateway.contracts.ports import Clock
+from gateway.contracts.profiles import CHEAP
 from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
 from gateway.scrub import Scrubber
 from gateway.store.subagents import TaskStore
@@ -41,7 +42,7 @@ CATEGORY: Final = "sub-agents"
 
 _INLINE: Final = (
     "Have a sub-agent do a part of the task and wait for its answer; calls in one round run side by side. It sees "
-    "nothing of this conversation: `task` says all that it has to know. `label`: a few words for the user. Types:"
+    "nothing of this conversation: say all in `task`. `label`: a few words for the user. Types:"
 )
 _SPAWNED: Final = "The same as sub_agent, in the background: go on at once, and be told when it is done."
 _CANCELLED: Final = "End a sub-agent in the background."
@@ -74,20 +75,31 @@ SubTypes = Mapping[str, SubType]
 
 
 class DelegationTools:
-    """The tools on one dispatcher. `limit_s` is the most that a sub-agent may live."""
+    """The tools on one dispatcher. `limit_s` is the most that a sub-agent may live; `models` are those that
+    everybody may choose."""
 
-    def __init__(self, agents: SubAgents, book: TaskStore, scrubber: Scrubber, clock: Clock, *, limit_s: float) -> None:
+    def __init__(
+        self,
+        agents: SubAgents,
+        book: TaskStore,
+        scrubber: Scrubber,
+        clock: Clock,
+        *,
+        limit_s: float,
+        models: Sequence[str],
+    ) -> None:
         self._agents = agents
         self._book = book
         self._scrubber = scrubber
         self._clock = clock
         self._limit_s = limit_s
+        self._models = tuple(dict.fromkeys((CHEAP, *models)))
 
     def tools(self, types: Mapping[str, SubType]) -> tuple[Tool, ...]:
         """Build the tools; `types` are those from which the model may choose."""
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
         waits_s = max(self._limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
-        choice = _order_schema(types, self._limit_s)
+        choice = _order_schema(types, self._models, self._limit_s)
         listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
         inline = ToolSpec("sub_agent", f"{_INLINE}\n{listed}", without_bounds(choice))
         spawned = ToolSpec("sub_agent_spawn", _SPAWNED, _told_again(choice))
@@ -126,7 +138,11 @@ class DelegationTools:
     def _order(self, context: ToolContext, arguments: Mapping[str, Any]) -> SubOrder:
         clean = self._scrubber.for_chat(str(context.key)).scrub
         return SubOrder(
-            arguments["type"], clean(arguments["task"]), clean(arguments.get("label", "")), arguments.get("limit_s")
+            arguments["type"],
+            clean(arguments["task"]),
+            clean(arguments.get("label", "")),
+            arguments.get("limit_s"),
+            model=arguments.get("model", ""),
         )
 
 
@@ -148,20 +164,21 @@ async def _own(book: TaskStore, context: ToolContext, task_id: str) -> SubTask:
     return task
 
 
-def _order_schema(types: Mapping[str, SubType], limit_s: float) -> Mapping[str, Any]:
+def _order_schema(types: Mapping[str, SubType], models: Sequence[str], limit_s: float) -> Mapping[str, Any]:
     properties = {
         "type": {"type": "string", "enum": list(types)},
         "task": text_schema(limits.SUBAGENT_PROMPT_CHARS_MAX),
         "label": {"type": "string", "maxLength": limits.SUBAGENT_LABEL_CHARS_MAX},
         "limit_s": {"type": "number", "exclusiveMinimum": 0, "maximum": limit_s},
+        "model": {"type": "string", "enum": list(models)},
     }
     return object_schema(properties, "type", "task") | {"additionalProperties": False}
 
 
 def _told_again(choice: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Drop the list of types from the schema: it is in the prompt once already."""
+    """Drop the lists of types and models from the schema: they are in the prompt once already."""
     told = without_bounds(choice)
-    return {**told, "properties": {**told["properties"], "type": {"type": "string"}}}
+    return {**told, "properties": {**told["properties"], **{key: {"type": "string"} for key in ("type", "model")}}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from gateway.config.derived import (
     hook_url,
     house_language,
     own_hosts,
-    utility_model,
     webhook_host,
 )
 from gateway.config.loader import Loaded, load, load_settings, process_environment
@@ -40,7 +39,6 @@ __all__ = [
     "process_environment",
     "settings_secrets",
     "table_of",
-    "utility_model",
     "vault_key",
     "webhook_host",
 ]

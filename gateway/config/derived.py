@@ -1,4 +1,4 @@
-"""What follows from the settings: the database's address, the models for small work."""
+"""What follows from the settings: the database's address, the model of the key that is there."""
 
 from __future__ import annotations
 
@@ -11,28 +11,25 @@ from urllib.parse import urlsplit
 
 from gateway.config.settings import SCRIPTED_MODEL, Settings
 
-# Model providers we have a default for: whose key is in the environment, which model to take, the cheap sibling.
+# Model providers we have a default for: whose key is in the environment, which model to take.
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One row. `family` is how its litellm model names begin; models are litellm names."""
+    """One row. `family` is how its litellm model names begin; the model is a litellm name."""
 
     variable: str
     family: tuple[str, ...]
     model: str
-    utility_model: str
 
 
 PROVIDERS: Final = (
-    Provider(
-        "ANTHROPIC_API_KEY", ("anthropic/", "claude-"), "anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5"
-    ),
-    Provider("OPENAI_API_KEY", ("openai/", "gpt-", "o3", "o4"), "openai/gpt-5.4-mini", "openai/gpt-5.4-nano"),
-    Provider("GEMINI_API_KEY", ("gemini/",), "gemini/gemini-flash-latest", "gemini/gemini-flash-lite-latest"),
-    Provider("MISTRAL_API_KEY", ("mistral/",), "mistral/mistral-medium-latest", "mistral/mistral-small-latest"),
-    Provider("DEEPSEEK_API_KEY", ("deepseek/",), "deepseek/deepseek-chat", "deepseek/deepseek-chat"),
-    Provider("GROQ_API_KEY", ("groq/",), "groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-20b"),
+    Provider("ANTHROPIC_API_KEY", ("anthropic/", "claude-"), "anthropic/claude-sonnet-4-6"),
+    Provider("OPENAI_API_KEY", ("openai/", "gpt-", "o3", "o4"), "openai/gpt-5.4-mini"),
+    Provider("GEMINI_API_KEY", ("gemini/",), "gemini/gemini-flash-latest"),
+    Provider("MISTRAL_API_KEY", ("mistral/",), "mistral/mistral-medium-latest"),
+    Provider("DEEPSEEK_API_KEY", ("deepseek/",), "deepseek/deepseek-chat"),
+    Provider("GROQ_API_KEY", ("groq/",), "groq/openai/gpt-oss-120b"),
 )
 
 
@@ -44,18 +41,6 @@ def found_provider(environ: Mapping[str, str]) -> Provider | None:
 def provider_of(model: str) -> Provider | None:
     """The row that a litellm model name belongs to."""
     return next((provider for provider in PROVIDERS if model.startswith(provider.family)), None)
-
-
-def family_of(model: str) -> str:
-    """What the names of a provider's models have in common: the same for two models of one provider."""
-    provider = provider_of(model)
-    return provider.family[0] if provider else model.partition("/")[0]
-
-
-def cheapest_sibling(model: str) -> str:
-    """A cheap model of the same provider, or `model` itself where we know none. Never another provider."""
-    provider = None if model == SCRIPTED_MODEL else provider_of(model)
-    return provider.utility_model if provider else model
 
 
 def database_url(settings: Settings) -> str:
@@ -85,36 +70,10 @@ def own_hosts(settings: Settings) -> frozenset[str]:
     return frozenset({*http.hosts, public, http.host.lower(), webhook_host(settings).lower()} - {""})
 
 
-def utility_model(settings: Settings, of: str = "") -> str:
-    """The model for titles and summaries of a conversation with the model `of` (empty: the configured one). As
-    configured, else a cheap one of the same provider; never of another provider than the conversation's own."""
-    agent = settings.agent
-    model = of or agent.model
-    if agent.utility_model and (model == agent.model or _are_siblings(settings, model, agent.utility_model)):
-        return agent.utility_model
-    return model if model in settings.models or _address(settings, model) else cheapest_sibling(model)
-
-
 def called(settings: Settings, name: str) -> str:
     """What litellm calls the model that a setting or a person calls `name`."""
     entry = settings.models.get(name)
     return entry.model if entry else name
-
-
-def _are_siblings(settings: Settings, one: str, other: str) -> bool:
-    """Whether two models are known to be of one provider. Those at one address are, whoever serves it."""
-    address, model = _address(settings, one), called(settings, one)
-    is_known = bool(address) or provider_of(model) is not None
-    return is_known and address == _address(settings, other) and family_of(model) == family_of(called(settings, other))
-
-
-def _address(settings: Settings, name: str) -> str:
-    """The configured address that a model is asked at; "" for its provider's own."""
-    entry = settings.models.get(name)
-    if entry and (entry.api_base or entry.has_key):
-        return entry.api_base
-    home = family_of(called(settings, settings.agent.model))
-    return settings.agent.api_base if family_of(called(settings, name)) == home else ""
 
 
 def auto_consolidate(settings: Settings) -> bool:
@@ -122,7 +81,8 @@ def auto_consolidate(settings: Settings) -> bool:
     memory = settings.memory
     if memory.auto_consolidate is not None:
         return memory.enabled and memory.auto_consolidate
-    return memory.enabled and not utility_model(settings).startswith(SCRIPTED_MODEL)
+    agent = settings.agent
+    return memory.enabled and not (agent.utility_model or agent.model).startswith(SCRIPTED_MODEL)
 
 
 def house_language(settings: Settings) -> str:

@@ -171,8 +171,9 @@ class AgentSettings(Section):
     )
     utility_model: str = Field(
         default="",
-        description="Model for titles and summaries. Empty: the cheapest known of the same provider; for an "
-        "entry of models, the entry itself.",
+        description="Model for small work: titles, summaries, facts, and sub-agents that look things up. Empty: the "
+        "cheapest that can do it of the same provider, by litellm's prices; the model itself where it has an address "
+        "or a key of its own, or where none is known.",
     )
     titles: bool = Field(
         default=True,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from gateway.config.catalog import catalog, to_toml, value_of
-from gateway.config.derived import database_url, utility_model
+from gateway.config.derived import database_url
 from gateway.config.loader import Loaded
 from gateway.config.secrets import masked_url
 from gateway.config.settings import Settings
@@ -69,7 +69,7 @@ def _server(server: McpSetting) -> str:
     return f"{server.name}={program} ({len(arguments)} argument{'s' * (len(arguments) != 1)})"
 
 
-_SHOWN_AS: Final = {"database.url": database_url, "agent.utility_model": utility_model, "tools.mcp": _mcp}
+_SHOWN_AS: Final = {"database.url": database_url, "tools.mcp": _mcp}
 """What is shown is not what was written: the value in force, or a part of it."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, StrictInt
@@ -12,6 +13,7 @@ from gateway.config.section import Section, expecting
 from gateway.contracts.messages import CleanText
 from gateway.contracts.profiles import (
     BUILT_IN,
+    CHEAP,
     EVERY_TOOL,
     MCP_PREFIX,
     SUB_TYPE_ROWS,
@@ -116,6 +118,11 @@ class SubTypeSetting(Section):
     prompt: SubTypePrompt | None = Field(
         default=None, description="What it is told of itself.", json_schema_extra=expecting(_A_PROMPT)
     )
+    model: str | None = Field(
+        default=None,
+        description=f"Its model: an entry of models, any litellm model name, or {CHEAP} for the one of small work. "
+        '"": as for all sub-agents.',
+    )
 
     def change(self, clean: Callable[[str], CleanText]) -> SubTypeChange:
         """The same as a change of a row; its texts are scrubbed by `clean`."""
@@ -146,7 +153,9 @@ class SubagentSettings(Section):
         "(plain). auto: the strongest that this machine has.",
     )
     model: str = Field(
-        default="", description="Model of all sub-agents. Empty: that of the conversation they work for."
+        default="",
+        description="Model of all sub-agents whose type names none. Empty: that of the conversation they work for, and "
+        "the one of small work for explore, research and reviewer.",
     )
     status_lines: bool = Field(
         default=True, description="Whether a chat shows one quiet line for each sub-agent, edited in place."
@@ -154,10 +163,15 @@ class SubagentSettings(Section):
     types: Mapping[SubTypeName, SubTypeSetting] = Field(
         default={},
         description="What is different about single types: tables such as [subagents.types.code] with label, "
-        "description, tools, rounds_max and prompt. An operator's change by the API wins over them.",
+        "description, tools, rounds_max, prompt and model. An operator's change by the API wins over them.",
         json_schema_extra=expecting(_TYPES),
     )
 
     def rows(self, clean: Callable[[str], CleanText]) -> SubTypeRows:
         """The catalog as it is configured; texts are scrubbed by `clean`."""
-        return changed_rows(SUB_TYPE_ROWS, {name: setting.change(clean) for name, setting in self.types.items()})
+        changes = {name: setting.change(clean) for name, setting in self.types.items()}
+        models = {name: setting.model for name, setting in self.types.items() if setting.model is not None}
+        return {
+            name: replace(row, model=models.get(name, self.model or row.model) or self.model)
+            for name, row in changed_rows(SUB_TYPE_ROWS, changes).items()
+        }

@@ -103,11 +103,15 @@ below its parent's. Writer, security, reviewer and tester do not: theirs is one 
 # itself is the agent's: a prompt file of the same name, unless somebody wrote another prompt.
 
 
+CHEAP: Final = "cheap"
+"""In place of a model's name: the one for small work."""
+
+
 @dataclass(frozen=True, slots=True)
 class SubTypeRow:
     """One type. `description` tells the model that chooses when to choose it; `tools` is what it may use at most
     (`EVERY_TOOL` alone: all that its parent may); `rounds_max` rounds of tools before it has to wrap up; `prompt` is
-    None for the file that comes with Trivet."""
+    None for the file that comes with Trivet; `model` is `CHEAP`, or "" for that of the conversation."""
 
     name: str
     label: CleanText
@@ -115,6 +119,7 @@ class SubTypeRow:
     tools: tuple[str, ...]
     rounds_max: int
     prompt: CleanText | None = None
+    model: str = ""
 
     def changed(self, change: SubTypeChange) -> SubTypeRow:
         """Return the same row with the change applied."""
@@ -142,6 +147,7 @@ _EXPLORE: Final = SubTypeRow(
     literal_text("Finds where something is, in many files. Read-only."),
     READING,
     6,
+    model=CHEAP,
 )
 _GENERAL: Final = SubTypeRow(
     "general",
@@ -170,6 +176,7 @@ _RESEARCH: Final = SubTypeRow(
     literal_text("Answers from the web, with sources and dates."),
     ("web_search", "web_fetch", "file_read", "file_list", "file_tree"),
     8,
+    model=CHEAP,
 )
 _SECURITY: Final = SubTypeRow(
     "security",
@@ -228,6 +235,7 @@ _REVIEWER: Final = SubTypeRow(
     literal_text("Says what to mend in a change or text. Read-only."),
     (*READING, "web_search"),
     10,
+    model=CHEAP,
 )
 _WRITER: Final = SubTypeRow(
     "writer",

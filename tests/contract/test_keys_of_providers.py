@@ -14,7 +14,7 @@ from agent.models.catalog import NO_KEY
 from agent.models.client import ModelClient
 from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
 from agent.models.selection import Models
-from gateway.config import load_settings, utility_model
+from gateway.config import load_settings
 from gateway.config.show import as_table
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
@@ -149,7 +149,7 @@ async def test_entries_are_chosen_by_name(providers: Providers, tmp_path: Path) 
         assert models.choosable == ("openai/gpt-4o-mini", "fast")
         assert models.is_callable("fast")
         assert not models.is_callable("fats")
-    assert utility_model(settings, "fast") == "fast"
+        assert models.cheap("fast") == "fast"
 
 
 def _environ(providers: Providers) -> Mapping[str, str]:

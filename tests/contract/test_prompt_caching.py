@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.litellm import LitellmClient
-from agent.models.requests import ModelRequest, PromptMessage
+from agent.models.requests import ModelRequest, PromptMessage, ToolSpec
 from channels.emulators.serving import LOOPBACK, listening
 from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Py
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 MARK = {"type": "ephemeral"}
+LOOK = ToolSpec("recall", "Recalls.", {"type": "object", "properties": {}})
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Provider:
         self.asked.append(await request.json())
         return JSONResponse({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}, 400)
 
-    async def hear(self, model: str, purpose: UsagePurpose) -> dict[str, Any]:
+    async def hear(self, model: str, purpose: UsagePurpose, *tools: ToolSpec) -> dict[str, Any]:
         """The request that a prompt with a tool's result becomes."""
         client = LitellmClient(ModelCatalog(), partial(ModelEndpoint, api_base=self.url, api_key="key-of-the-test"))
         messages = (
@@ -47,7 +48,9 @@ class Provider:
             PromptMessage(Role.ASSISTANT, literal_text("I do"), (ToolCall("c1", "recall", literal_text("{}")),)),
             PromptMessage(Role.TOOL, literal_text("tea"), tool_call_id="c1"),
         )
-        request = ModelRequest(model, purpose, SessionKey("telegram", "1"), literal_text("You are a test."), messages)
+        request = ModelRequest(
+            model, purpose, SessionKey("telegram", "1"), literal_text("You are a test."), messages, tools
+        )
         with pytest.raises(ModelRejected):
             [event async for event in client.stream(request)]
         await client.close()
@@ -63,18 +66,23 @@ async def provider() -> AsyncIterator[Provider]:
         yield found
 
 
-async def test_a_turn_is_cached_up_to_the_system_prompt_and_the_newest_message(provider: Provider) -> None:
-    body = await provider.hear(CLAUDE, UsagePurpose.TURN)
+@pytest.mark.parametrize("purpose", [UsagePurpose.TURN, UsagePurpose.SUBAGENT, UsagePurpose.PLAN])
+async def test_rounds_are_cached_up_to_the_system_prompt_and_the_newest_message(
+    provider: Provider, purpose: UsagePurpose
+) -> None:
+    """Those of a turn, and those of a sub-agent that has tools."""
+    body = await provider.hear(CLAUDE, purpose, LOOK)
     assert body["system"][-1]["cache_control"] == MARK
     assert body["messages"][-1]["content"][-1]["cache_control"] == MARK
     assert str(body).count("cache_control") == 2
 
 
 @pytest.mark.parametrize(
-    ("model", "purpose"), [(CLAUDE, UsagePurpose.COMPACTION), ("openai/gpt-4o-mini", UsagePurpose.TURN)]
+    ("model", "purpose"),
+    [(CLAUDE, UsagePurpose.COMPACTION), (CLAUDE, UsagePurpose.SUBAGENT), ("openai/gpt-4o-mini", UsagePurpose.TURN)],
 )
 async def test_nobody_else_is_told(provider: Provider, model: str, purpose: UsagePurpose) -> None:
-    """A summary is asked for once: writing it into a cache would cost more and serve nobody."""
+    """A summary, and a sub-agent without tools, is asked once: writing it into a cache would serve nobody."""
     assert "cache_control" not in str(await provider.hear(model, purpose))
 
 

@@ -429,6 +429,18 @@ async def test_it_may_do_what_its_parent_and_its_type_may_and_thinks_with_the_mo
         assert own.suspension is None
 
 
+async def test_a_model_is_that_of_the_call_else_of_the_type_else_of_the_conversation(sqlite_store: Store) -> None:
+    """`cheap` is the one for small work; what a sub-agent asks for itself starts from the model of that one."""
+    async with nursery(sqlite_store, utility_model="demo/scripted@2ms") as made:
+        for name in ("explore", "research", "reviewer", "code"):
+            await made.agents.delegate(made.context, order(sub_type=name))
+        await made.agents.delegate(made.context, replace(order(sub_type="code"), model="cheap"))
+        await made.agents.delegate(made.context, replace(order(sub_type="explore"), model="demo/scripted@1ms"))
+    cheap = "demo/scripted@2ms"
+    used = [run.assignment.model for run in made.began]
+    assert used == [cheap, cheap, cheap, "demo/scripted", cheap, "demo/scripted@1ms"]
+
+
 async def test_a_configured_model_is_for_all_of_them(sqlite_store: Store) -> None:
     async with nursery(sqlite_store, model="demo/scripted@1ms") as made:
         await made.agents.delegate(made.context, order())

@@ -19,6 +19,7 @@ from agent.tools.tool import CallOrigin, ToolContext
 from gateway.clock import SystemClock
 from gateway.config import Settings
 from gateway.config.settings import AgentSettings
+from gateway.config.subagents import SubagentSettings
 from gateway.contracts.errors import Reason
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.sessions import Session
@@ -95,16 +96,21 @@ async def never(_life: SubagentRun) -> str:
 
 @asynccontextmanager
 async def nursery(
-    store: Store, act: Act = echo, *, live_max: int = 16, limit_s: float = 300.0, model: str = ""
+    store: Store,
+    act: Act = echo,
+    *,
+    live_max: int = 16,
+    limit_s: float = 300.0,
+    model: str = "",
+    utility_model: str = "",
 ) -> AsyncIterator[Nursery]:
     """A dispatcher over a real store, and the context of a user's turn in which its tools are called."""
     scrubber, clock, board = Scrubber(), SystemClock(), Board()
     registry = RunRegistry(f"worker-{clock.code(4)}", store.tasks, clock)
-    models = Models(ScriptedClient(), Settings(agent=AgentSettings(model="demo/scripted")))
-    catalog = Catalog(store.sub_types, clock, known_tools=_AnyName)
-    factory = SubagentFactory(
-        catalog, registry, models, store, scrubber, clock, rights=_always, limit_s=limit_s, model=model
-    )
+    models = Models(ScriptedClient(), Settings(agent=AgentSettings(model="demo/scripted", utility_model=utility_model)))
+    rows = SubagentSettings(model=model).rows(scrubber.scrub)
+    catalog = Catalog(store.sub_types, clock, rows=rows, known_tools=_AnyName)
+    factory = SubagentFactory(catalog, registry, models, store, scrubber, clock, rights=_always, limit_s=limit_s)
     agents = SubAgents(
         registry,
         factory,

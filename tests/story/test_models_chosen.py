@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.parts.minds import Mind
 ADMIN = SessionKey.parse("telegram:9")
 PLAIN, QUICK, SLOW = "demo/scripted", "demo/scripted@1ms", "demo/scripted@2ms"
 UNLISTED = "demo/scripted@3ms"
+SIBLINGS = {"anthropic/claude-sonnet-4-6": "anthropic/claude-haiku-5-5"}
 
 
 class Models(Mind):
@@ -168,6 +170,9 @@ async def test_small_work_is_done_by_the_provider_of_the_conversation(
         def check_name(self, model: str) -> None:
             """Every name."""
 
+        def facts(self, model: str) -> ModelFacts:
+            return replace(super().facts(model), provider=model.split("/")[0], cheap_sibling=SIBLINGS.get(model, ""))
+
         async def stream(self, request: ModelRequest):  # type: ignore[no-untyped-def]
             if request.purpose is UsagePurpose.TITLE:
                 titled.append(request.model)
@@ -179,4 +184,4 @@ async def test_small_work_is_done_by_the_provider_of_the_conversation(
     async with running_agent(bus, store, Titling(), tmp_path, models=(chosen,)) as agent:
         await agent.ask(f"/model {chosen}")
         await agent.ask("say hello")
-    assert titled == ["anthropic/claude-haiku-4-5"]
+    assert titled == [SIBLINGS[chosen]]

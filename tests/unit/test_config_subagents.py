@@ -131,3 +131,14 @@ def test_what_is_changed_is_shown_key_by_key_with_its_source(tmp_path: Path) -> 
     assert rows["subagents.types.code.rounds_max"].split()[1:] == ["3", str(path), "line", "2"]
     assert len(rows["subagents.types.code.prompt"]) < 500
     assert "subagents.types" not in rows
+
+
+def test_a_type_has_the_model_of_its_table_else_the_one_of_all_else_its_own(tmp_path: Path) -> None:
+    own = load_settings(None, {}).settings.subagents.rows(CLEAN)
+    assert [name for name, row in own.items() if row.model == "cheap"] == ["explore", "research", "reviewer"]
+    path = write(tmp_path, '[subagents.types.explore]\nmodel = ""\n[subagents.types.code]\nmodel = "cheap"\n')
+    rows = load_settings(path, {}).settings.subagents.rows(CLEAN)
+    assert (rows["explore"].model, rows["code"].model, rows["research"].model) == ("", "cheap", "cheap")
+    path = write(tmp_path, '[subagents]\nmodel = "ollama/a"\n[subagents.types.code]\nmodel = "cheap"\n')
+    rows = load_settings(path, {}).settings.subagents.rows(CLEAN)
+    assert (rows["explore"].model, rows["code"].model, rows["writer"].model) == ("ollama/a", "cheap", "ollama/a")

@@ -13,15 +13,16 @@ from agent.model_clients import ModelRouter
 from agent.models.catalog import ModelCatalog, ModelEndpoint, ModelEndpoints
 from agent.models.litellm import LitellmClient
 from agent.models.requests import ModelFacts
-from agent.models.selection import Depth, Models, check_models
+from agent.models.selection import Depth, Models, check_models, utility_model
 from agent.models.transcript import budget_of
-from gateway.config import Settings, utility_model
+from gateway.config import Settings
 from gateway.config.features import ModelEntry, RoutingSettings
 from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ConfigError
 from tests.parts.turns import SESSION
 
-SONNET, HAIKU, MINI = "anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-4-5", "openai/gpt-4o-mini"
+SONNET, HAIKU, MINI = "anthropic/claude-sonnet-4-6", "anthropic/claude-haiku-5-5", "openai/gpt-4o-mini"
+SMALL = "openai/gpt-6-luna"
 
 
 def client(api_base: str = "") -> ModelRouter:
@@ -129,15 +130,19 @@ def test_a_session_with_a_model_of_its_own_is_never_routed() -> None:
     ("agent", "of", "utility"),
     [
         (AgentSettings(model=SONNET), "", HAIKU),
-        (AgentSettings(model=SONNET), MINI, "openai/gpt-5.4-nano"),
+        (AgentSettings(model=SONNET), MINI, SMALL),
         (AgentSettings(model=SONNET, utility_model=MINI), "", MINI),
         (AgentSettings(model=SONNET, utility_model="anthropic/claude-x"), HAIKU, "anthropic/claude-x"),
-        (AgentSettings(model=SONNET, utility_model=HAIKU), MINI, "openai/gpt-5.4-nano"),
-        (AgentSettings(model="ollama/a", utility_model="ollama/b"), "ollama/c", "ollama/c"),
+        (AgentSettings(model=SONNET, utility_model=HAIKU), MINI, SMALL),
+        (AgentSettings(model="ollama/a", utility_model="ollama/b"), "ollama/c", "ollama/b"),
+        (AgentSettings(model="ollama/a"), "", "ollama/a"),
         (AgentSettings(model="openai/a", utility_model="openai/b", api_base="http://x/v1"), "openai/c", "openai/b"),
         (AgentSettings(model="openai/a", api_base="http://x/v1"), "openai/c", "openai/c"),
     ],
 )
 def test_small_work_stays_with_the_provider_of_the_conversation(agent: AgentSettings, of: str, utility: str) -> None:
     """The operator's word counts for the configured model and its siblings; one server is one provider."""
-    assert utility_model(settings(agent), of) == utility
+    configured = settings(agent)
+    catalog = ModelCatalog()
+    facts = LitellmClient(catalog, ModelEndpoints(configured, catalog).of).facts
+    assert utility_model(configured, facts, of) == utility

@@ -11,6 +11,7 @@ from agent.limits import MODEL_BACKOFF_S, MODEL_RETRY_AFTER_MAX_S
 from agent.model_clients import ModelRouter
 from agent.models.client import ModelClient
 from agent.models.requests import (
+    LONG_WORK,
     ModelAnswer,
     ModelEvent,
     ModelFacts,
@@ -191,13 +192,19 @@ async def test_when_all_fail_the_first_failure_is_the_answer() -> None:
         await ask(models.client("b/1"), asking())
 
 
-@pytest.mark.parametrize("purpose", [purpose for purpose in UsagePurpose if purpose is not UsagePurpose.TURN])
+@pytest.mark.parametrize("purpose", sorted(set(UsagePurpose) - LONG_WORK))
 async def test_small_work_never_leaves_its_provider(purpose: UsagePurpose) -> None:
     """Whoever reads a conversation's title has read the conversation."""
     models = Models({"a/small": busy})
     client = models.client("b/1", "a/large")
     assert (await ask(client, asking("a/small", purpose=purpose))).model == "a/large"
     assert "b/1" not in models.asked
+
+
+@pytest.mark.parametrize("purpose", sorted(LONG_WORK))
+async def test_sub_agents_and_plans_fall_back_as_turns_do(purpose: UsagePurpose) -> None:
+    client = Models({"a/small": busy}).client("b/1", "a/large")
+    assert (await ask(client, asking("a/small", purpose=purpose))).model == "b/1"
 
 
 async def test_demo_models_are_scripted_and_all_others_somebody_elses() -> None:

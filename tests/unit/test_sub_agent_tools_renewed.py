@@ -35,7 +35,7 @@ def made(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
     agents, book = cast(SubAgents, None), cast(TaskStore, None)  # nothing is called
     scrubber, clock = Scrubber(), SystemClock()
     return (
-        *DelegationTools(agents, book, scrubber, clock, limit_s=300.0).tools(types),
+        *DelegationTools(agents, book, scrubber, clock, limit_s=300.0, models=("demo/scripted",)).tools(types),
         WaitTool(book, clock).tool(),
         orchestrate_tool(Ensemble(lambda _order: ""), tuple(types), scrubber, clock),
     )
