@@ -23,10 +23,10 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 365,
-    "lines": 97_634,
+    "lines": 97_832,
     "one_importer": 19.5,
     "duplicate_classes": 0,
-    "no_verb": 6.0,
+    "no_verb": 5.8,
     "forwarders": 80,
 }
 
