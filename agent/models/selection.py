@@ -192,16 +192,14 @@ class Models:
     def utility(self, session: Session) -> str:
         """Return the model for small work about a session: cheap, and always of the same provider as the session's
         model."""
-        return self.cheap(self.of_session(session))
-
-    def cheap(self, model: str) -> str:
-        """Return the model for small work of a conversation with `model`."""
-        return utility_model(self._settings, self.client.facts, model)
+        return self.named(CHEAP, self.of_session(session))
 
     def named(self, name: str, otherwise: str) -> str:
         """Return the model that a setting or a call names: for `CHEAP`, unless an entry has that name, the model for
         small work of a conversation with the model `otherwise`; for "" `otherwise` itself."""
-        return self.cheap(otherwise) if name == CHEAP and name not in self._settings.models else name or otherwise
+        if name == CHEAP and name not in self._settings.models:
+            return utility_model(self._settings, self.client.facts, otherwise)
+        return name or otherwise
 
     def sees(self, model: str) -> bool:
         """Tell whether images are shown to a model."""

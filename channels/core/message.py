@@ -83,7 +83,7 @@ class Addressing(StrEnum):
 
 
 class IgnoreReason(StrEnum):
-    """The reason why an update needs no answer. The value is the label of a metric."""
+    """The reason why an update needs no answer. The value is written to the log."""
 
     MALFORMED = "malformed"
     UNSUPPORTED = "unsupported"

@@ -149,7 +149,7 @@ async def test_entries_are_chosen_by_name(providers: Providers, tmp_path: Path) 
         assert models.choosable == ("openai/gpt-4o-mini", "fast")
         assert models.is_callable("fast")
         assert not models.is_callable("fats")
-        assert models.cheap("fast") == "fast"
+        assert models.named("cheap", "fast") == "fast"
 
 
 def _environ(providers: Providers) -> Mapping[str, str]:
