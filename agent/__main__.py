@@ -31,7 +31,7 @@ def _program() -> None:
     guard_streams()
     if MIGRATE in sys.argv[1:]:
         uvloop.run(bring_up_to_date(loaded.settings))
-    from agent.role import serve  # noqa: PLC0415 - start-up: the other roles wait for the lines above
+    from agent.assembly import serve  # noqa: PLC0415 - start-up: the other roles wait for the lines above
 
     async def serve_until_signalled() -> None:
         await serve(loaded.settings, scrubber, stop_event())

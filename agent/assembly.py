@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import partial
@@ -10,9 +14,9 @@ from pathlib import Path
 from platform import python_version, system
 from typing import Final
 
-from agent.concurrency import BackgroundTasks, Wakeup
+from agent.concurrency import BackgroundTasks, Wakeup, run_aside
 from agent.engine import AfterTurn, Engine
-from agent.features.access import AdminNotices, People, access_commands
+from agent.features.access import AdminNotices, People, access_commands, showing_access
 from agent.features.accounts import belongings_commands, linking_commands
 from agent.features.answers import AnswerCache, CachedEngine, keeping_answers
 from agent.features.attachments.documents import Documents
@@ -33,7 +37,7 @@ from agent.features.sessions import (
 from agent.features.titles import Titler
 from agent.features.usage import Allowances, Meter, limits_command, queue_command, usage_commands
 from agent.limits import LAST_WORDS_S
-from agent.model_clients import ModelClients, WorkspaceGallery
+from agent.model_clients import ModelClients, WorkspaceGallery, model_clients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.metering import Gate
@@ -45,12 +49,13 @@ from agent.runtime.claude import ClaudeEngine, is_claude
 from agent.runtime.commit import Commits, counting_turns, tracing_turns, wakes_waiting_turns
 from agent.runtime.compaction import Compactor, Summarizer
 from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands
+from agent.runtime.relay import FileServer, Relay
 from agent.runtime.run import LaneRunner, RunPorts
 from agent.runtime.steps import Steps
 from agent.runtime.turn import ConversationRunner, TurnRunner
 from agent.runtime.window import TurnWindows
 from agent.runtime.worker import DeadLetters, Worker
-from agent.subagents.delegation import Delegation, PlanSubAgents, open_subagents
+from agent.subagents.orchestration import Delegation, PlanSubAgents, open_subagents
 from agent.subagents.parent import ParentServices
 from agent.subagents.runs import Dispatcher, SubagentStopper
 from agent.subagents.status import StatusLines, TracingWatch
@@ -64,18 +69,24 @@ from agent.tools.secrets import SecretInjector
 from agent.tools.todo import todo_tools
 from agent.tools.toolbox import open_toolbox
 from gateway.access import AccessService
-from gateway.bus.bus import RedisBus
-from gateway.config import QueueMode, Settings, auto_consolidate
+from gateway.bus.bus import RedisBus, open_bus
+from gateway.bus.embedded import embedded_url
+from gateway.bus.operator import Operator
+from gateway.clock import SystemClock
+from gateway.config import QueueMode, Settings, auto_consolidate, database_url
 from gateway.config.limits import DiskSettings
 from gateway.config.settings import AgentSettings
-from gateway.contracts.errors import ConfigError
+from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.ids import WORKSPACES
 from gateway.contracts.ports import Clock, SpanSink
-from gateway.limits import SHUTDOWN_GRACE_S
+from gateway.limits import BUS_WAIT_S, QUEUE_NOTED_EVERY_S, SHUTDOWN_GRACE_S
+from gateway.process import end_loading, report_ready
+from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import seal_of
-from gateway.store import Store
+from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
+from gateway.telemetry.spans import open_spans
 
 # Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.
 
@@ -464,3 +475,82 @@ def _engine(
 def _disk_limits(disk: DiskSettings) -> DiskLimits:
     """Convert the limits to bytes."""
     return DiskLimits(*(number * 1024**2 for number in (disk.owner_mb, disk.all_mb, disk.free_mb)))
+
+
+async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event) -> None:
+    """Answer messages until `stopping`."""
+    clock = SystemClock()
+    async with contextlib.AsyncExitStack() as stack:
+        spans = stack.enter_context(open_spans(settings.telemetry, role="agent"))
+        clients = model_clients(settings)
+        stack.push_async_callback(clients.provider.close)
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
+        await store.check_schema()
+        installation = await store.installation()
+        bus = await retry_until_available(lambda: _open_bus(settings, installation), RetryPolicy(for_s=BUS_WAIT_S))
+        stack.push_async_callback(bus.close)
+        keeper = access_service(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+        await keeper.project()
+        worker_id = bus.names.named(f"{socket.gethostname()}:{os.getpid()}:{clock.code(6)}")
+        worker = await stack.enter_async_context(
+            assembled(
+                worker_id,
+                settings,
+                bus=bus,
+                store=store,
+                clients=clients,
+                scrubber=scrubber,
+                clock=clock,
+                spans=spans,
+            )
+        )
+        async with asyncio.TaskGroup() as group:
+            beside = [
+                group.create_task(
+                    Relay(worker_id, bus.deliveries, store, clock, spans, clients.health.tally).relay_receipts()
+                ),
+                group.create_task(FileServer(bus.files, store).serve()),
+                group.create_task(showing_access(keeper, bus.keep_named)),
+                group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
+                group.create_task(note_queue(bus.operator)),
+                group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
+            ]
+            end_loading()
+            report_ready()
+            await worker.serve(stopping)
+            for task in beside:
+                task.cancel()
+
+
+async def note_queue(bus: Operator) -> None:
+    """Record the length of the queue again and again for the operator's plots, until cancelled. While the bus is away,
+    moments are missing."""
+    while True:
+        with contextlib.suppress(BusUnavailable):
+            await bus.note_queue(await bus.figures())
+        await asyncio.sleep(QUEUE_NOTED_EVERY_S)
+
+
+async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber, clock: Clock) -> None:
+    """Serve the control lane and suggestions, with connections of their own: a busy or stuck event loop of the worker
+    must not hold them up."""
+    async with contextlib.AsyncExitStack() as stack:
+        store = open_store(database_url(settings), clock)
+        stack.push_async_callback(store.close)
+        bus = await _open_bus(settings, await store.installation())
+        stack.push_async_callback(bus.close)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve())
+            lane = control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+            group.create_task(lane.serve())
+
+
+async def _open_bus(settings: Settings, installation: str) -> RedisBus:
+    return await open_bus(
+        settings.redis.url or embedded_url(settings.data_dir),
+        installation=installation,
+        user_turns_max=settings.queue.user_turns_max,
+        turns_max=settings.queue.turns_max,
+        wait_replicas=settings.redis.wait_replicas,
+    )

@@ -1,9 +1,12 @@
-"""Real calls of models: do they, their keys and their addresses work?
+"""What the configuration names, tried: do the models, their keys and their addresses work, and what would hold somebody
+else's program here?
 
-    python -m agent.trial        asks the configured model for a sentence, and says it
-    python -m agent.trial all    asks every model that a setting names for one token: a line of JSON for each
+    python -m agent.trial                    asks the configured model for a sentence, and says it
+    python -m agent.trial all                asks every model of the settings for one token: a line of JSON for each
+    python -m agent.trial confinement        names what holds a sub-agent's process; a second line, what it leaves open
+    python -m agent.trial confinement mcp    the same for MCP servers' programs; a line for each that cannot be started
 
-No other model answers for one that fails.
+No other model answers for one that fails. A confinement that was insisted on and cannot be had is a failure.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import json
 import sys
 import wave
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
@@ -21,6 +25,8 @@ from agent.model_clients import model_clients
 from agent.models.client import ModelClient
 from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
 from agent.models.selection import named_models, utility_model
+from agent.subagents.sandbox import choose
+from agent.tools.toolbox import mcp_servers
 from gateway import process
 from gateway.config import SCRIPTED_MODEL, Settings, load
 from gateway.config.features import keys_in_files
@@ -58,8 +64,16 @@ _KEY_REMEDY: Final = "correct its key, in agent.api_key, in its [models.<name>] 
 
 
 def main() -> NoReturn:
-    """Try the configured model, or all of them."""
-    answer_once(_tried_all if sys.argv[1:] == ["all"] else _tried)
+    """Try what the arguments name: one model, all of them, or a confinement."""
+    match sys.argv[1:]:
+        case ["all"]:
+            answer_once(_tried_all)
+        case ["confinement"]:
+            answer_once(_of_sub_agents)
+        case ["confinement", "mcp"]:
+            answer_once(_of_mcp_servers)
+        case _:
+            answer_once(_tried)
 
 
 async def _tried(settings: Settings, scrubber: Scrubber) -> str:
@@ -148,6 +162,17 @@ async def _heard(client: ModelClient, model: str) -> None:
     await client.transcribe(
         TranscriptionRequest(model, _NOBODY, "silence.wav", "audio/wav", content, timeout_s=TRIAL_TIMEOUT_S)
     )
+
+
+async def _of_sub_agents(settings: Settings, _scrubber: Scrubber) -> str:
+    choice = await choose(settings.subagents.confinement, hidden=[settings.data_dir, Path.home()])
+    return f"{choice.sandbox.confinement}\n{choice.not_held}"
+
+
+async def _of_mcp_servers(settings: Settings, _scrubber: Scrubber) -> str:
+    _, confinement, refused = await mcp_servers(settings.tools.mcp_servers, settings.data_dir)
+    held_by = confinement.name if confinement else "nothing"
+    return "\n".join([held_by, *(f"{each.name}: {each.reason}" for each in refused)])
 
 
 if __name__ == "__main__":

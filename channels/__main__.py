@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final, Protocol, cast
 
-from channels.core.adapter import CONNECTED, AdapterDeps, SupportsWebhooks
+from channels.core.adapter import CONNECTED, AdapterDeps, ChannelAdapter, SupportsWebhooks
 from channels.core.attempt import SendRules
 from channels.core.intake import FreeDisk
 from channels.core.runtime import LOOK_EVERY_S, ChannelConfig, ChannelDeps, ChannelRuntime
 from channels.core.secrets import open_secret_capture
-from channels.registry import chosen, open_channel
 from gateway.bus.bus import RedisBus, open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.clock import SystemClock
@@ -31,6 +32,7 @@ from gateway.config import (
     house_language,
     load,
     own_hosts,
+    table_of,
     webhook_host,
 )
 from gateway.config.channels import PlaceholderUse
@@ -48,6 +50,24 @@ except ImportError:  # not on Windows
     from asyncio import new_event_loop  # type: ignore[assignment]
 
 log = logging.getLogger("trivet.channels")
+
+
+class AdapterModule(Protocol):
+    """The content of a module that the table names."""
+
+    def open_adapter(self, name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
+        """Build the adapter that the settings of channel `name` ask for. Raises `ConfigError` when they cannot work."""
+        ...
+
+
+# A row names a module rather than holding a function: importing all three SDKs costs seconds and a hundred megabytes,
+# and most operators use one.
+MODULES: Final[Mapping[str, str]] = {
+    "telegram": "channels.telegram.adapter",
+    "discord": "channels.discord.adapter",
+    "slack": "channels.slack.adapter",
+}
+"""By platform, in the order in which they are started: the quickest to load first."""
 
 STOP_GRACE_S = 8.0  # less than the supervisor gives: a send in flight has time to come back
 
@@ -84,6 +104,29 @@ async def _open_bus(settings: Settings) -> RedisBus:
         user_turns_max=settings.queue.user_turns_max,
         wait_replicas=settings.redis.wait_replicas,
     )
+
+
+async def open_channel(name: str, settings: Settings, parts: AdapterDeps) -> ChannelAdapter:
+    """Load the module of channel `name` and make its adapter; others may work meanwhile."""
+    platform = name.partition(".")[0]
+    module = cast(AdapterModule, await asyncio.to_thread(importlib.import_module, MODULES[platform]))
+    return module.open_adapter(name, settings, parts)
+
+
+def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
+    """Choose the channels to start: those asked for, otherwise all that are enabled. Raises `ConfigError`."""
+    known = settings.channels.each()
+    for name in asked:
+        if name not in known:
+            raise ConfigError(f"there is no channel {name!r}: choose from {', '.join(known)}")
+    wanted = [name for name in known if name in (asked or settings.channels.enabled_names)]
+    if not wanted:
+        raise ConfigError("no channel is enabled: set a token, such as channels.telegram.token, in trivet.toml")
+    for name in wanted:
+        if missing := known[name].missing:
+            keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
+            raise ConfigError(f"channel {name} cannot start without {keys}: set it or disable the channel")
+    return tuple(wanted)
 
 
 class ChannelSupervisor:

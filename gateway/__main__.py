@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from importlib.metadata import version as installed_version
 from typing import Annotated, NoReturn
 
+import structlog
 import typer
 
+from gateway.config import Loaded, admin_token, masked_url, own_hosts, table_of
 from gateway.contracts.errors import ConfigError
 from gateway.ops.cli import access, maintenance, sessions
 from gateway.ops.cli.common import ConfigOption, become_role, loaded_and_warned
-from gateway.ops.supervisor.options import checked_options
+from gateway.ops.supervisor.plan import UpOptions
+from gateway.preflight import check_port_free, check_redis_answers
 from gateway.process import run_to_exit
+from gateway.scrub.vault import scrubber_of
+from gateway.telemetry.logs import configure_logs
+from gateway.telemetry.spans import check_exporter
 
 # `trivet up|channels|agent|admin|chat`: each becomes the process of that role, in the place of this one.
 
@@ -29,6 +36,32 @@ def up(
     if single:
         become_role(loaded, "gateway.ops.supervisor.single")
     become_role(loaded, "gateway.ops.supervisor", options.as_text())
+
+
+def checked_options(loaded: Loaded) -> UpOptions:
+    """Check everything that an operator has to hear of before a process starts, and return what the supervisor needs.
+
+    Raises `ConfigError`, or `BusUnavailable` when no server of `redis.url` takes a connection.
+    """
+    settings = loaded.settings
+    configure_logs(scrubber_of(loaded), level=settings.log.level.value, as_json=settings.log.as_json)
+    if not settings.channels.enabled_names:
+        raise ConfigError(
+            "no channel is configured: set channels.telegram.token, channels.discord.token or channels.slack.bot_token "
+            "and .app_token in trivet.toml, or look at `trivet demo`, which needs none"
+        )
+    for name in settings.channels.enabled_names:
+        if missing := settings.channels.each()[name].missing:
+            keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
+            raise ConfigError(f"{table_of(name)} is enabled, but {keys} is empty: set it or disable the channel")
+    check_exporter(settings.telemetry)
+    check_port_free(settings.http.host, settings.http.port, "http.port")
+    admin_token(settings)
+    for key in settings.access.open_keys:
+        log.warning("%s is open: everybody who finds the bot may talk to the agent", key)
+    if settings.redis.url:
+        asyncio.run(check_redis_answers(settings.redis.url, masked_url(settings.redis.url)))
+    return UpOptions.of_settings(settings, own_hosts(settings))
 
 
 def channels(
@@ -58,6 +91,8 @@ def chat(config: ConfigOption = None) -> None:
     """Talk to the agent in this terminal; where no Trivet is running, an agent is started for the talk."""
     become_role(loaded_and_warned(config), "gateway.ops.supervisor.chat")
 
+
+log = structlog.get_logger("trivet.up")
 
 app = typer.Typer(
     name="trivet",

@@ -3,15 +3,22 @@ is."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import sys
+from asyncio.subprocess import PIPE
+from typing import Final
 
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
 from gateway.config import Settings, database_url
-from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch
+from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch, StoreUnavailable
 from gateway.limits import BUS_WAIT_S
+from gateway.process import EXIT_CONFIG, EXIT_OK
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import open_store
+
+_MIGRATING: Final = "from gateway.store.migrations import main; main()"
 
 
 async def bring_up_to_date(settings: Settings) -> None:
@@ -39,14 +46,19 @@ async def _migrate_if_behind(url: str) -> None:
     try:
         await store.check_schema()
     except SchemaMismatch:
-        from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
-
-        try:
-            await migrate(url)
-        except SchemaMismatch as error:
-            raise ConfigError(str(error)) from error
+        await _migrate_apart(url)
     finally:
         await store.close()
+
+
+async def _migrate_apart(url: str) -> None:
+    """Migrate in a process of its own: Alembic, and what it loads of every dialect, would stay in this one for good.
+    Raises `ConfigError` or `StoreUnavailable` with the sentence in which it ended."""
+    migrating = await asyncio.create_subprocess_exec(sys.executable, "-c", _MIGRATING, stdin=PIPE, stderr=PIPE)
+    _, errors = await migrating.communicate(url.encode())  # no argument: it has a password in it
+    if migrating.returncode != EXIT_OK:
+        last = errors.decode(errors="replace").rstrip().rpartition("\n")[2].removeprefix("trivet: ")
+        raise (ConfigError if migrating.returncode == EXIT_CONFIG else StoreUnavailable)(last)
 
 
 async def _name_bus(settings: Settings) -> None:

@@ -231,8 +231,10 @@ class ModelClient:
                 ticket.settle_soon(call.cost_so_far)
 
     async def embed(self, request: EmbeddingRequest) -> EmbeddingAnswer:
-        """Return a vector for each text. A person waits for it, so it outlives one bad moment and no more."""
-        assert self._embeddings is not None, "no embedding model is configured"
+        """Return a vector for each text. A person waits for it, so it outlives one bad moment and no more. Raises
+        `ModelError`."""
+        if self._embeddings is None:
+            raise ModelError("no embedding model is configured")
         ask = partial(self._embeddings.embed, request)
         return await self._charged(
             request.key,
@@ -242,9 +244,11 @@ class ModelClient:
         )
 
     async def transcribe(self, request: TranscriptionRequest) -> TranscriptionAnswer:
-        """Return what is said in a recording. No attempt begins without the permit of its request."""
+        """Return what is said in a recording. No attempt begins without the permit of its request. Raises
+        `ModelError`."""
         transcriptions = self._transcriptions
-        assert transcriptions is not None, "no transcription model is configured"
+        if transcriptions is None:
+            raise ModelError("no transcription model is configured")
 
         async def ask() -> TranscriptionAnswer:
             await request.permit()

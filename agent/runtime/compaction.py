@@ -146,7 +146,8 @@ class Summarizer:
             else:
                 read += size_of(chunk)
                 rest = behind
-        assert so_far is not None
+        if so_far is None:
+            raise NoSummary("there is nothing to summarize")
         return so_far
 
     async def _without_middle(self, wanted: SummaryOrder, lines: Sequence[CleanText], room: int) -> CleanText:

@@ -32,7 +32,7 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import StoreUnavailable, ToolError
 from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import CHEAP
-from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode
+from gateway.contracts.subagents import Barrier, SubTask, TaskMode, TaskState, WaitMode, WakeAddress
 from gateway.scrub import Scrubber
 from gateway.store.subagents import TaskStore
 
@@ -222,7 +222,7 @@ class WaitTool:
         `StoreUnavailable`."""
         awaited = await self._awaited(context, arguments)
         if not awaited.is_met and context.suspension is not None and context.wake is not None:
-            context.suspension.wait_for(self._barrier(context, awaited))
+            context.suspension.wait_for(self._barrier(context, awaited, context.wake))
             return _waiting_text(awaited)
         if not awaited.is_met:
             awaited = await self._in_place(context, awaited)
@@ -248,9 +248,8 @@ class WaitTool:
             raise ToolError("no sub-agent of this conversation works in the background")
         return _Awaited(chosen, *_condition(arguments, len(chosen)))
 
-    def _barrier(self, context: ToolContext, awaited: _Awaited) -> Barrier:
+    def _barrier(self, context: ToolContext, awaited: _Awaited, wake: WakeAddress) -> Barrier:
         """Build the barrier. A turn has at most one, so that its id is the same in every run of the turn."""
-        assert context.wake is not None
         return Barrier(
             id=f"{context.turn_id}:wait",
             session_id=context.call_origin.session_id,
@@ -258,7 +257,7 @@ class WaitTool:
             task_ids=tuple(task.id for task in awaited.tasks),
             mode=awaited.mode,
             needed=awaited.needed,
-            wake=context.wake,
+            wake=wake,
             created_at_ms=self._clock.now_ms(),
         )
 

@@ -161,7 +161,9 @@ def _told_to_stop() -> asyncio.Event:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m channels.emulators", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m channels.emulators", description="The emulated platforms and their playground."
+    )
     parser.add_argument("--port", type=int, default=0, help="port of the playground page; 0 takes any free one")
     parser.add_argument("--call", action="append", default=[], help="slack=URL or discord=URL: call the app there")
     parser.add_argument("--unlimited", action="store_true", help="no rate limits, for measuring")

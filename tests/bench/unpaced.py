@@ -20,9 +20,8 @@ from channels import __main__ as channels_role
 from channels.discord import limits as discord_limits
 from channels.slack import limits as slack_limits
 from channels.telegram import limits as telegram_limits
-from gateway.config import load
+from gateway.config import load, own_hosts
 from gateway.ops.supervisor import __main__ as supervisor
-from gateway.ops.supervisor.options import up_options
 from gateway.ops.supervisor.plan import ProcessPlan, UpOptions, plan, python_module
 from gateway.process import MIGRATE, run_to_exit
 
@@ -61,7 +60,8 @@ def main() -> None:
     role = sys.argv.pop(1)
     if role == "up":
         setattr(supervisor, "plan", unpaced_plan)  # noqa: B010 - the one place where the roles' commands are decided
-        sys.argv.append(up_options(load().settings).as_text())
+        settings = load().settings
+        sys.argv.append(UpOptions.of_settings(settings, own_hosts(settings)).as_text())
         supervisor.main()
     else:
         serve_channels()

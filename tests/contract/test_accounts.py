@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from channels.__main__ import ChannelSupervisor
+from channels.__main__ import ChannelSupervisor, chosen
 from channels.core.adapter import CONNECTED
 from channels.emulators.serving import serve
 from channels.emulators.slack import SlackEmulator
 from channels.emulators.stage import Place, Stage
 from channels.emulators.telegram import TelegramEmulator
-from channels.registry import chosen
 from gateway.bus.bus import RedisBus
 from gateway.config import load_settings
 from gateway.scrub import Scrubber

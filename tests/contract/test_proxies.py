@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from channels.registry import open_channel
+from channels.__main__ import open_channel
 from channels.telegram.client import AiohttpRequest, HttpxRequest, TelegramEndpoint, http_client
 from gateway.bus.bus import RedisBus
 from gateway.config import Settings, load_settings

@@ -16,8 +16,8 @@ from agent.tools.toolbox import database_tools
 from gateway.config import load_settings
 from gateway.contracts.errors import ConfigError, QueryRefused
 from gateway.limits import FOREIGN_BYTES_MAX, FOREIGN_PATTERN_BYTES_MAX, FOREIGN_ROWS_MAX
+from gateway.ops.doctor import CheckState
 from gateway.ops.doctor.checks import check_foreign
-from gateway.ops.doctor.results import CheckState
 from gateway.store.foreign import ForeignDatabases
 from tests.parts.crew import becomes
 from tests.parts.databases import PostgresTestServer

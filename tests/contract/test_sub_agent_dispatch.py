@@ -10,7 +10,7 @@ import pytest
 from agent.concurrency import Deadline, while_asking
 from agent.features.plans import NoPlan
 from agent.limits import SUBAGENT_DEPTH_MAX, SUBAGENT_LABEL_CHARS_MAX, SUBAGENT_PROMPT_CHARS_MAX, SUBAGENTS_LIVE_MAX
-from agent.subagents.delegation import PlanSubAgents
+from agent.subagents.orchestration import PlanSubAgents
 from agent.subagents.runs import SubagentRun, SubOrder
 from agent.tools.tool import CallOrigin, ToolContext
 from gateway.contracts.budgets import Measure

@@ -18,8 +18,7 @@ from starlette.types import Receive, Scope, Send
 from gateway.clock import SystemClock
 from gateway.ops.admin.__main__ import ActivityWatch
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
-from gateway.ops.supervisor.port import DormantPort, is_health_check
-from gateway.ops.supervisor.watch import ProcessSupervisor
+from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, is_health_check
 from gateway.preflight import http_get, listen
 from tests.e2e.test_cli_supervisor import Journal
 from tests.parts.ports import LOOPBACK, free_port

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from gateway.ops.demo.headless import SECRET
+from gateway.ops.demo.__main__ import SECRET
 
 PLATFORMS = ("telegram", "discord", "slack")
 

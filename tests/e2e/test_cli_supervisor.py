@@ -17,8 +17,7 @@ import psutil
 from gateway.clock import SystemClock
 from gateway.contracts.errors import ConfigError
 from gateway.ops.supervisor.plan import ProcessPlan, RoleProcess
-from gateway.ops.supervisor.port import DormantPort
-from gateway.ops.supervisor.watch import ProcessSupervisor, keep_server
+from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, keep_server
 
 NOTHING = ("-c", "pass")
 UNTIL_TERM = "import signal, sys, pathlib; pathlib.Path(sys.argv[1]).touch(); signal.pause()"

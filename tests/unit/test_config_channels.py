@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.registry import chosen
+from channels.__main__ import chosen
 from gateway.config import hook_path, hook_url, load_settings, own_hosts, settings_secrets, table_of, webhook_host
 from gateway.config.access import AccessSettings
 from gateway.config.show import as_table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.ops.demo.headless import SECRET, STEPS, DemoStep, ShownLine, Where, problems_of
+from gateway.ops.demo.__main__ import SECRET, STEPS, DemoStep, ShownLine, Where, problems_of
 
 STEP = DemoStep("Ada", Where.DIRECT, "say hello", expects=("hello",), forbids=("quiet",), ends_with="the end.")
 

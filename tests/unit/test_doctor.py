@@ -17,6 +17,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.config import Settings, load_settings
 from gateway.config.limits import GUEST_TOKENS, GUEST_USD, OWNER_DISK_MB, POT_TOKENS
 from gateway.key_files import REDIS_PASSWORD_FILE, redis_password
+from gateway.ops.doctor import CheckResult, CheckState, as_table, is_healthy, ok, warning, wrong
 from gateway.ops.doctor.checks import (
     check_confinement,
     check_data_dir,
@@ -32,7 +33,6 @@ from gateway.ops.doctor.checks import (
     file_system_of,
 )
 from gateway.ops.doctor.platforms import check_platforms
-from gateway.ops.doctor.results import CheckResult, CheckState, as_table, is_healthy, ok, warning, wrong
 from gateway.store import open_store
 from tests.parts.databases import INSTALLATION
 from tests.parts.model_server import Failure, serve_model

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.config.catalog import catalog
 from gateway.contracts.errors import ConfigError
-from gateway.ops.doctor.results import CheckResult, ok, wrong
+from gateway.ops.doctor import CheckResult, ok, wrong
 from gateway.ops.init.interview import AnswerChecks, Answers, Interview
 from gateway.ops.init.questions import (
     ADMINS,

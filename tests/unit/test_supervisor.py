@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.config import load_settings
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
-from gateway.ops.supervisor.options import up_options
-from gateway.ops.supervisor.plan import for_admin, for_agent, for_channels, plan
+from gateway.ops.supervisor.plan import UpOptions, for_admin, for_agent, for_channels, plan
 from gateway.ops.supervisor.watch import DELAY_MAX_S, FIRST_DELAY_S, STEADY_AFTER_S, NoRestart, RestartAfter, Restarts
 
 ENVIRONMENT = {
@@ -112,13 +111,13 @@ def test_the_admin_knows_which_channels_there_are_but_none_of_their_tokens() -> 
 
 def test_the_plan_stops_intake_first_and_the_operator_s_side_last() -> None:
     settings = load_settings(None, ENVIRONMENT | {"TRIVET_AGENT__PROCESSES": "3"}).settings
-    made = plan(up_options(settings), ENVIRONMENT, GIVEN)
+    made = plan(UpOptions.of_settings(settings, ()), ENVIRONMENT, GIVEN)
     assert [(role.name, role.processes) for role in made.roles] == [("channels", 1), ("agent", 3), ("admin", 1)]
     assert "sk-1" not in repr(made)
 
 
 def test_an_agent_is_given_the_time_it_gives_its_turns_and_some_to_hand_over_the_rest() -> None:
     """Killed before that, its turns would count as failed runs."""
-    made = plan(up_options(load_settings(None, ENVIRONMENT).settings), ENVIRONMENT, GIVEN)
+    made = plan(UpOptions.of_settings(load_settings(None, ENVIRONMENT).settings, ()), ENVIRONMENT, GIVEN)
     (agent,) = made.only("agent").roles
     assert agent.grace_s >= SHUTDOWN_GRACE_S + HAND_OVER_S

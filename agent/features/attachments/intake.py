@@ -31,7 +31,7 @@ from agent.features.attachments.inbox import (
     small_path,
     text_path,
 )
-from agent.features.attachments.media import picture_in, recording_of
+from agent.features.attachments.media import Picture, picture_in, recording_of
 from agent.models.client import ModelClient
 from agent.models.metering import usage_of
 from agent.models.requests import (
@@ -300,13 +300,11 @@ class Receiving:
 
     async def _image(self, file: KeptFile, occasion: AttachmentContext) -> _Looked:
         try:
-            path, content = await self._showable(file, occasion)
+            path, content, picture = await self._showable(file, occasion)
         except FileRefused as error:
             said, words = not_shown(file.name, str(error)), words_for(occasion.session.language)
             note = self._scrubber.scrub(not_shown(file.name, str(error), words))
             return _Looked(_as_file(file, self._scrubber), self._scrubber.scrub(said), note=note)
-        picture = picture_in(content)
-        assert picture is not None
         kind = self._scrubber.scrub(picture.media_type)
         element = partial(context_blocks.image, path, kind, len(content))
         if occasion.sees or self._eyes is None:
@@ -314,21 +312,22 @@ class Receiving:
         about = await self._described(self._eyes, Image(path, picture.media_type), file, occasion)
         return _Looked(element, about)
 
-    async def _showable(self, file: KeptFile, occasion: AttachmentContext) -> tuple[CleanText, bytes]:
-        """Return an image that every provider takes, and its path. Raises `FileRefused`."""
+    async def _showable(self, file: KeptFile, occasion: AttachmentContext) -> tuple[CleanText, bytes, Picture]:
+        """Return an image that every provider takes, its path and its shape. Raises `FileRefused`."""
         picture = picture_in(file.content)
-        assert picture is not None
-        if picture.pixels > limits.IMAGE_PIXELS_MAX or not picture.pixels:
+        if picture is None or picture.pixels > limits.IMAGE_PIXELS_MAX or not picture.pixels:
             raise FileRefused(TOO_MANY_PIXELS)
         if len(file.content) <= limits.IMAGE_BYTES_MAX and picture.side <= limits.IMAGE_SIDE_MAX:
-            return file.path, file.content
+            return file.path, file.content, picture
         workspace, path = self._workspaces.of(occasion.session.key), small_path(file.path)
         small = await asyncio.to_thread(kept, workspace, path)
-        if small is None or picture_in(small) is None:
+        shown = picture_in(small) if small is not None else None
+        if small is None or shown is None:
             small = await self._documents.smaller(file.content, occasion.session.key.owner)
-            if not await asyncio.to_thread(keep, workspace, path, small):
+            shown = picture_in(small)  # of a process that read what strangers sent
+            if shown is None or not await asyncio.to_thread(keep, workspace, path, small):
                 raise FileRefused(TOO_MANY_PIXELS)
-        return path, small
+        return path, small, shown
 
     async def _described(
         self, eyes: ImageDescriber, image: Image, file: KeptFile, occasion: AttachmentContext

@@ -253,7 +253,3 @@ async def _settle(settings: Settings, entry: str, *, is_retried: bool) -> None:
 def _line(letter: DeadLetter) -> str:
     what = f"{letter.message.key}  {letter.message.text[:_TEXT_SHOWN]!r}" if letter.message else "(unreadable)"
     return f"{letter.entry_id:<20}  {_moment(letter.died_at_ms)}  {letter.reason}, {letter.attempts} runs  {what}"
-
-
-def _event_time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")[:23] + "Z" if at_ms else "-"

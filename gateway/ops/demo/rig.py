@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.config import SCRIPTED_MODEL, load_settings, process_environment
+from gateway.config import SCRIPTED_MODEL, load_settings, own_hosts, process_environment
 from gateway.config.derived import found_provider
 from gateway.contracts.errors import ConfigError, TrivetError
-from gateway.ops.supervisor.options import up_options
-from gateway.ops.supervisor.plan import for_channels, python_module
+from gateway.ops.supervisor.plan import UpOptions, for_channels, python_module
 from gateway.preflight import free_port, http_get
 
 _HOST: Final = "127.0.0.1"
@@ -113,7 +112,8 @@ async def _emulators(environment: Mapping[str, str], calls: Mapping[str, str]) -
 @contextlib.asynccontextmanager
 async def _supervisor(environment: Mapping[str, str], folder: str) -> AsyncIterator[Process]:
     """Run `trivet up` in a directory without a configuration file, and end it with SIGTERM."""
-    options = up_options(load_settings(None, environment).settings)
+    settings = load_settings(None, environment).settings
+    options = UpOptions.of_settings(settings, own_hosts(settings))
     process = await asyncio.create_subprocess_exec(
         *python_module("gateway.ops.supervisor", options.as_text()),
         env=environment,

@@ -23,8 +23,8 @@ from gateway.contracts.errors import ConfigError, SchemaMismatch, TrivetError
 from gateway.contracts.sessions import GrantRole
 from gateway.dumpable import is_closed_to_others
 from gateway.key_files import REDIS_PASSWORD_FILE
+from gateway.ops.doctor import CheckResult, ok, warning, wrong
 from gateway.ops.doctor.platforms import check_platforms
-from gateway.ops.doctor.results import CheckResult, ok, warning, wrong
 from gateway.preflight import check_port_free, http_get
 from gateway.scrub.literals import engine_name
 from gateway.store import open_store
@@ -34,7 +34,7 @@ from gateway.telemetry.spans import check_exporter
 # Checks of this machine: configuration, data directory, ports, the model's key, the confinement of sub-agents.
 
 
-_CONFINEMENT: Final = "agent.confinement"
+_CONFINEMENT: Final = "confinement"
 _CONFINEMENT_S: Final = 60.0  # it tries up to four things, each for up to ten seconds
 _TRIAL: Final = "agent.trial"
 _TRIAL_S: Final = 90.0  # the start of the process, and what it gives each model: they are asked at the same time
@@ -81,7 +81,7 @@ async def check_confinement(settings: Settings, environ: Mapping[str, str]) -> C
     if not settings.subagents.enabled:
         return ok(name, "there are no sub-agents: subagents.enabled is off")
     try:
-        said = await _said_by_agent(_CONFINEMENT, environ=environ, within_s=_CONFINEMENT_S)
+        said = await _said_by_agent(_TRIAL, _CONFINEMENT, environ=environ, within_s=_CONFINEMENT_S)
     except TimeoutError:
         return wrong(name, "no answer", "try again when the machine is less busy")
     except ConfigError as error:
@@ -99,7 +99,7 @@ async def check_mcp(settings: Settings, environ: Mapping[str, str]) -> list[Chec
     if not programs:
         return []
     try:
-        said = await _said_by_agent(_CONFINEMENT, "mcp", environ=environ, within_s=_CONFINEMENT_S)
+        said = await _said_by_agent(_TRIAL, _CONFINEMENT, "mcp", environ=environ, within_s=_CONFINEMENT_S)
     except TimeoutError:
         return [wrong(name, "no answer", "try again when the machine is less busy")]
     except ConfigError as error:

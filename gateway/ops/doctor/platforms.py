@@ -11,7 +11,7 @@ import httpx
 from pydantic import SecretStr
 
 from gateway.config import DiscordAccount, Settings, SlackAccount, TelegramAccount, hook_url, table_of
-from gateway.ops.doctor.results import CheckResult, ok, warning, wrong
+from gateway.ops.doctor import CheckResult, ok, warning, wrong
 
 _TIMEOUT_S: Final = 10.0
 _MESSAGE_CONTENT: Final = (1 << 18) | (1 << 19)  # Discord's application flags GATEWAY_MESSAGE_CONTENT and _LIMITED

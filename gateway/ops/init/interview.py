@@ -13,8 +13,8 @@ from gateway.config import SCRIPTED_MODEL, Settings, load_settings
 from gateway.config.catalog import catalog
 from gateway.config.loader import CONFIG_VARIABLE
 from gateway.contracts.errors import ConfigError
+from gateway.ops.doctor import CheckResult, CheckState, as_table, is_healthy, ok, wrong
 from gateway.ops.doctor.platforms import check_platforms
-from gateway.ops.doctor.results import CheckResult, CheckState, as_table, is_healthy, ok, wrong
 from gateway.ops.init.questions import (
     ADMINS,
     ADMINS_STEPS,

@@ -23,8 +23,7 @@ from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
 from gateway.contracts.errors import TrivetError
 from gateway.ops.supervisor.plan import UpOptions, plan
-from gateway.ops.supervisor.port import DormantPort
-from gateway.ops.supervisor.watch import ProcessSupervisor, keep_server
+from gateway.ops.supervisor.watch import DormantPort, ProcessSupervisor, keep_server
 from gateway.preflight import at, listen
 from gateway.process import guard_streams, run_to_exit
 from gateway.scrub import Scrubber

@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.clock import SystemClock
-from gateway.config import Loaded, load, process_environment
+from gateway.config import Loaded, load, own_hosts, process_environment
 from gateway.contracts.errors import AlreadyRunning
-from gateway.ops.supervisor.options import up_options
-from gateway.ops.supervisor.plan import plan
+from gateway.ops.supervisor.plan import UpOptions, plan
 from gateway.ops.supervisor.watch import ProcessSupervisor
 from gateway.process import run_to_exit
 from gateway.scrub.vault import scrubber_of
@@ -60,7 +59,7 @@ async def _company(loaded: Loaded) -> AsyncIterator[tuple[str, ...]]:
         yield ()
         return
     given = {**_QUIET, "TRIVET_REDIS__URL": url}
-    options = replace(up_options(settings), agent_processes=1)
+    options = replace(UpOptions.of_settings(settings, own_hosts(settings)), agent_processes=1)
     watch = ProcessSupervisor(
         plan(options, process_environment(), given).only("agent"),
         clock=SystemClock(),

@@ -7,10 +7,13 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from gateway.limits import HAND_OVER_S, SHUTDOWN_GRACE_S
 from gateway.process import MIGRATE
+
+if TYPE_CHECKING:
+    from gateway.config import Settings  # loads pydantic, which the supervisor lives without
 
 # The environment of each role's process: a model's code never sees a channel token, a channel never a model key. Pure.
 
@@ -95,6 +98,24 @@ class UpOptions:
     def as_text(self) -> str:
         """Write the options as one argument of a command line."""
         return json.dumps(asdict(self))
+
+    @classmethod
+    def of_settings(cls, settings: Settings, hosts: Iterable[str]) -> Self:
+        """Take what the supervisor needs from the settings. An admin role that has to bring the database up to date,
+        since no agent runs here, does not wait for a request."""
+        return cls(
+            channels=tuple(settings.channels.enabled_names),
+            agent_processes=settings.agent.processes,
+            data_dir=str(settings.data_dir),
+            has_own_bus=not settings.redis.url,
+            redis_memory_mb=settings.redis.memory_mb,
+            http_host=settings.http.host,
+            http_port=settings.http.port,
+            hosts=tuple(sorted(hosts)),
+            admin_on_demand=settings.http.admin_on_demand and settings.agent.processes > 0,
+            log_level=settings.log.level.value,
+            log_as_json=settings.log.as_json,
+        )
 
     @classmethod
     def of_text(cls, text: str) -> Self:

@@ -24,8 +24,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, load, own_hosts
 from gateway.config.features import keys_in_files
 from gateway.limits import ADMIN_IDLE_S
-from gateway.ops.supervisor.port import DormantPort
-from gateway.ops.supervisor.watch import keep_server
+from gateway.ops.supervisor.watch import DormantPort, keep_server
 from gateway.preflight import at, listen
 from gateway.process import guard_streams, run_to_exit, stop_event
 from gateway.scrub import Scrubber
@@ -34,7 +33,7 @@ from gateway.telemetry.logs import configure_logs
 from gateway.upgrade import bring_up_to_date
 
 CHANNELS: Final = "channels.__main__"
-AGENT: Final = "agent.role"
+AGENT: Final = "agent.assembly"
 ADMIN: Final = "gateway.ops.admin.__main__"
 """The modules with the roles' `serve`, by name: this side imports neither channels nor agent; admin is loaded at the
 first request."""
