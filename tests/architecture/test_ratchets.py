@@ -22,11 +22,11 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 365,
-    "lines": 97_832,
-    "one_importer": 19.5,
+    "files": 357,
+    "lines": 97_810,
+    "one_importer": 18.8,
     "duplicate_classes": 0,
-    "no_verb": 5.8,
+    "no_verb": 5.9,
     "forwarders": 80,
 }
 
