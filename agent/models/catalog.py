@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -33,8 +33,12 @@ _FIELDS: Final = (
     "input_cost_per_second",
     "cache_creation_input_token_cost",
     "cache_read_input_token_cost",
+    "mode",
+    "supports_function_calling",
+    "supports_response_schema",
+    "deprecation_date",
 )
-"""What is kept of each of the map's 4,000 rows: the rest is seven eighths of it."""
+"""What is kept of each of the map's 4,000 rows: the rest is most of it."""
 
 _PROVIDERS: Final = "provider_endpoints_support_backup.json"
 
@@ -111,13 +115,13 @@ class ModelCatalog:
         """Return the cheapest sufficient chat model of the same route, by the name that it is called on it; empty where
         there is none that is cheaper, or where the model itself has no price to compare with."""
         key = model if model in self._models else model.partition("/")[2]
-        row = self._models[key]
+        row = _by_name(self._models[key])
         route, dearest = _route(key, row), _small_work_usd(row)
         if str(row.get("litellm_provider")) in _NAMED_BY_THEIR_OWNERS or not dearest:
             return ""
         siblings = (
             (_small_work_usd(other), bool(_DATED.search(name)), len(name), name)
-            for name, other in self._models.items()
+            for name, other in self._rows()
             if _small_work_usd(other) < dearest and self._is_sufficient(name, other) and _route(name, other) == route
         )
         cheapest = min(siblings, default=None)
@@ -147,7 +151,7 @@ class ModelCatalog:
     @cached_property
     def _last_days(self) -> Mapping[str, str]:
         days = dict[str, str]()
-        for name, row in self._models.items():
+        for name, row in self._rows():
             alias = _DATED.sub("", name)
             if alias != name and (day := str(row.get("deprecation_date") or "9")) > days.get(alias, ""):
                 days[alias] = day
@@ -160,9 +164,15 @@ class ModelCatalog:
 
     def _row(self, model: str) -> Mapping[str, Any] | None:
         row = self._models.get(model) or self._models.get(model.partition("/")[2])
-        if row is None:
-            return None
-        return {name: value for name, value in zip(_FIELDS, row, strict=True) if value is not None}
+        return None if row is None else _by_name(row)
+
+    def _rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        return ((name, _by_name(row)) for name, row in self._models.items())
+
+
+def _by_name(row: Sequence[Any]) -> Mapping[str, Any]:
+    """Return what the map says of a model, by the map's own names."""
+    return {name: value for name, value in zip(_FIELDS, row, strict=True) if value is not None}
 
 
 _NAMED_BY_THEIR_OWNERS: Final = frozenset({"azure", "azure_ai", "azure_text", "sagemaker", "sagemaker_chat"})
