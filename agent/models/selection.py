@@ -192,7 +192,7 @@ class Models:
     def utility(self, session: Session) -> str:
         """Return the model for small work about a session: cheap, and always of the same provider as the session's
         model."""
-        return self.named(CHEAP, self.of_session(session))
+        return utility_model(self._settings, self.client.facts, self.of_session(session))
 
     def named(self, name: str, otherwise: str) -> str:
         """Return the model that a setting or a call names: for `CHEAP`, unless an entry has that name, the model for

@@ -146,3 +146,12 @@ def test_small_work_stays_with_the_provider_of_the_conversation(agent: AgentSett
     catalog = ModelCatalog()
     facts = LitellmClient(catalog, ModelEndpoints(configured, catalog).of).facts
     assert utility_model(configured, facts, of) == utility
+
+
+def test_an_entry_called_cheap_is_for_those_who_name_it() -> None:
+    """Small work stays with the provider of its conversation, whatever the entries are called."""
+    configured = Settings(agent=AgentSettings(model=SONNET), models={"cheap": ModelEntry(model=MINI)})
+    catalog = ModelCatalog()
+    models = Models(ModelRouter(LitellmClient(catalog, ModelEndpoints(configured, catalog).of)), configured)
+    assert models.named("cheap", SONNET) == "cheap"
+    assert models.utility(SESSION) == HAIKU
