@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
-from gateway.config import Settings, database_url
+from gateway.config import Settings, database_url, process_environment
 from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch, StoreUnavailable
 from gateway.limits import BUS_WAIT_S
 from gateway.process import EXIT_CONFIG, EXIT_OK
@@ -19,6 +19,8 @@ from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import open_store
 
 _MIGRATING: Final = "from gateway.store.migrations import main; main()"
+_HANDED_ON: Final = ("HOME", "PATH", "PYTHON", "PG", "SSL_", "LD_")
+"""How variables begin that Python, asyncpg and TLS read; all others may be keys."""
 
 
 async def bring_up_to_date(settings: Settings) -> None:
@@ -54,7 +56,10 @@ async def _migrate_if_behind(url: str) -> None:
 async def _migrate_apart(url: str) -> None:
     """Migrate in a process of its own: Alembic, and what it loads of every dialect, would stay in this one for good.
     Raises `ConfigError` or `StoreUnavailable` with the sentence in which it ended."""
-    migrating = await asyncio.create_subprocess_exec(sys.executable, "-c", _MIGRATING, stdin=PIPE, stderr=PIPE)
+    environment = {name: value for name, value in process_environment().items() if name.startswith(_HANDED_ON)}
+    migrating = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _MIGRATING, stdin=PIPE, stderr=PIPE, env=environment
+    )
     _, errors = await migrating.communicate(url.encode())  # no argument: it has a password in it
     if migrating.returncode != EXIT_OK:
         last = errors.decode(errors="replace").rstrip().rpartition("\n")[2].removeprefix("trivet: ")
