@@ -1,4 +1,5 @@
-"""Calls that are made until they are answered, for what may not be left half done: bus or store may be away."""
+"""Calls that are made until they are answered, for what may not be left half done: bus or store may be away; and calls
+that end when they are cancelled, whatever a library makes of it."""
 
 from __future__ import annotations
 
@@ -59,3 +60,25 @@ async def retry_until_available(
             attempt += 1
             _log.warning("away.retry", attempt=attempt, reason=str(error))
         await wait(pause_s)
+
+
+_NOTICED_WITHIN_S: Final = 0.02  # a cancellation that is not forgotten ends a call at once
+
+
+async def cancel_reliably(call: Awaitable[_T]) -> _T:
+    """Await a call into a library without losing a cancellation.
+
+    redis-py and the platforms' SDKs wait by `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that
+    arrives in the moment when the waiting ends: a process told to stop would go on. So the call has a task of its own,
+    which is cancelled until it has noticed.
+    """
+    calling = asyncio.ensure_future(call)
+    try:
+        return await asyncio.shield(calling)
+    except asyncio.CancelledError:
+        while not calling.done():
+            calling.cancel()
+            await asyncio.wait({calling}, timeout=_NOTICED_WITHIN_S)
+        if not calling.cancelled():
+            calling.exception()  # looked at, or asyncio would complain that nobody did
+        raise

@@ -63,6 +63,7 @@ async def _migrate_apart(url: str) -> None:
     _, errors = await migrating.communicate(url.encode())  # no argument: it has a password in it
     if migrating.returncode != EXIT_OK:
         last = errors.decode(errors="replace").rstrip().rpartition("\n")[2].removeprefix("trivet: ")
+        last = last or f"the database was not brought up to date: that process ended with {migrating.returncode}"
         raise (ConfigError if migrating.returncode == EXIT_CONFIG else StoreUnavailable)(last)
 
 

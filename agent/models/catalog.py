@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
@@ -20,26 +20,6 @@ from gateway.contracts.errors import ConfigError
 _PRICES: Final = "model_prices_and_context_window_backup.json"
 _CACHES_WHEN_TOLD: Final = "claude"
 """Most models cache what prompts have in common by themselves; these where they are told to, whoever serves them."""
-_FIELDS: Final = (
-    "litellm_provider",
-    "max_input_tokens",
-    "max_tokens",
-    "max_output_tokens",
-    "supports_reasoning",
-    "supports_vision",
-    "supports_prompt_caching",
-    "input_cost_per_token",
-    "output_cost_per_token",
-    "input_cost_per_second",
-    "cache_creation_input_token_cost",
-    "cache_read_input_token_cost",
-    "mode",
-    "supports_function_calling",
-    "supports_response_schema",
-    "deprecation_date",
-)
-"""What is kept of each of the map's 4,000 rows: the rest is most of it."""
-
 _PROVIDERS: Final = "provider_endpoints_support_backup.json"
 
 
@@ -53,15 +33,9 @@ class ModelCatalog:
         self._known: dict[str, ModelFacts] = {}
 
     @cached_property
-    def _models(self) -> Mapping[str, tuple[Any, ...]]:
-        """The `_FIELDS` of each model; models with the same facts share one row."""
-        table: dict[str, Mapping[str, Any]] = json.loads((self._folder / _PRICES).read_text("utf-8"))
-        shared: dict[Any, Any] = {}
-        rows = {}
-        for name, row in table.items():
-            values = tuple(shared.setdefault(value, value) for value in map(row.get, _FIELDS))
-            rows[name] = shared.setdefault(values, values)
-        return rows
+    def _models(self) -> Mapping[str, Mapping[str, Any]]:
+        models: dict[str, Mapping[str, Any]] = json.loads((self._folder / _PRICES).read_text("utf-8"))
+        return models
 
     @property
     def names(self) -> Iterable[str]:
@@ -115,13 +89,13 @@ class ModelCatalog:
         """Return the cheapest sufficient chat model of the same route, by the name that it is called on it; empty where
         there is none that is cheaper, or where the model itself has no price to compare with."""
         key = model if model in self._models else model.partition("/")[2]
-        row = _by_name(self._models[key])
+        row = self._models[key]
         route, dearest = _route(key, row), _small_work_usd(row)
         if str(row.get("litellm_provider")) in _NAMED_BY_THEIR_OWNERS or not dearest:
             return ""
         siblings = (
             (_small_work_usd(other), bool(_DATED.search(name)), len(name), name)
-            for name, other in self._rows()
+            for name, other in self._models.items()
             if _small_work_usd(other) < dearest and self._is_sufficient(name, other) and _route(name, other) == route
         )
         cheapest = min(siblings, default=None)
@@ -151,7 +125,7 @@ class ModelCatalog:
     @cached_property
     def _last_days(self) -> Mapping[str, str]:
         days = dict[str, str]()
-        for name, row in self._rows():
+        for name, row in self._models.items():
             alias = _DATED.sub("", name)
             if alias != name and (day := str(row.get("deprecation_date") or "9")) > days.get(alias, ""):
                 days[alias] = day
@@ -163,16 +137,7 @@ class ModelCatalog:
         return provider if slash and provider in self._provider_names else ""
 
     def _row(self, model: str) -> Mapping[str, Any] | None:
-        row = self._models.get(model) or self._models.get(model.partition("/")[2])
-        return None if row is None else _by_name(row)
-
-    def _rows(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        return ((name, _by_name(row)) for name, row in self._models.items())
-
-
-def _by_name(row: Sequence[Any]) -> Mapping[str, Any]:
-    """Return what the map says of a model, by the map's own names."""
-    return {name: value for name, value in zip(_FIELDS, row, strict=True) if value is not None}
+        return self._models.get(model) or self._models.get(model.partition("/")[2])
 
 
 _NAMED_BY_THEIR_OWNERS: Final = frozenset({"azure", "azure_ai", "azure_text", "sagemaker", "sagemaker_chat"})

@@ -97,24 +97,6 @@ async def first_to_end(*works: Coroutine[Any, Any, None]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def cancel_reliably(work: Coroutine[Any, Any, None]) -> None:
-    """Run what an SDK does; cancelled, it ends.
-
-    SDKs wait by `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that arrives in the moment when the
-    waiting ends: it is cancelled until it has noticed.
-    """
-    working = asyncio.ensure_future(work)
-    try:
-        await asyncio.shield(working)
-    except asyncio.CancelledError:
-        while not working.done():
-            working.cancel()
-            await asyncio.wait({working}, timeout=_NOTICED_WITHIN_S)
-        if not working.cancelled():
-            working.exception()  # looked at, or asyncio would complain that nobody did
-        raise
-
-
 # Waits that end when the process stops: for a retry, for a rate limit, for the bus.
 
 BUS_RETRY_FIRST_S: Final = 0.2

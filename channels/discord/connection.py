@@ -21,7 +21,7 @@ from channels.core.backfill import LAST_WORD_S, Listener, RawMessage, ReadCursor
 from channels.core.lease import while_holding
 from channels.core.message import Addressing, Ignored, Incoming, Retraction
 from channels.core.places import JoinedThreads, ThreadContextLoader
-from channels.core.tasks import AdapterTasks, Backoff, cancel_reliably, first_to_end
+from channels.core.tasks import AdapterTasks, Backoff, first_to_end
 from channels.discord import limits
 from channels.discord.client import (
     IDENTIFY_EVERY_S,
@@ -44,6 +44,7 @@ from channels.discord.normalize import DiscordDeletion, DiscordIdentity, Discord
 from channels.discord.sending import ThreadOpener
 from gateway.contracts.errors import BusUnavailable, CredentialsRejected
 from gateway.limits import POLLER_LEASE_TTL_S
+from gateway.retry import cancel_reliably
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ redis-py's way of a command, with a task, a pipeline and a timer for each, costs
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeVar
@@ -36,6 +36,7 @@ from redis.retry import Retry as BlockingRetry
 from gateway.bus.scripts import Command, all_scripts
 from gateway.contracts.errors import ConfigError
 from gateway.limits import BUS_CONNECT_TIMEOUT_S, BUS_WAIT_MAX_S, COMMAND_TIMEOUT_S, DISCOVERY_TIMEOUT_S
+from gateway.retry import cancel_reliably
 
 _PORT: Final = 6379
 _SENTINEL_PORT: Final = 26379
@@ -262,28 +263,6 @@ def shaped(command: Command, answer: Any) -> Any:
     return answer if shape is None else shape(answer)
 
 
-_NOTICED_WITHIN_S: Final = 0.02  # a cancellation that is not forgotten ends a call at once
-
-
-async def honest(call: Awaitable[_T]) -> _T:
-    """Await a call into redis-py without losing a cancellation.
-
-    It sends through `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that arrives in
-    the moment the sending ends: a process told to stop would go on and block in its next read. So the call has a
-    task of its own, which is cancelled until it has noticed.
-    """
-    calling = asyncio.ensure_future(call)
-    try:
-        return await asyncio.shield(calling)
-    except asyncio.CancelledError:
-        while not calling.done():
-            calling.cancel()
-            await asyncio.wait({calling}, timeout=_NOTICED_WITHIN_S)
-        if not calling.cancelled():
-            calling.exception()  # looked at, or asyncio would complain that nobody did
-        raise
-
-
 class ServerConnection(asyncio.Protocol):
     """One socket on which commands go out as they are written, and whose answers come back in the same order.
 
@@ -310,7 +289,7 @@ class ServerConnection(asyncio.Protocol):
         """Connect to the server of `client`, which says with whom and how. Raises what redis and sockets raise."""
         connection: Any = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         try:
-            await honest(connection.connect())
+            await cancel_reliably(connection.connect())
         except BaseException:
             connection._close()
             raise

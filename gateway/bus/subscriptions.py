@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from gateway.bus.client import Pool
-from gateway.bus.server import honest
 from gateway.limits import BELL_SAFETY_S, COMMAND_TIMEOUT_S
+from gateway.retry import cancel_reliably
 
 _NEVER: Final = float("-inf")
 _PAUSE_S: Final = 0.2  # between attempts to subscribe again
@@ -49,7 +49,7 @@ async def hear(pool: Pool, *channels: str) -> AsyncGenerator[Heard | None, None]
             await _look_elsewhere(pool)
             continue
         try:
-            await honest(subscription.subscribe(*channels))
+            await cancel_reliably(subscription.subscribe(*channels))
             yield None
             async with aclosing(_listen(subscription)) as listening:
                 async for heard in listening:
@@ -64,7 +64,7 @@ async def _listen(subscription: PubSub) -> AsyncGenerator[Heard, None]:
     """Yield messages until the connection breaks. A server that hangs leaves a PING unanswered."""
     is_asked = False
     while True:
-        message: dict[str, Any] | None = await honest(subscription.get_message(timeout=COMMAND_TIMEOUT_S))
+        message: dict[str, Any] | None = await cancel_reliably(subscription.get_message(timeout=COMMAND_TIMEOUT_S))
         if message is not None:
             is_asked = False
             if message["type"] == "message":
@@ -73,7 +73,7 @@ async def _listen(subscription: PubSub) -> AsyncGenerator[Heard, None]:
             raise RedisTimeout("nothing was heard, not even an answer")
         else:
             is_asked = True
-            await honest(subscription.ping())
+            await cancel_reliably(subscription.ping())
 
 
 async def _look_elsewhere(pool: Pool) -> None:

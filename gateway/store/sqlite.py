@@ -106,14 +106,16 @@ class _Plan:
         return sql, values
 
     def _expanded(self, statement: Executable, parameters: Parameters) -> tuple[str, list[_Bind]]:
-        """Return the text for lists of these lengths: `IN (?, ?, ?)`. For the same lengths it is made once."""
+        """Return the text for lists of these lengths: `IN (?, ?, ?)`. For the same lengths it is made once, or twice if
+        two threads need it in one moment; each keeps hold of what it found, as another may clear the table."""
         given = {name: parameters[name] for name in self._expanding if name in parameters}
         shape = tuple(map(len, given.values()))
-        if shape not in self._shapes:
+        found = self._shapes.get(shape)
+        if found is None:
             if len(self._shapes) >= _SHAPES_MAX:
                 self._shapes.clear()
-            self._shapes[shape] = _expanded(_compiled(statement, self._columns), given)
-        return self._shapes[shape]
+            found = self._shapes[shape] = _expanded(_compiled(statement, self._columns), given)
+        return found
 
 
 def _compiled(statement: Executable, columns: Sequence[str] | None) -> Any:

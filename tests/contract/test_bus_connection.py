@@ -30,6 +30,7 @@ def guarded_port(valkey_server: EmbeddedValkey, raw_redis: Any) -> Iterator[int]
     raw_redis.config_set("bind", "127.0.0.1")
     raw_redis.config_set("port", port)
     own = urlsplit(valkey_server.url).password
+    raw_redis.flushall()  # the server may have served another file's tests before
     raw_redis.config_set("requirepass", PASSWORD)
     yield port
     raw_redis.config_set("requirepass", own)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.bus.server import honest
+from gateway.retry import cancel_reliably
 
 
 async def forgetful() -> str:
@@ -38,7 +38,7 @@ async def forgetful_and_patient() -> str:
 
 @pytest.mark.parametrize("call", [forgetful, broken, forgetful_and_patient])
 async def test_a_swallowed_cancellation_is_raised_after_all(call: Callable[[], Coroutine[Any, Any, str]]) -> None:
-    task = asyncio.create_task(honest(call()))
+    task = asyncio.create_task(cancel_reliably(call()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -46,4 +46,4 @@ async def test_a_swallowed_cancellation_is_raised_after_all(call: Callable[[], C
 
 
 async def test_an_undisturbed_call_gives_its_answer() -> None:
-    assert await honest(asyncio.sleep(0, "answer")) == "answer"
+    assert await cancel_reliably(asyncio.sleep(0, "answer")) == "answer"

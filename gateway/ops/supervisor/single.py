@@ -24,7 +24,7 @@ from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, admin_token, load, own_hosts
 from gateway.config.features import keys_in_files
 from gateway.limits import ADMIN_IDLE_S
-from gateway.ops.supervisor.watch import DormantPort, keep_server
+from gateway.ops.supervisor.watch import DormantPort, keep_server, wait_unless
 from gateway.preflight import at, listen
 from gateway.process import guard_streams, run_to_exit, stop_event
 from gateway.scrub import Scrubber
@@ -105,7 +105,7 @@ async def _serve_all(settings: Settings, scrubber: Scrubber, port: DormantPort, 
 async def _serve_admin(settings: Settings, scrubber: Scrubber, port: DormantPort, stopping: asyncio.Event) -> None:
     """Serve the operator's port each time somebody asks, until nobody asks any more. What has been loaded stays."""
     while not stopping.is_set():
-        await _unless(stopping, port)
+        await wait_unless(stopping, port.until_asked())
         if stopping.is_set():
             return
         admin = await asyncio.to_thread(import_module, ADMIN)
@@ -119,15 +119,6 @@ async def _serve_admin(settings: Settings, scrubber: Scrubber, port: DormantPort
             ready=port.hand_over,
             idle_s=ADMIN_IDLE_S if settings.http.admin_on_demand else None,
         )
-
-
-async def _unless(stopping: asyncio.Event, port: DormantPort) -> None:
-    """Wait until somebody asks, or the end."""
-    tasks = asyncio.create_task(port.until_asked()), asyncio.create_task(stopping.wait())
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _say(event: str, **facts: Any) -> None:

@@ -176,6 +176,15 @@ class DormantPort:
         connection.close()
 
 
+async def wait_unless(ending: asyncio.Event, waiting: Coroutine[None, None, None]) -> None:
+    """Wait, but not past the end."""
+    tasks = asyncio.create_task(waiting), asyncio.create_task(ending.wait())
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class ProcessSupervisor:
     """Runs one plan until `stop` is called or a role cannot go on.
 
@@ -239,7 +248,7 @@ class ProcessSupervisor:
         restarts = Restarts()
         while not self._ending.is_set():
             if role.is_on_demand and self._port is not None:
-                await self._unless_ending(self._port.until_asked())
+                await wait_unless(self._ending, self._port.until_asked())
                 if self._ending.is_set():
                     return
             started_s = self._clock.monotonic_s()
@@ -297,14 +306,6 @@ class ProcessSupervisor:
         self._unready.discard(name)
         if not self._unready:
             self._ready.set()
-
-    async def _unless_ending(self, waiting: Coroutine[None, None, None]) -> None:
-        """Wait, but not past the end."""
-        tasks = asyncio.create_task(waiting), asyncio.create_task(self._ending.wait())
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _pause(self, delay_s: float) -> None:
         """Sleep, but not past the end."""
