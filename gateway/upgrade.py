@@ -3,24 +3,15 @@ is."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import sys
-from asyncio.subprocess import PIPE
-from typing import Final
 
 from gateway.bus.bus import open_bus
 from gateway.bus.embedded import embedded_url
-from gateway.config import Settings, database_url, process_environment
-from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch, StoreUnavailable
+from gateway.config import Settings, database_url
+from gateway.contracts.errors import BusUnavailable, ConfigError, SchemaMismatch
 from gateway.limits import BUS_WAIT_S
-from gateway.process import EXIT_CONFIG, EXIT_OK
 from gateway.retry import RetryPolicy, retry_until_available
 from gateway.store import open_store
-
-_MIGRATING: Final = "from gateway.store.migrations import main; main()"
-_HANDED_ON: Final = ("HOME", "PATH", "PYTHON", "PG", "SSL_", "LD_")
-"""How variables begin that Python, asyncpg and TLS read; all others may be keys."""
 
 
 async def bring_up_to_date(settings: Settings) -> None:
@@ -48,23 +39,14 @@ async def _migrate_if_behind(url: str) -> None:
     try:
         await store.check_schema()
     except SchemaMismatch:
-        await _migrate_apart(url)
+        from gateway.store.migrations import migrate  # noqa: PLC0415 - as above
+
+        try:
+            await migrate(url)
+        except SchemaMismatch as error:
+            raise ConfigError(str(error)) from error
     finally:
         await store.close()
-
-
-async def _migrate_apart(url: str) -> None:
-    """Migrate in a process of its own: Alembic, and what it loads of every dialect, would stay in this one for good.
-    Raises `ConfigError` or `StoreUnavailable` with the sentence in which it ended."""
-    environment = {name: value for name, value in process_environment().items() if name.startswith(_HANDED_ON)}
-    migrating = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", _MIGRATING, stdin=PIPE, stderr=PIPE, env=environment
-    )
-    _, errors = await migrating.communicate(url.encode())  # no argument: it has a password in it
-    if migrating.returncode != EXIT_OK:
-        last = errors.decode(errors="replace").rstrip().rpartition("\n")[2].removeprefix("trivet: ")
-        last = last or f"the database was not brought up to date: that process ended with {migrating.returncode}"
-        raise (ConfigError if migrating.returncode == EXIT_CONFIG else StoreUnavailable)(last)
 
 
 async def _name_bus(settings: Settings) -> None:

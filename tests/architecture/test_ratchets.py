@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 357,
-    "lines": 97_770,
+    "lines": 97_734,
     "one_importer": 18.8,
     "duplicate_classes": 0,
     "no_verb": 5.9,

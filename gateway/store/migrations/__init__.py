@@ -1,4 +1,4 @@
-"""Bringing the schema up to date. The only importer of Alembic, in processes that end soon.
+"""Bringing the schema up to date. The only importer of Alembic; `trivet migrate` and `trivet up` load it.
 
 Migrations go forward only and run in one transaction: all of them or none. Several processes may call
 `migrate` at once: on PostgreSQL an advisory lock, on SQLite the write lock makes them queue, and whoever
@@ -7,8 +7,6 @@ comes later finds nothing to do.
 
 from __future__ import annotations
 
-import asyncio
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +15,7 @@ from alembic.config import Config
 from sqlalchemy import Connection as SqlalchemyConnection
 from sqlalchemy import func, inspect, select
 
-from gateway.contracts.errors import ConfigError, SchemaMismatch
 from gateway.limits import MIGRATION_WAIT_S
-from gateway.process import run_to_exit
 from gateway.store.engine import Connection, open_database, sqlalchemy_connection
 from gateway.store.store import VERSION, refuse_unknown
 from gateway.store.tables import VERSION_TABLE
@@ -40,20 +36,6 @@ async def migrate(url: str) -> list[str]:
         return await database.write(_upgrade)
     finally:
         await database.close()
-
-
-def main() -> None:
-    """Migrate the database whose URL is on standard input, and end as programs of ours do: with EXIT_CONFIG also where
-    the database is of a version that cannot be brought to ours, so that nobody tries again."""
-    url = sys.stdin.read()
-
-    def program() -> None:
-        try:
-            asyncio.run(migrate(url))
-        except SchemaMismatch as error:
-            raise ConfigError(str(error)) from error
-
-    run_to_exit(program)
 
 
 def _upgrade(connection: Connection) -> list[str]:
