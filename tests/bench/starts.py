@@ -16,9 +16,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from channels.emulators.serving import listening
 from channels.emulators.telegram import TelegramEmulator
+from gateway.bus.bus import open_bus
 from gateway.bus.embedded import EmbeddedValkey
+from gateway.contracts.access import Projection
 from tests.bench.processes import BenchFailed, running
 from tests.bench.product import settings
+from tests.parts.databases import INSTALLATION
 
 TOKEN: Final = "4242001:AAbenchbenchbenchbenchbenchbenchben"
 FIRST_POLL_TIMEOUT_S: Final = 30.0
@@ -68,10 +71,13 @@ async def first_poll(others: Mapping[str, Mapping[str, str]]) -> Start:
 
 @contextlib.asynccontextmanager
 async def _bus() -> AsyncIterator[tuple[Path, str]]:
-    """An empty bus, and the directory in which it lives."""
+    """A bus that knows whose it is and who may speak, as an agent leaves it; and the directory in which it lives."""
     with tempfile.TemporaryDirectory(prefix="trivet-bench-", ignore_cleanup_errors=True) as name:
         server = EmbeddedValkey(Path(name) / "data")
         url = await server.start()
+        bus = await open_bus(url, installation=INSTALLATION)
+        await bus.access.project(Projection())
+        await bus.close()
         try:
             yield Path(name), url
         finally:
