@@ -298,6 +298,10 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
         self.shown[preview.reply_id] = preview
         return True
 
+    async def has_taken_all(self, channel: str, key: SessionKey) -> bool:
+        self._check()
+        return self.outbound.empty()
+
     async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
         self._check()
         return self.shown.get(reply_id)

@@ -32,7 +32,7 @@ from channels.core.content import FileFetcher, ReplyContents, chunks_of
 from channels.core.lease import LeaseValidity, while_holding
 from channels.core.places import AddressResolver
 from channels.core.preview import SETTLE_DELAYS_S, PreviewAdopter
-from channels.core.rate_limit import DeliveryHealth, LaneLocks, Pacer
+from channels.core.rate_limit import DeliveryHealth, LaneLock, LaneLocks, Pacer
 from channels.core.status import Postponed, StatusDelivery, TitleDelivery
 from channels.core.tasks import Abandoned, Backoff, BackoffTimer, first_to_end, jittered
 from gateway.bus.deliveries import Deliveries
@@ -67,9 +67,11 @@ def lane_for(reply: Reply, lane: str) -> str:
 
 
 class LaneQueue:
-    """The replies of one lane, which may grow while it is worked off; one reply at a time is out."""
+    """The replies of one lane, which may grow while it is worked off; one reply at a time is out. `lock` is told how
+    many there are."""
 
-    def __init__(self) -> None:
+    def __init__(self, lock: LaneLock) -> None:
+        self.lock = lock
         self._replies: deque[PendingReply] = deque()
         self._status_replies: deque[PendingReply] = deque()
         self._answered: set[str] = set()
@@ -81,6 +83,7 @@ class LaneQueue:
 
     def put(self, pending: PendingReply) -> None:
         self._row(pending).append(pending)
+        self.lock.replies = len(self._replies)
         if pending.reply.kind in _ANSWERS:
             self._answered.add(pending.reply.turn_id)
         self._changed.set()
@@ -104,6 +107,7 @@ class LaneQueue:
     def done(self, pending: PendingReply) -> None:
         """Remove the reply that `next` gave, since it has come to its end."""
         self._row(pending).popleft()
+        self.lock.replies = len(self._replies)
 
     def put_off(self, later: Postponed) -> None:
         """Keep the status line or title that `next` gave in front of the others; all of them pause."""
@@ -421,6 +425,7 @@ class DeliveryDispatcher:
         while not self._draining:
             try:
                 taken = await self._bus.replies(self._adapter.name, self._consumer, count=TAKE_MAX, wait_s=READ_WAIT_S)
+                self._lane_locks.is_placing = True
                 lanes = await self._addresses.lanes([pending.reply.address for pending in taken])
                 backoff.reset()
             except BusUnavailable as error:
@@ -430,6 +435,7 @@ class DeliveryDispatcher:
                 continue
             for pending, lane in zip(taken, lanes, strict=True):
                 self._put(pending, lane_for(pending.reply, lane))
+            self._lane_locks.is_placing = False
             while len(self._in_hand) >= IN_HAND_MAX:
                 self._room.clear()
                 await self._room.wait()
@@ -439,20 +445,22 @@ class DeliveryDispatcher:
             return
         self._in_hand.add(pending.entry_id)
         self._coming(pending.reply)
-        self._lanes.setdefault(lane, LaneQueue()).put(pending)
+        if lane not in self._lanes:
+            self._lanes[lane] = LaneQueue(self._lane_locks.of(lane))
+        self._lanes[lane].put(pending)
         if lane not in self._workers:
             worker = asyncio.create_task(self._work(lane), name=f"{self._adapter.name}-lane")
             self._workers[lane] = worker
 
     async def _work(self, lane: str) -> None:
-        waiting, lane_lock = self._lanes[lane], self._lane_locks.of(lane)
+        waiting = self._lanes[lane]
         try:
             while waiting and not self._leaving:
                 pending = waiting.next()
                 if pending is None:
                     await waiting.until_changed()
                     continue
-                async with lane_lock.one_at_a_time:
+                async with waiting.lock.one_at_a_time:
                     later = await self._carry(pending, is_overtaken=waiting.is_overtaken(pending))
                 if later:
                     waiting.put_off(later)
@@ -466,6 +474,7 @@ class DeliveryDispatcher:
             if self._rejected is not None and not self._rejected.done():
                 self._rejected.set_exception(error)
         finally:
+            waiting.lock.replies = 0
             del self._lanes[lane], self._workers[lane]
 
     async def _carry(self, pending: PendingReply, *, is_overtaken: bool) -> Postponed | None:

@@ -281,7 +281,7 @@ class AnswerStream:
         """Show the latest text, unless answers need the budgets; whatever comes of it, the next call waits its turn."""
         address = await self._parts.addresses.newest(self._draft.address)
         try:
-            if self._parts.validity.is_sure and await self._may_spend(address):
+            if self._parts.validity.is_sure and await self._may_begin(lane_lock) and await self._may_spend(address):
                 await self._show(address)
                 self._refusals = 0
                 lane_lock.pace = lane_lock.pace.taken()
@@ -291,6 +291,15 @@ class AnswerStream:
             log.exception("%s: the draft of %s cannot be shown", self._adapter.name, self._draft.reply_id)
             self.end()
         lane_lock.free_at_s = max(lane_lock.free_at_s, _now_s() + lane_lock.pace.interval_s(cadence))
+
+    async def _may_begin(self, lane_lock: LaneLock) -> bool:
+        """Tell whether what is shown cannot come before an earlier answer of the lane, which may still wait: here, with
+        another process that delivered until now, or unread."""
+        if self._shown:
+            return True
+        bus, name, key = self._parts.bus, self._adapter.name, self._draft.key
+        has_all = await self._parts.backoff.with_bus(lambda: bus.has_taken_all(name, key))
+        return has_all and not self._parts.lane_locks.is_placing and not lane_lock.replies
 
     async def _may_spend(self, address: ReplyAddress) -> bool:
         return await self._parts.pacer.may_spend(self._adapter.budgets(address), Urgency.EDIT)

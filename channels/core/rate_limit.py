@@ -98,11 +98,12 @@ class StreamPace:
 @dataclass(slots=True, weakref_slot=True)
 class LaneLock:
     """The lock of one lane, which exists as long as somebody uses it. Drafts wait until `free_at_s` by the loop's
-    clock."""
+    clock, and none begins before the `replies` that are taken and not finished."""
 
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     pace: StreamPace = field(default_factory=StreamPace)
     free_at_s: float = float("-inf")
+    replies: int = 0
 
 
 class LaneLocks:
@@ -110,6 +111,8 @@ class LaneLocks:
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, LaneLock] = WeakValueDictionary()
+        self.is_placing = False
+        """Replies are taken that are not in their lanes yet."""
 
     def of(self, lane: str) -> LaneLock:
         """Return the lane's lock, the same for all who ask while anybody holds it."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Final
 
-from gateway.bus.groups import GroupReader, StreamEntry, dead_workers
+from gateway.bus.groups import GroupReader, StreamEntry
 from gateway.bus.scripts import digest
 from gateway.bus.shards import Shards, bounded
 from gateway.contracts.envelope import decode
@@ -40,7 +40,6 @@ class Control:
                 group=self._shards.names.agents,
                 consumer=worker,
                 understand=_command,
-                left_behind=dead_workers,
             )
         else:
             reader.put_back_all()

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from gateway.bus import subscriptions
 from gateway.bus.client import Pool
-from gateway.bus.groups import GroupReader, StreamEntry, all_of_them, dead_workers
+from gateway.bus.groups import GroupReader, StreamEntry
 from gateway.bus.heartbeat import ProcessName
 from gateway.bus.scripts import Word, digest
 from gateway.bus.shards import Shard, Shards, bounded
@@ -155,7 +155,6 @@ class Deliveries:
                 group=self._shards.names.agents,
                 consumer=worker,
                 understand=_receipt,
-                left_behind=dead_workers,
             )
         found = await reader.read(count=count, wait_s=wait_s)
         return [(self._shards.sign(shard, entry_id), receipt) for shard, entry_id, receipt in found]
@@ -186,6 +185,13 @@ class Deliveries:
         if is_noted:
             await self._note_sent_apart(sent)
         return is_noted
+
+    async def has_taken_all(self, channel: str, key: SessionKey) -> bool:
+        """Tell whether `replies` has handed out here all that is published in the lane's shard and not finished. Else an
+        earlier answer of the lane may wait, which nothing is to be shown in front of."""
+        shard, reader = self._shards.of(key), self._readers.get(channel)
+        waiting: int = await shard.line.call("XLEN", shard.keys.outbound(channel))
+        return waiting <= (reader.handed_out(shard) if reader else 0)
 
     async def preview(self, channel: str, key: SessionKey, reply_id: str) -> Preview | None:
         """Return what shows the draft of a reply."""
@@ -366,7 +372,7 @@ class Deliveries:
                 group=self._shards.names.channels,
                 consumer=signed,
                 understand=_reply,
-                left_behind=all_of_them,
+                is_sole=True,
             )
         return known
 

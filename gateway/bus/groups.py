@@ -7,12 +7,13 @@ adopted and handed out again; what this process has handed out itself is not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from gateway.bus.client import Refused
 from gateway.bus.keys import ShardKeys
+from gateway.bus.scripts import Command
 from gateway.bus.shards import Shard, Shards
 from gateway.contracts.errors import BadEnvelope, BusUnavailable, NewerEnvelope
 from gateway.limits import BUS_WAIT_MAX_S
@@ -36,8 +37,9 @@ class GroupReader(Generic[T]):
     """One consumer of one stream in every shard.
 
     `understand` says what an entry means and raises `BadEnvelope` for one that nobody can read, which goes to the dead
-    letters; one that a newer release wrote stays pending for it. `left_behind` names, among consumers of a shard, those
-    that will not come back.
+    letters; one that a newer release wrote stays pending for it. Where the consumer `is_sole`, it holds a lease that no
+    other has: whatever others hold was left behind, and entries are given in the order of the stream. Else a consumer
+    will not come back once its worker has no lease.
     """
 
     def __init__(
@@ -48,14 +50,14 @@ class GroupReader(Generic[T]):
         group: str,
         consumer: str,
         understand: Callable[[StreamEntry], T],
-        left_behind: Callable[[Shard, Sequence[str]], Awaitable[Sequence[str]]],
+        is_sole: bool = False,
     ) -> None:
         self.consumer = consumer
         self._shards = shards
         self._group = group
         self._understand = understand
         self._wakeups = shards.wakeups(key_of)
-        self._readers = [_ShardReader(shard, key_of(shard.keys), group, consumer, left_behind) for shard in shards]
+        self._readers = [_ShardReader(shard, key_of(shard.keys), group, consumer, is_sole=is_sole) for shard in shards]
 
     async def read(self, *, count: int, wait_s: float) -> Sequence[tuple[Shard, str, T]]:
         """Return up to `count` entries of one shard, each with its own id there: what was left behind first, then new
@@ -67,6 +69,10 @@ class GroupReader(Generic[T]):
         for reader in self._readers:
             reader.put_back_all()
         self._wakeups.wake_all()
+
+    def handed_out(self, shard: Shard) -> int:
+        """Count the entries of a shard that were given and are not finished."""
+        return len(self._readers[shard.number].handed_out)
 
     def finished(self, shard: Shard, entry_id: str) -> None:
         """Forget an entry that was acknowledged, or given up."""
@@ -95,20 +101,13 @@ class GroupReader(Generic[T]):
 class _ShardReader:
     """One consumer of one stream."""
 
-    def __init__(
-        self,
-        shard: Shard,
-        stream: str,
-        group: str,
-        consumer: str,
-        left_behind: Callable[[Shard, Sequence[str]], Awaitable[Sequence[str]]],
-    ) -> None:
+    def __init__(self, shard: Shard, stream: str, group: str, consumer: str, *, is_sole: bool) -> None:
         self.stream = stream
         self.handed_out: set[str] = set()
         self._shard = shard
         self._group = group
         self._consumer = consumer
-        self._left_behind = left_behind
+        self._is_sole = is_sole
         self._has_group = False
         self._has_backlog = True  # until a look at our own pending entries says otherwise
         self._adopt_at = 0.0
@@ -148,7 +147,7 @@ class _ShardReader:
         others = [name for row in rows if (name := _text(row["name"])) != self._consumer]
         if not others:
             return
-        for name in await self._left_behind(self._shard, others):
+        for name in others if self._is_sole else await _dead_workers(self._shard, others):
             arguments = (self._group, name, self._consumer, _ADOPT_BATCH)
             while adopted := int(await self._shard.run_script("adopt", (self.stream,), arguments)):
                 self._has_backlog = True
@@ -158,7 +157,7 @@ class _ShardReader:
     async def _backlog(self, count: int) -> list[StreamEntry]:
         """Entries that are ours but were not handed out by this process, oldest first."""
         room = count + len(self.handed_out)
-        entries = await self._read_group("0", room)
+        entries, _ = await self._read_group("0", room)
         gone = [entry.id for entry in entries if not entry.fields]
         if gone:  # deleted from the stream while pending: nothing is left to do
             await self._shard.run_script("drop_entries", (self.stream,), (self._group, *gone))
@@ -167,22 +166,35 @@ class _ShardReader:
         return self._hand_out(open_entries[:count])
 
     async def _fresh(self, count: int, wait_s: float) -> list[StreamEntry]:
+        """Read new entries. Where order counts, what another consumer holds came before them and is given first: the
+        server goes on serving a reader that sleeps, also after we have looked for what it left behind."""
         wait_ms = int(min(wait_s, BUS_WAIT_MAX_S) * 1000)
-        return self._hand_out(await self._read_group(">", count, *(("BLOCK", wait_ms) if wait_ms > 0 else ())))
+        entries, are_others = await self._read_group(">", count, *(("BLOCK", wait_ms) if wait_ms > 0 else ()))
+        if not entries or not are_others:
+            return self._hand_out(entries)
+        self._adopt_at = 0.0
+        await self._adopt()
+        return await self._backlog(count)
 
-    async def _read_group(self, start: str, count: int, *block: str | int) -> list[StreamEntry]:
+    async def _read_group(self, start: str, count: int, *block: str | int) -> tuple[list[StreamEntry], bool]:
+        """Return the entries after `start`, and, for a sole consumer, whether others held any at that moment."""
         group = ("GROUP", self._group, self._consumer, "COUNT", count)
+        commands: list[Command] = [("XREADGROUP", *group, *block, "STREAMS", self.stream, start)]
+        if self._is_sole:
+            commands.append(("XPENDING", self.stream, self._group))
         try:
-            answer: Any = await self._shard.pool.call("XREADGROUP", *group, *block, "STREAMS", self.stream, start)
+            answer, *pending = await self._shard.pool.call_all(commands)
         except Refused as error:
             if error.code not in _GROUP_LOST:
                 raise
             self._has_group = False
-            return []
+            return [], False
         except (asyncio.CancelledError, BusUnavailable):
             self._has_backlog = True  # the server may have given us entries that we never saw
             raise
-        return [StreamEntry(_text(row[0]), row[1] or {}) for row in answer[0][1]] if answer else []
+        holders = {_text(row["name"]) for told in pending for row in told["consumers"]}
+        entries = [StreamEntry(_text(row[0]), row[1] or {}) for row in answer[0][1]] if answer else []
+        return entries, bool(holders - {self._consumer})
 
     def _hand_out(self, entries: list[StreamEntry]) -> list[StreamEntry]:
         self.handed_out.update(entry.id for entry in entries)
@@ -193,12 +205,7 @@ def _text(word: bytes | str) -> str:
     return word.decode() if isinstance(word, bytes) else word
 
 
-async def dead_workers(shard: Shard, consumers: Sequence[str]) -> Sequence[str]:
+async def _dead_workers(shard: Shard, consumers: Sequence[str]) -> Sequence[str]:
     """Return the consumers without a lease: who is reaped or drained is gone for good under that name."""
     alive = {name.decode() for name in await shard.line.call("ZRANGE", shard.keys.workers, 0, -1)}
     return [name for name in consumers if name not in alive]
-
-
-async def all_of_them(_shard: Shard, consumers: Sequence[str]) -> Sequence[str]:
-    """Return all consumers: who reads holds a lease that no other process has, so nobody else will finish them."""
-    return consumers

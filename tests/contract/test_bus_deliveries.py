@@ -54,6 +54,32 @@ async def test_a_reply_is_handed_out_once_and_gone_when_finished(bus: RedisBus, 
     assert (await bus.operator.figures()).outbound_pending == {"telegram": 0}
 
 
+async def test_what_a_sleeping_process_was_given_comes_first(bus: RedisBus, valkey_url: str) -> None:
+    """The server serves the read that a paused process left open, also after another process has taken over."""
+    asleep = await open_bus(valkey_url, process=ProcessName("elsewhere", 1, 1))
+    try:
+        assert await replies(bus) == []
+        await bus.deliveries.publish([reply(1)])
+        assert [pending.reply for pending in await replies(asleep, "asleep")] == [reply(1)]
+        assert not await bus.deliveries.has_taken_all("telegram", reply(1).key)
+        await bus.deliveries.publish([reply(2)])
+        assert [pending.reply for pending in await replies(bus)] == [reply(1), reply(2)]
+    finally:
+        await asleep.close()
+
+
+async def test_a_process_knows_whether_it_has_all_that_is_published(bus: RedisBus) -> None:
+    """Else an earlier answer may wait."""
+    assert await bus.deliveries.has_taken_all("telegram", reply(1).key)
+    await bus.deliveries.publish([reply(1), reply(2)])
+    assert not await bus.deliveries.has_taken_all("telegram", reply(1).key)
+    first, second = await replies(bus)
+    assert await bus.deliveries.has_taken_all("telegram", reply(1).key)
+    await bus.deliveries.finish("telegram", first.entry_id, receipt(reply(1)))
+    await bus.deliveries.finish("telegram", second.entry_id, receipt(reply(2)))
+    assert await bus.deliveries.has_taken_all("telegram", reply(1).key)
+
+
 async def test_replies_keep_their_order(bus: RedisBus) -> None:
     sent = [reply(number) for number in range(25)]
     await bus.deliveries.publish(sent)

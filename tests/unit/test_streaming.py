@@ -146,6 +146,39 @@ async def test_messages_that_the_answer_does_not_need_are_taken_away() -> None:
     assert stage.adapter.taken_back == ["m2", "m3"]
 
 
+async def test_no_draft_comes_before_an_earlier_answer_of_its_lane() -> None:
+    gate = asyncio.Event()
+    async with staged(GrowingAdapter(hold_lanes={"lane": gate})) as stage:
+        stage.answers("one", 1)
+        stage.answers("two", 2)
+        await until(lambda: stage.bus.outbound.empty())
+        await stage.says("three", 3)
+        await asyncio.sleep(0.05)  # the draft waits for its lane, between the two answers
+        gate.set()
+        await until(lambda: len(stage.adapter.sent) > 2)
+    assert [sent.text for sent in stage.adapter.sent] == ["one", "two", "three"]
+
+
+@dataclass
+class UnreadBus(MemoryBus):
+    """Where an earlier answer is still with a process that does not deliver any more."""
+
+    is_unread: bool = True
+
+    async def has_taken_all(self, channel: str, key: SessionKey) -> bool:
+        return not self.is_unread
+
+
+async def test_no_draft_comes_before_an_answer_that_nobody_delivers_yet() -> None:
+    bus = UnreadBus()
+    async with staged(GrowingAdapter(), bus) as stage:
+        await stage.says("This")
+        await asyncio.sleep(0.05)
+        assert stage.adapter.shown == {}
+        bus.is_unread = False
+        await until(lambda: stage.adapter.shown == {"m1": "This"})
+
+
 @dataclass
 class SuspendedBus(MemoryBus):
     """Where another process wakes, and begins one more message, after the preview was looked for."""
