@@ -87,7 +87,7 @@ OUTBOX_AMBIGUOUS: Final = CounterRow(
 BUS_UP: Final = GaugeRow("trivet_bus_up", "1 while the bus answers; without it the other figures are missing.")
 DATABASE_UP: Final = GaugeRow("trivet_database_up", "1 while the database answers and its schema is ours.")
 
-TABLE: Final = (
+GAUGES: Final = (
     QUEUE_MESSAGES,
     QUEUE_AGE,
     LANES_READY,
@@ -186,7 +186,7 @@ QUEUE_SECONDS: Final = Timed("trivet_queue_wait_seconds", "From a message to the
 ANSWER_SECONDS: Final = Timed("trivet_answer_seconds", "From a message to its committed answer.")
 DELIVERY_SECONDS: Final = Timed("trivet_delivery_seconds", "From a published answer to its last part on the platform.")
 
-_TABLE: Final = (TURNS, MODEL_OUTCOMES, MODEL_SECONDS, QUEUE_SECONDS, ANSWER_SECONDS, DELIVERY_SECONDS)
+COUNTS: Final = (TURNS, MODEL_OUTCOMES, MODEL_SECONDS, QUEUE_SECONDS, ANSWER_SECONDS, DELIVERY_SECONDS)
 
 
 class Tally:
@@ -224,7 +224,7 @@ def tally_families(
     for field, number in counts.items():
         name, *labels = field.split(_SEPARATOR)
         found.setdefault(name, {})[tuple(labels)] = number
-    for what in _TABLE:
+    for what in COUNTS:
         rows = found.get(what.name, {})
         yield _histogram(what, rows, clean) if isinstance(what, Timed) else _counter(what, rows, clean)
     unusable = GaugeMetricFamily(

@@ -9,7 +9,7 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.markdown.chunk import cut_at, split, utf16_units
+from channels.markdown.chunk import clipped, cut_at, split, utf16_units
 from channels.markdown.parse import parse
 from channels.markdown.tree import (
     Blocks,
@@ -154,3 +154,12 @@ def test_a_cut_never_splits_a_grapheme_that_fits(text: str, most: int) -> None:
 def test_units_are_those_of_utf16(text: str) -> None:
     """Telegram's length function."""
     assert utf16_units(text) == sum(2 if char > "\uffff" else 1 for char in text)
+
+
+@given(st.text(max_size=60), st.integers(0, 80))
+def test_a_clipped_text_is_the_longest_beginning_that_fits(text: str, units_max: int) -> None:
+    kept = clipped(text, units_max)
+    clusters = regex.findall(r"\X", text)
+    lengths = [utf16_units("".join(clusters[:count])) for count in range(len(clusters) + 1)]
+    assert text.startswith(kept)
+    assert utf16_units(kept) == max(length for length in lengths if length <= units_max)
