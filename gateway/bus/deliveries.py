@@ -187,8 +187,8 @@ class Deliveries:
         return is_noted
 
     async def has_taken_all(self, channel: str, key: SessionKey) -> bool:
-        """Tell whether `replies` has handed out here all that the lane's shard holds. Else an earlier answer of the lane
-        may wait, which nothing is to be shown in front of."""
+        """Tell whether `replies` has handed out here all that the lane's shard holds. Else an earlier answer of the
+        lane may wait, which nothing is to be shown in front of."""
         shard, reader = self._shards.of(key), self._readers.get(channel)
         waiting: int = await shard.line.call("XLEN", shard.keys.outbound(channel))
         return waiting <= (reader.handed_out(shard) if reader else 0)
