@@ -66,6 +66,7 @@ MODULES: Final[Mapping[str, str]] = {
     "telegram": "channels.telegram.adapter",
     "discord": "channels.discord.adapter",
     "slack": "channels.slack.adapter",
+    "api": "channels.api.server",
 }
 """By platform, in the order in which they are started: the quickest to load first."""
 
@@ -145,7 +146,9 @@ class ChannelSupervisor:
         self._names = names
         self._stopping = stopping
         self._deps = ChannelDeps.of(bus, scrubber, clock, open_secret_capture(settings, bus.vault, scrubber, clock))
-        self._parts = AdapterDeps(bus.intake, bus.deliveries, bus.places, clock, bus.names.named(socket.gethostname()))
+        self._parts = AdapterDeps(
+            bus.intake, bus.deliveries, bus.places, bus.answers, clock, bus.names.named(socket.gethostname())
+        )
         self._rejections: list[str] = []
 
     async def run(self) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from gateway.config import Loaded, admin_token, masked_url, own_hosts, table_of
 from gateway.contracts.errors import ConfigError
-from gateway.ops.cli import access, maintenance, sessions
+from gateway.ops.cli import access, clients, maintenance, sessions
 from gateway.ops.cli.common import ConfigOption, become_role, loaded_and_warned
 from gateway.ops.supervisor.plan import UpOptions
 from gateway.preflight import check_port_free, check_redis_answers
@@ -121,6 +121,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(access.app, name="access")
+app.add_typer(clients.app, name="clients")
 app.add_typer(maintenance.app, name="config")
 app.add_typer(sessions.dead, name="dead")
 app.add_typer(sessions.sessions, name="sessions")

@@ -143,6 +143,14 @@ ADMIN_IDLE_S: Final = 15 * 60.0  # without a request, an admin role that is on d
 ADMIN_BODY_BYTES_MAX: Final = 1024 * 1024  # the longest that an operator sends is the prompt of a sub-agent
 WEBHOOK_BODY_BYTES_MAX: Final = 2 * 1024 * 1024  # Telegram drops updates of more than 512 KiB; others stay far below
 
+# --- programs that talk to the agent over HTTP
+API_BODY_BYTES_MAX: Final = 256 * 1024  # a message of INBOUND_CHARS_MAX, four bytes each, and what clients repeat
+API_WAIT_MAX_S: Final = 600.0  # one request waits no longer for its answer; the answer can be fetched after that
+API_IDS_CHARS_MAX: Final = 64  # of the ids of messages and threads that clients choose
+API_LOOK_S: Final = 1.0  # between two looks for an answer that another process of ours delivers
+API_HOOK_TIMEOUT_S: Final = 10.0  # for one call of a client's webhook
+FETCHED_ANSWERS_TTL_S: Final = 3_600  # an answer that its client has not fetched within the hour is forgotten
+
 # --- text
 INBOUND_CHARS_MAX: Final = 32_000  # no platform lets a person write more in one message
 RENDERED_AT_ONCE_CHARS_MAX: Final = 1_000  # of a text on the channels' event loop: 1 ms as people write, 30 ms at worst

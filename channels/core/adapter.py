@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from channels.core.message import Incoming, Retraction
+from gateway.bus.answers import FetchedAnswers
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.bus.places import Places
@@ -154,6 +155,7 @@ class AdapterDeps:
     positions: Inbound
     leases: Deliveries
     places: Places
+    answers: FetchedAnswers
     clock: Clock
     holder: str
 

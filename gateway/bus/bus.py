@@ -12,6 +12,7 @@ from redis import Redis as BlockingRedis
 from redis.exceptions import RedisError
 
 from gateway.bus.access import Access, Questions, Suggestions
+from gateway.bus.answers import FetchedAnswers
 from gateway.bus.client import Copies, PipelinedConnection, Pool, translated
 from gateway.bus.cluster import Cluster, NodeClients, NodeResolver, client_of_owner
 from gateway.bus.control import Control
@@ -97,6 +98,7 @@ class RedisBus:
         self.names = shards.names
         self.intake = Inbound(shards)
         self.access = Access(shards)
+        self.answers = FetchedAnswers(shards)
         self.lanes = Lanes(shards)
         self.control = Control(shards)
         self.deliveries = Deliveries(shards, process)

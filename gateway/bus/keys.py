@@ -154,6 +154,9 @@ class ShardKeys:
     def previews(self, channel: str) -> str:
         return self._named(f"prv:{channel}")
 
+    def fetched(self, message_id: str) -> str:
+        return self._named(f"api:{message_id}")
+
     def hold(self, name: str) -> str:
         return self._named(f"hold:{name}")
 
@@ -374,6 +377,7 @@ DECLARED: Final = (
     KeyKind(r"ddo:\d+", "set", _EXPIRES, "deliveries", "digests of published reply ids"),
     KeyKind("dlv:.+", "hash", _EXPIRES, "deliveries", "ledger row of one reply, LEDGER_TTL_S"),
     KeyKind("prv:.+", "hash", _EXPIRES, "previews", "reply id -> the messages that show its draft, LEDGER_TTL_S"),
+    KeyKind("api:.+", "hash", _EXPIRES, "answers", "what was said to a program, FETCHED_ANSWERS_TTL_S"),
     KeyKind("want", "list", _EXPIRES, "lending", "files that channels wait for, newest WANTED_FILES_MAX"),
     KeyKind("lent:.+", "list", _EXPIRES, "lending", "the bytes of one file for whoever asked, LENT_TTL_S"),
     KeyKind("wish:.+", "list", _EXPIRES, "attachments", "files of a channel that turns need, ATTACHMENT_WISHES_MAX"),

@@ -1,6 +1,6 @@
 """Configuration: `trivet.toml` under the environment, typed, documented, frozen. The only reader of the environment."""
 
-from gateway.config.channels import DiscordAccount, SlackAccount, TelegramAccount, table_of
+from gateway.config.channels import ApiAccount, DiscordAccount, SlackAccount, TelegramAccount, table_of
 from gateway.config.derived import (
     auto_consolidate,
     called,
@@ -12,11 +12,12 @@ from gateway.config.derived import (
     webhook_host,
 )
 from gateway.config.loader import Loaded, load, load_settings, process_environment
-from gateway.config.secrets import admin_token, masked_url, placeholder_key, settings_secrets, vault_key
+from gateway.config.secrets import admin_token, client_key, masked_url, placeholder_key, settings_secrets, vault_key
 from gateway.config.settings import SCRIPTED_MODEL, LogLevel, QueueMode, Settings
 
 __all__ = [
     "SCRIPTED_MODEL",
+    "ApiAccount",
     "DiscordAccount",
     "Loaded",
     "LogLevel",
@@ -27,6 +28,7 @@ __all__ = [
     "admin_token",
     "auto_consolidate",
     "called",
+    "client_key",
     "database_url",
     "hook_path",
     "hook_url",

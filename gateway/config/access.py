@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
+from gateway.clients import CHANNEL
 from gateway.config.section import Section, expecting
 from gateway.contracts.access import (
     PLACE_ROLES_MAX,
@@ -197,6 +198,7 @@ class AccessSettings(Section):
             {
                 **{name: channel.policy for name, channel in self.each().items()},
                 TERMINAL.channel: ChannelPolicy(users=frozenset({TERMINAL.user})),
+                CHANNEL: ChannelPolicy(StrangerRule.CLOSED),
             },
             {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},
         )

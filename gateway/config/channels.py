@@ -221,6 +221,29 @@ class SlackAccount(ChannelAccount):
         return "bot_token", "app_token" if self.mode == "socket" else "signing_secret"
 
 
+class ApiAccount(ChannelAccount):
+    """Programs that talk to the agent over HTTP: `trivet clients add` lets one in and prints its token."""
+
+    enabled: bool | None = Field(default=False, description="Whether programs may talk to the agent over HTTP.")
+    port: Annotated[int, Field(ge=1, le=65_535)] = Field(
+        default=8422,
+        description="Port of /api/v1/messages and of the OpenAI-compatible /v1, on the address of http.webhook_host.",
+    )
+    key: Secret = Field(
+        default=None,
+        description="Key by which clients' tokens are recognised; all machines need the same. Empty: made in "
+        "data_dir/client-key, readable by its owner only.",
+    )
+    webhooks: tuple[WebUrl, ...] = Field(
+        default=(),
+        description="Addresses that answers may be sent to, where a client asks for it. Empty: none.",
+        json_schema_extra=expecting('a list of URLs such as ["https://example.org/hooks/trivet"]'),
+    )
+
+    def _needed(self) -> tuple[str, ...]:
+        return ()
+
+
 AccountT = TypeVar("AccountT", bound=ChannelAccount)
 
 
@@ -261,10 +284,11 @@ class ChannelSettings(Section):
     telegram: Telegram = Telegram()
     discord: Discord = Discord()
     slack: Slack = Slack()
+    api: ApiAccount = ApiAccount()
 
-    def each(self) -> dict[str, TelegramAccount | DiscordAccount | SlackAccount]:
+    def each(self) -> dict[str, TelegramAccount | DiscordAccount | SlackAccount | ApiAccount]:
         """Every account by the name of its channel: `telegram`, `telegram.support`."""
-        return {**self.telegrams(), **self.discords(), **self.slacks()}
+        return {**self.telegrams(), **self.discords(), **self.slacks(), "api": self.api}
 
     def telegrams(self) -> dict[str, TelegramAccount]:
         return {"telegram": self.telegram, **_named("telegram", self.telegram.accounts)}

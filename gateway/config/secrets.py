@@ -145,6 +145,7 @@ def _is_path(value: str) -> bool:
 ADMIN_TOKEN_FILE: Final = "admin-token"  # noqa: S105 - a file's name
 PLACEHOLDER_KEY_FILE: Final = "placeholder-key"
 VAULT_KEY_FILE: Final = "vault-key"
+CLIENT_KEY_FILE: Final = "client-key"
 
 
 def admin_token(settings: Settings) -> str:
@@ -168,6 +169,11 @@ def placeholder_key(settings: Settings) -> str:
 def vault_key(settings: Settings) -> str:
     """What the vault encrypts with: equal in every process of an installation. Raises `ConfigError`."""
     return _kept(settings.scrub.vault.key, settings.data_dir / VAULT_KEY_FILE, "scrub.vault.key")
+
+
+def client_key(settings: Settings) -> str:
+    """What clients' tokens are recognised by: equal in every process of an installation. Raises `ConfigError`."""
+    return _kept(settings.channels.api.key, settings.data_dir / CLIENT_KEY_FILE, "channels.api.key")
 
 
 def _kept(configured: SecretStr | None, path: Path, setting: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import httpx
 from pydantic import SecretStr
 
-from gateway.config import DiscordAccount, Settings, SlackAccount, TelegramAccount, hook_url, table_of
+from gateway.config import ApiAccount, DiscordAccount, Settings, SlackAccount, TelegramAccount, hook_url, table_of
 from gateway.ops.doctor import CheckResult, ok, warning, wrong
 
 _TIMEOUT_S: Final = 10.0
@@ -132,6 +132,8 @@ async def check_platforms(settings: Settings, clients: Clients = platform_client
     findings: list[CheckResult] = []
     for name in channels.enabled_names:
         account, table = channels.each()[name], table_of(name)
+        if isinstance(account, ApiAccount):  # nobody's but ours
+            continue
         if account.missing:
             keys = " and ".join(f"{table}.{key}" for key in account.missing)
             findings.append(wrong(name, f"{keys} is empty", f"set it, or set {table}.enabled = false"))

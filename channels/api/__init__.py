@@ -1,0 +1,1 @@
+"""Programs as a channel: they ask over HTTP and fetch the answers."""

@@ -1,0 +1,261 @@
+"""Programs as a channel: a request is a message of its client, and the answer is kept until the client has it.
+
+Every process serves the port. One of them delivers an answer: it puts it on the bus, where any of them finds it, and
+calls the client's webhook if the message named one. To do either again changes nothing, so nothing is ever unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Final
+
+import aiohttp
+
+from channels.core.adapter import CONNECTED, InboundHandler, SendBudget, StreamCadence
+from channels.core.message import Addressing, Incoming, canonical, target_fields, text
+from gateway.bus.answers import FetchedAnswer, FetchedAnswers
+from gateway.clients import CHANNEL, signature, token_of
+from gateway.contracts.commands import find_command
+from gateway.contracts.errors import BusUnavailable, OutcomeUnknown, SendFailed
+from gateway.contracts.ids import ReplyAddress, SessionKey, SessionScope
+from gateway.contracts.messages import Choice, CleanText
+from gateway.contracts.ports import Clock
+from gateway.limits import API_HOOK_TIMEOUT_S, API_IDS_CHARS_MAX, API_LOOK_S
+
+_ID: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{API_IDS_CHARS_MAX}}}")
+_CADENCE: Final = StreamCadence(first_after_s=0.0, every_s=0.1, chars_min=1)
+
+
+class UnfitMessage(Exception):
+    """What a client asked for cannot be done; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiMessage:
+    """What a client says. `thread` is "" outside of threads; `webhook` is "" unless the answer is to be sent there."""
+
+    client: SessionKey
+    id: str
+    thread: str
+    text: str
+    webhook: str = ""
+
+    @property
+    def incoming_id(self) -> str:
+        return message_id(self.client, self.id)
+
+
+def message_id(client: SessionKey, own_id: str) -> str:
+    """Return the id on the bus of what a client calls `own_id`: no client can name what is another's."""
+    return f"{CHANNEL}:local:{client.user}:{own_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiChunk:
+    """A reply. `is_status`: it is no answer, and nobody fetches it."""
+
+    text: str
+    choices: tuple[tuple[str, str], ...] = ()
+    is_status: bool = False
+
+
+class WatchedAnswer:
+    """What this process hears of the answer to one message, while somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.draft = ""
+        self._news = asyncio.Event()
+
+    def tell(self, draft: str | None = None) -> None:
+        """Wake whoever waits, with the text as far as it is made, or because there is an answer."""
+        self.draft = self.draft if draft is None else draft
+        self._news.set()
+
+    async def news(self) -> None:
+        """Return when there is something new here, or when it is time to look on the bus."""
+        try:
+            async with asyncio.timeout(API_LOOK_S):
+                await self._news.wait()
+        except TimeoutError:
+            return
+        self._news.clear()
+
+
+class ApiAdapter:
+    """`ChannelAdapter`, `SupportsLookup`, `SupportsChoices`, `SupportsSilence`, `SupportsStreaming`."""
+
+    name = CHANNEL
+    account = f"{CHANNEL}:local"
+
+    def __init__(
+        self,
+        serve: Callable[[ApiAdapter, InboundHandler], AbstractAsyncContextManager[object]],
+        answers: FetchedAnswers,
+        clock: Clock,
+        *,
+        key: str,
+        webhooks: Collection[str],
+        scope: SessionScope,
+    ) -> None:
+        self.key = key
+        self.state = "not listening yet"
+        self._serve = serve
+        self.answers = answers
+        self._clock = clock
+        self._webhooks = frozenset(webhooks)
+        self._scope = scope
+        self._watched: dict[str, list[WatchedAnswer]] = {}
+        self._ready = asyncio.Event()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def run(self, handler: InboundHandler) -> None:
+        """Serve the port until cancelled. Raises `ConfigError` when it is somebody else's."""
+        async with aiohttp.ClientSession() as self._session, self._serve(self, handler):
+            self.state = CONNECTED
+            self._ready.set()
+            await asyncio.Event().wait()
+
+    async def until_ready(self) -> None:
+        await self._ready.wait()
+
+    # --- what clients say
+
+    def incoming(self, message: ApiMessage) -> Incoming:
+        """Return the message as intake takes it. Raises `UnfitMessage`."""
+        for name, given in (("id", message.id), ("thread", message.thread or "-")):
+            if not _ID.fullmatch(given):
+                raise UnfitMessage(f"{name} has 1 to {API_IDS_CHARS_MAX} letters, digits, hyphens and underscores")
+        if message.webhook and message.webhook not in self._webhooks:
+            raise UnfitMessage("answers may not be sent there: name the address in channels.api.webhooks")
+        if not message.text.strip():
+            raise UnfitMessage("text is empty")
+        # Where a place is shared by all who speak there, no two clients are in the same one.
+        thread = f"{message.client.user}.{message.thread}" if self._scope is SessionScope.SHARED else message.thread
+        target = canonical({"id": message.id, "client": message.client.user, "webhook": message.webhook or None})
+        return Incoming(
+            id=message.incoming_id,
+            channel=CHANNEL,
+            account="local",
+            user_id=message.client.user,
+            author_name=message.client.user,
+            place=(thread,) if message.thread else (),
+            is_private=True,
+            addressing=Addressing.PRIVATE,
+            text=message.text,
+            address=ReplyAddress(CHANNEL, message.incoming_id, target),  # of its own, so that no two share a turn
+            sent_at_ms=self._clock.now_ms(),
+            command=find_command(message.text),
+        )
+
+    def watch(self, incoming_id: str) -> WatchedAnswer:
+        """Begin to hear of the answer to a message; end it by `unwatch`."""
+        watched = WatchedAnswer()
+        self._watched.setdefault(incoming_id, []).append(watched)
+        return watched
+
+    def unwatch(self, incoming_id: str, watched: WatchedAnswer) -> None:
+        """Stop hearing of it."""
+        self._watched[incoming_id].remove(watched)
+        if not self._watched[incoming_id]:
+            del self._watched[incoming_id]
+
+    # --- what they are told
+
+    def chunks(self, text: CleanText) -> Sequence[ApiChunk]:
+        return (ApiChunk(text),)
+
+    def marked(self, chunk: ApiChunk, mark: CleanText) -> ApiChunk:
+        return replace(chunk, text=f"{mark}\n\n{chunk.text}")
+
+    def offering(self, chunk: ApiChunk, choices: Sequence[Choice]) -> ApiChunk:
+        return replace(chunk, choices=tuple((choice.label, choice.command) for choice in choices))
+
+    def silent(self, chunk: ApiChunk) -> ApiChunk:
+        return replace(chunk, is_status=True)
+
+    def budgets(self, address: ReplyAddress) -> Sequence[SendBudget]:
+        return ()
+
+    async def send(self, address: ReplyAddress, chunk: ApiChunk, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        await self._put(address, chunk, send_id)
+        webhook = text(target_fields(address.target).get("webhook"))
+        if webhook and not chunk.is_status:
+            await self._call(webhook, address, chunk, send_id)
+        return (send_id,)
+
+    async def amend(self, address: ReplyAddress, chunk: ApiChunk, *, message_id: str, plain: bool) -> bool:
+        await self._put(address, chunk, message_id)
+        return True
+
+    async def find_sent(
+        self, address: ReplyAddress, chunk: ApiChunk, *, send_id: str, since_ms: int
+    ) -> tuple[str, ...] | None:
+        """Return None: to put an answer again, or to call a webhook again with the same id, says nothing twice."""
+        return None
+
+    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
+        return _CADENCE if address.lane in self._watched else None
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return True
+
+    async def begin_stream(self, address: ReplyAddress, chunk: ApiChunk, *, send_id: str) -> str:
+        self._tell(address, chunk.text)
+        return ""
+
+    async def go_on(self, address: ReplyAddress, chunk: ApiChunk, *, message_id: str, send_id: str) -> bool:
+        self._tell(address, chunk.text)
+        return True
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        return
+
+    def _tell(self, address: ReplyAddress, draft: str | None = None) -> None:
+        for watched in self._watched.get(address.lane, ()):
+            watched.tell(draft)
+
+    async def _put(self, address: ReplyAddress, chunk: ApiChunk, send_id: str) -> None:
+        if chunk.is_status:
+            return
+        try:
+            await self.answers.put(
+                address.lane, FetchedAnswer(send_id, chunk.text, self._clock.now_ms(), chunk.choices)
+            )
+        except BusUnavailable as error:
+            raise SendFailed(str(error)) from error
+        self._tell(address)
+
+    async def _call(self, webhook: str, address: ReplyAddress, chunk: ApiChunk, send_id: str) -> None:
+        """Call a client's webhook. Raises `SendFailed`, `OutcomeUnknown`: it is called again with the same id."""
+        if self._session is None or webhook not in self._webhooks:
+            raise SendFailed("answers may not be sent there any more: channels.api.webhooks does not name it")
+        fields = target_fields(address.target)
+        body = json.dumps(answer_fields(text(fields.get("id")), chunk.text, chunk.choices, send_id)).encode()
+        token = token_of(self.key, SessionKey(CHANNEL, text(fields.get("client"))))
+        headers = {"Content-Type": "application/json", "X-Trivet-Signature": signature(token, body, int(time.time()))}
+        try:
+            async with self._session.post(
+                webhook,
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(API_HOOK_TIMEOUT_S),
+            ) as answer:
+                if not answer.ok or answer.status >= 300:
+                    raise SendFailed(f"the webhook answers {answer.status}")
+        except aiohttp.ClientConnectorError as error:
+            raise SendFailed("the webhook cannot be reached") from error
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise OutcomeUnknown(f"the webhook gives no answer ({type(error).__name__})") from error
+
+
+def answer_fields(own_id: str, said: str, choices: Sequence[tuple[str, str]], reply_id: str) -> Mapping[str, object]:
+    """Return one answer as clients read it."""
+    told = [{"label": label, "say": say} for label, say in choices]
+    return {"message_id": own_id, "id": reply_id, "text": said, "choices": told}

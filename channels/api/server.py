@@ -1,0 +1,308 @@
+"""The HTTP port for programs: `/api/v1/messages`, and the part of OpenAI's API in which a client sends messages.
+
+A client proves who it is by its token (`gateway.clients`). What it may do is decided where it is decided for people.
+The facts on OpenAI's API are from https://platform.openai.com/docs/api-reference/chat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from hashlib import blake2b
+from os.path import commonpath
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from channels.api.adapter import ApiAdapter, ApiMessage, UnfitMessage, answer_fields, message_id
+from channels.core.adapter import AdapterDeps, InboundHandler
+from gateway.bus.answers import FetchedAnswer
+from gateway.clients import client_of
+from gateway.config import Settings, client_key, own_hosts, webhook_host
+from gateway.contracts.errors import BusUnavailable
+from gateway.contracts.ids import SessionKey
+from gateway.http_guard import Guard, http_served
+from gateway.limits import API_BODY_BYTES_MAX, API_WAIT_MAX_S, INBOUND_CHARS_MAX
+from gateway.preflight import listen
+
+LAST_REQUESTS_S: Final = 2
+MODEL: Final = "trivet"
+_EVENTS: Final = "text/event-stream"
+_REFUSED: Final = 403
+_TOO_MUCH: Final = 429
+_AWAY: Final = 503
+
+
+class ClientMessageOrder(BaseModel):
+    """The body of `POST /api/v1/messages`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(max_length=INBOUND_CHARS_MAX)
+    id: str = ""
+    thread: str = ""
+    webhook: str = ""
+    wait_s: float = Field(default=60.0, ge=0.0, le=API_WAIT_MAX_S)
+
+
+class TextPart(BaseModel):
+    """A part of a message's content; parts of other kinds are refused."""
+
+    type: str
+    text: str = ""
+
+
+class ChatMessage(BaseModel):
+    """One of the messages of a chat."""
+
+    role: str
+    content: str | list[TextPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the words. Raises `UnfitMessage` for what is no text."""
+        if isinstance(self.content, list):
+            if any(part.type != "text" for part in self.content):
+                raise UnfitMessage("only text can be sent here, no images, sounds or files")
+            return "\n".join(part.text for part in self.content)
+        return self.content or ""
+
+
+class ChatOrder(BaseModel):
+    """The body of `POST /v1/chat/completions`. What else OpenAI knows (temperature, tools, …) is the operator's to
+    choose, and left unread."""
+
+    model: str = MODEL
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    stream: bool = False
+    user: str = ""
+
+    @property
+    def thread(self) -> str:
+        """Return the thread of this chat: what `user` says, else one for each chat, as its first words tell it."""
+        if self.user:
+            return self.user
+        first = next((message.text for message in self.messages if message.role == "user"), "")
+        return "chat-" + blake2b(first.encode(), digest_size=8).hexdigest()
+
+
+class ApiServer:
+    """The routes, over an adapter that knows what clients say and are told."""
+
+    def __init__(self, adapter: ApiAdapter, handler: InboundHandler, *, hosts: Collection[str]) -> None:
+        self._adapter = adapter
+        self._handler = handler
+        routes = [
+            Route("/healthz", self._health),
+            Route("/api/v1/messages", self._post_message, methods=["POST"]),
+            Route("/api/v1/messages/{id}", self._get_message),
+            Route("/api/v1/messages/{id}/events", self._get_events),
+            Route("/v1/chat/completions", self._complete, methods=["POST"]),
+            Route("/v1/models", self._models),
+        ]
+        told = {UnfitMessage: _refused, ValidationError: _invalid, BusUnavailable: _away, HTTPException: _plain}
+        app = Starlette(routes=routes, exception_handlers=dict(told.items()))
+        self.app = Guard(app, hosts=hosts, body_bytes_max=API_BODY_BYTES_MAX, check=self._check)
+
+    def _check(self, request: Request) -> None:
+        if request.url.path != "/healthz":
+            self._client(request)
+
+    def _client(self, request: Request) -> SessionKey:
+        """Return who asks. Raises `HTTPException`."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        client = client_of(self._adapter.key, token.strip()) if scheme.lower() == "bearer" else None
+        if client is None:
+            raise HTTPException(401, "send a client's token: Authorization: Bearer …", {"WWW-Authenticate": "Bearer"})
+        return client
+
+    async def _health(self, _request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    # --- our own
+
+    async def _post_message(self, request: Request) -> Response:
+        order = ClientMessageOrder.model_validate_json(await request.body())
+        own_id = order.id or secrets.token_hex(8)
+        message = ApiMessage(self._client(request), own_id, order.thread, order.text, order.webhook)
+        await self._take_in(message)
+        if _EVENTS in request.headers.get("accept", ""):
+            return StreamingResponse(self._events(message.incoming_id, own_id), media_type=_EVENTS)
+        return self._told(own_id, await self._answered(message.incoming_id, order.wait_s))
+
+    async def _get_message(self, request: Request) -> Response:
+        own_id = request.path_params["id"]
+        return self._told(own_id, await self._known(request))
+
+    async def _get_events(self, request: Request) -> Response:
+        await self._known(request)
+        own_id = request.path_params["id"]
+        return StreamingResponse(self._events(message_id(self._client(request), own_id), own_id), media_type=_EVENTS)
+
+    async def _known(self, request: Request) -> Sequence[FetchedAnswer]:
+        answers = await self._adapter.answers.of(message_id(self._client(request), request.path_params["id"]))
+        if answers is None:
+            raise HTTPException(404, "no message of yours has this id, or it is more than an hour old")
+        return answers
+
+    def _told(self, own_id: str, answers: Sequence[FetchedAnswer]) -> Response:
+        told = [answer_fields(own_id, answer.text, answer.choices, answer.id) for answer in answers]
+        state = "answered" if told else "waiting"
+        return JSONResponse({"id": own_id, "state": state, "answers": told}, 200 if told else 202)
+
+    async def _events(self, incoming_id: str, own_id: str) -> AsyncIterator[str]:
+        """Yield what is made of the answer, as whole texts so far, and then the answers."""
+        async for draft, answers in self._followed(incoming_id, API_WAIT_MAX_S):
+            for answer in answers:
+                yield _event("answer", answer_fields(own_id, answer.text, answer.choices, answer.id))
+            if not answers:
+                yield _event("draft", {"message_id": own_id, "text": draft})
+
+    # --- OpenAI's
+
+    async def _models(self, _request: Request) -> Response:
+        row = {"id": MODEL, "object": "model", "created": 0, "owned_by": MODEL}
+        return JSONResponse({"object": "list", "data": [row]})
+
+    async def _complete(self, request: Request) -> Response:
+        order = ChatOrder.model_validate_json(await request.body())
+        newest = order.messages[-1]
+        if newest.role != "user":
+            raise UnfitMessage("the last message must be the user's: the conversation before it is kept here")
+        own_id = secrets.token_hex(8)
+        message = ApiMessage(self._client(request), own_id, order.thread, newest.text)
+        await self._take_in(message)
+        if order.stream:
+            return StreamingResponse(self._pieces(message.incoming_id, own_id), media_type=_EVENTS)
+        answers = await self._answered(message.incoming_id, API_WAIT_MAX_S)
+        if not answers:
+            raise HTTPException(504, f"no answer yet: ask GET /api/v1/messages/{own_id} later")
+        reply = {"role": "assistant", "content": _words(answers)}
+        choice = {"index": 0, "message": reply, "finish_reason": "stop", "logprobs": None}
+        return JSONResponse({**_head(own_id, "chat.completion"), "choices": [choice]})
+
+    async def _pieces(self, incoming_id: str, own_id: str) -> AsyncIterator[str]:
+        """Yield an answer piece by piece. What two drafts in a row agree in will not change any more."""
+        head = _head(own_id, "chat.completion.chunk")
+        said, before = "", ""
+
+        def piece(delta: Mapping[str, str], finish: str | None = None) -> str:
+            choice = {"index": 0, "delta": delta, "finish_reason": finish}
+            return f"data: {json.dumps({**head, 'choices': [choice]})}\n\n"
+
+        yield piece({"role": "assistant", "content": ""})
+        async for draft, answers in self._followed(incoming_id, API_WAIT_MAX_S):
+            text = _words(answers) if answers else commonpath([before, draft])
+            before = draft
+            if answers and not text.startswith(said):
+                text = f"{said}\n\n{text}"  # the turn was begun anew, and what was said cannot be taken back
+            if text.startswith(said) and len(text) > len(said):
+                yield piece({"content": text[len(said) :]})
+                said = text
+        yield piece({}, "stop")
+        yield "data: [DONE]\n\n"
+
+    # --- both
+
+    async def _take_in(self, message: ApiMessage) -> None:
+        """Bring a message to its lane. Raises `UnfitMessage`, `BusUnavailable`, `HTTPException` where it is turned
+        away."""
+        told = await self._handler.invoke(self._adapter.incoming(message))
+        if told is not None:
+            raise HTTPException(_TOO_MUCH if told else _REFUSED, told or "this client may not talk to the agent")
+        await self._adapter.answers.expect(message.incoming_id)
+
+    async def _answered(self, incoming_id: str, wait_s: float) -> Sequence[FetchedAnswer]:
+        """Return the answers to a message; none if there is none within `wait_s`."""
+        async for _, answers in self._followed(incoming_id, wait_s):
+            if answers:
+                return answers
+        return ()
+
+    async def _followed(self, incoming_id: str, wait_s: float) -> AsyncIterator[tuple[str, Sequence[FetchedAnswer]]]:
+        """Yield the draft of an answer whenever it has changed, and in the end the answers, if there are any within
+        `wait_s`."""
+        watched = self._adapter.watch(incoming_id)
+        ends_at = asyncio.get_running_loop().time() + wait_s
+        draft = ""
+        try:
+            while True:
+                with contextlib.suppress(BusUnavailable):
+                    if answers := await self._adapter.answers.of(incoming_id):
+                        yield watched.draft, answers
+                        return
+                if watched.draft != draft:
+                    draft = watched.draft
+                    yield draft, ()
+                if asyncio.get_running_loop().time() >= ends_at:
+                    return
+                await watched.news()
+        finally:
+            self._adapter.unwatch(incoming_id, watched)
+
+
+def _words(answers: Sequence[FetchedAnswer]) -> str:
+    """Return answers as one text; a question says how it is answered."""
+    ways = [[f"{label}: {say}" for label, say in answer.choices] for answer in answers]
+    return "\n\n".join("\n".join((answer.text, *way)) for answer, way in zip(answers, ways, strict=True))
+
+
+def _event(name: str, fields: Mapping[str, object]) -> str:
+    return f"event: {name}\ndata: {json.dumps(fields)}\n\n"
+
+
+def _head(own_id: str, kind: str) -> Mapping[str, object]:
+    return {"id": f"chatcmpl-{own_id}", "object": kind, "created": int(time.time()), "model": MODEL}
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    return JSONResponse({"error": {"message": message, "type": kind, "code": status}}, status, headers)
+
+
+def _refused(_request: Request, error: Exception) -> Response:
+    return _error(400, str(error))
+
+
+def _invalid(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, ValidationError)
+    first: Any = error.errors(include_url=False, include_input=False)[0]
+    return _error(400, f"{'.'.join(map(str, first['loc'])) or 'the body'}: {first['msg']}")
+
+
+def _away(_request: Request, error: Exception) -> Response:
+    return _error(_AWAY, "the queue cannot be reached or is full: try again", {"Retry-After": "1"})
+
+
+def _plain(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _error(error.status_code, error.detail, error.headers)
+
+
+def open_adapter(_name: str, settings: Settings, parts: AdapterDeps) -> ApiAdapter:
+    """Build the adapter of channel `api`, which serves `channels.api.port`."""
+    host, port, hosts = webhook_host(settings), settings.channels.api.port, own_hosts(settings)
+
+    @contextlib.asynccontextmanager
+    async def serve(adapter: ApiAdapter, handler: InboundHandler) -> AsyncIterator[None]:
+        with listen(host, port, "channels.api.port", is_shared=True) as listener:
+            async with http_served(ApiServer(adapter, handler, hosts=hosts).app, listener, grace_s=LAST_REQUESTS_S):
+                yield
+
+    return ApiAdapter(
+        serve,
+        parts.answers,
+        parts.clock,
+        key=client_key(settings),
+        webhooks=settings.channels.api.webhooks,
+        scope=settings.session.scope,
+    )

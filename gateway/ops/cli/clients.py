@@ -1,0 +1,78 @@
+"""`trivet clients`: programs that may talk to the agent over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from gateway.access import AccessService
+from gateway.clients import CHANNEL, new_client, token_of
+from gateway.config import Loaded, client_key
+from gateway.contracts.access import GIVEN
+from gateway.contracts.errors import ConfigError
+from gateway.contracts.ids import SessionKey
+from gateway.contracts.sessions import GrantRole
+from gateway.ops.cli.common import ConfigOption, access_service, loaded_and_warned, say
+
+T = TypeVar("T")
+_ACTOR: Final = "cli"
+
+app = typer.Typer(help="Programs that may talk to the agent over HTTP.", invoke_without_command=True)
+
+ClientArgument = Annotated[str, typer.Argument(help="A client as `trivet clients` lists it, such as shop-4f2a9c.")]
+
+
+@app.callback()
+def clients_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+    """List the clients."""
+    if context.invoked_subcommand is None:
+        list_clients(config)
+
+
+@app.command("list")
+def list_clients(config: ConfigOption = None) -> None:
+    """Show the clients and what each may do."""
+    grants = _run(loaded_and_warned(config), lambda keeper: keeper.book.grants())
+    clients = [grant for grant in grants if grant.key.channel == CHANNEL]
+    for grant in clients:
+        say(f"{grant.key.user:<40}  {grant.role.value}")
+    if not clients:
+        say("There is no client yet: `trivet clients add NAME` makes one.")
+
+
+@app.command("add")
+def add_client(
+    name: Annotated[str, typer.Argument(help="Lower case letters, digits and underscores, such as shop.")],
+    role: Annotated[str, typer.Option(metavar="|".join(GIVEN), help="What it may do.")] = GrantRole.MEMBER.value,
+    config: ConfigOption = None,
+) -> None:
+    """Let a program in and print its token, which is shown this once."""
+    if role not in GIVEN:
+        raise ConfigError(f"{role[:40]!r} is no role to give; there are {', '.join(GIVEN)}")
+    loaded = loaded_and_warned(config)
+    client, granted = new_client(name), GrantRole(role)
+    _run(loaded, lambda keeper: keeper.grant(client, granted, actor=_ACTOR))
+    say(f"{client} is {granted.value} now. Its token, which is not shown again:")
+    typer.echo(token_of(client_key(loaded.settings), client))
+    if not loaded.settings.channels.api.is_enabled:
+        say("Nobody listens to it yet: set channels.api.enabled = true.", err=True)
+
+
+@app.command("remove")
+def remove_client(client: ClientArgument, config: ConfigOption = None) -> None:
+    """Listen to a client no more, from its next request on. Its token is worth nothing for good."""
+    key = SessionKey.parse(client if ":" in client else f"{CHANNEL}:{client}")
+    if not _run(loaded_and_warned(config), lambda keeper: keeper.revoke(key, actor=_ACTOR)):
+        raise ConfigError(f"there is no client {client[:80]!r}: `trivet clients` lists them")
+    say(f"{key} may not talk to the agent any more.")
+
+
+def _run(loaded: Loaded, act: Callable[[AccessService], Awaitable[T]]) -> T:
+    async def acting() -> T:
+        async with access_service(loaded) as keeper:
+            return await act(keeper)
+
+    return asyncio.run(acting())

@@ -1,0 +1,217 @@
+"""Programs talk to a whole Trivet over HTTP, each with the token that `trivet clients add` printed."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+import pytest_asyncio
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from channels.emulators.serving import listening
+from tests.parts.ports import LOOPBACK, free_port
+from tests.parts.product import Product, clean_environment, running_product
+from tests.parts.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+SLOW = {"TRIVET_AGENT__MODEL": "demo/scripted@400ms"}
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A Trivet whose port for programs is open, and whose operator can be asked for clients."""
+
+    product: Product
+    url: str
+
+    def trivet(self, *words: str) -> str:
+        """What a command of the operator prints."""
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway", *words],
+            env=clean_environment() | dict(self.product.settings),
+            cwd=self.product.log_file.parent,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        return done.stdout
+
+    def add(self, name: str, *more: str) -> tuple[str, str]:
+        """A new client: what it is called, and its token."""
+        said = self.trivet("clients", "add", name, *more)
+        return said.split(" ", 1)[0].removeprefix("api:"), said.split()[-1]
+
+    def http(self, token: str) -> httpx.AsyncClient:
+        return httpx.AsyncClient(base_url=self.url, headers={"Authorization": f"Bearer {token}"}, timeout=60)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hooks() -> AsyncIterator[tuple[str, list[Request]]]:
+    """A webhook that refuses the first call."""
+    calls: list[Request] = []
+
+    async def take(request: Request) -> Response:
+        await request.body()
+        calls.append(request)
+        return Response(status_code=500 if len(calls) == 1 else 204)
+
+    async with listening(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as port:
+        yield f"http://{LOOPBACK}:{port}/hook", calls
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def programs(
+    tmp_path_factory: pytest.TempPathFactory, hooks: tuple[str, list[Request]]
+) -> AsyncIterator[Programs]:
+    port = free_port()
+    settings = SLOW | {
+        "TRIVET_CHANNELS__API__ENABLED": "true",
+        "TRIVET_CHANNELS__API__PORT": str(port),
+        "TRIVET_CHANNELS__API__WEBHOOKS": json.dumps([hooks[0]]),
+    }
+    folder: Path = tmp_path_factory.mktemp("programs")
+    async with running_product(folder, settings=settings, platforms=()) as product:
+        yield Programs(product, f"http://{LOOPBACK}:{port}")
+
+
+async def test_a_message_is_answered_and_can_be_fetched_by_its_client_alone(programs: Programs) -> None:
+    _, token = programs.add("shop")
+    _, other = programs.add("stranger")
+    async with programs.http(token) as shop, programs.http(other) as stranger:
+        answered = await shop.post("/api/v1/messages", json={"text": "say seven", "id": "first", "thread": "t1"})
+        assert answered.status_code == 200
+        assert "seven" in answered.json()["answers"][0]["text"]
+        fetched = await shop.get("/api/v1/messages/first")
+        assert fetched.json() == answered.json()
+        assert (await stranger.get("/api/v1/messages/first")).status_code == 404
+        await stranger.post("/api/v1/messages", json={"text": "say hello", "thread": "t1"})
+        heard = await stranger.post("/api/v1/messages", json={"text": "history", "thread": "t1"})
+        assert "seven" not in heard.text
+
+
+async def test_what_comes_twice_is_answered_once(programs: Programs) -> None:
+    _, token = programs.add("twice")
+    async with programs.http(token) as client:
+        asked = [client.post("/api/v1/messages", json={"text": "say once", "id": "same"}) for _ in range(3)]
+        answers = {(await answer).json()["answers"][0]["id"] for answer in asked}
+        assert len(answers) == 1
+        heard = await client.post("/api/v1/messages", json={"text": "history"})
+        assert heard.json()["answers"][0]["text"].count("say once") == 1
+
+
+async def test_who_does_not_wait_asks_later_or_listens(programs: Programs) -> None:
+    _, token = programs.add("later")
+    async with programs.http(token) as client:
+        waiting = await client.post("/api/v1/messages", json={"text": "say later", "id": "a", "wait_s": 0})
+        assert (waiting.status_code, waiting.json()) == (202, {"id": "a", "state": "waiting", "answers": []})
+        events = (await client.get("/api/v1/messages/a/events")).text.split("\n\n")
+        last = [event for event in events if event][-1]
+        assert last.startswith("event: answer\n")
+        assert "later" in last
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [({}, 401), ({"Authorization": "Bearer trivet_client_token_" + "A" * 43 + ".shop-0a1b2c"}, 401)],
+    ids=["no token", "a token of nobody"],
+)
+async def test_nobody_else_is_heard(programs: Programs, headers: dict[str, str], status: int) -> None:
+    async with httpx.AsyncClient(base_url=programs.url, headers=headers) as client:
+        assert (await client.post("/api/v1/messages", json={"text": "hello"})).status_code == status
+        assert (await client.get("/v1/models")).status_code == status
+
+
+async def test_a_client_that_was_removed_is_not_heard_from_its_next_request_on(programs: Programs) -> None:
+    name, token = programs.add("gone")
+    assert name in programs.trivet("clients")
+    async with programs.http(token) as client:
+        assert (await client.post("/api/v1/messages", json={"text": "say hello"})).status_code == 200
+        programs.trivet("clients", "remove", name)
+        refused = await client.post("/api/v1/messages", json={"text": "say hello"})
+        assert refused.status_code in (403, 429)
+        assert name not in programs.trivet("clients")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({"text": " "}, "text is empty"),
+        ({"text": "x", "id": "a/b"}, "id has 1 to 64"),
+        ({"text": "x", "webhook": "http://127.0.0.1:1/"}, "channels.api.webhooks"),
+        ({"txt": "x"}, "text: Field required"),
+        ({"text": "x", "wait_s": 1e9}, "wait_s: "),
+    ],
+    ids=["empty", "id", "webhook", "field", "wait"],
+)
+async def test_bad_input_gets_a_clear_error(programs: Programs, body: dict[str, object], says: str) -> None:
+    _, token = programs.add("clumsy")
+    async with programs.http(token) as client:
+        refused = await client.post("/api/v1/messages", json=body)
+    assert refused.status_code == 400
+    assert says in refused.json()["error"]["message"]
+
+
+async def test_the_unmodified_client_of_openai_talks_to_the_agent(programs: Programs) -> None:
+    _, token = programs.add("tool")
+    async with openai.AsyncOpenAI(api_key=token, base_url=f"{programs.url}/v1") as client:
+        assert [model.id for model in (await client.models.list()).data] == ["trivet"]
+        said = await client.chat.completions.create(
+            model="trivet", messages=[{"role": "user", "content": "say the number nine"}], user="u1"
+        )
+        assert "the number nine" in (said.choices[0].message.content or "")
+        stream = await client.chat.completions.create(
+            model="trivet", messages=[{"role": "user", "content": "history"}], user="u1", stream=True
+        )
+        pieces = [piece.choices[0].delta.content or "" async for piece in stream]
+        assert "say the number nine" in "".join(pieces)
+        with pytest.raises(openai.BadRequestError, match="last message must be the user's"):
+            await client.chat.completions.create(model="trivet", messages=[{"role": "system", "content": "x"}])
+
+
+async def test_a_webhook_is_called_until_it_takes_the_answer(
+    programs: Programs, hooks: tuple[str, list[Request]]
+) -> None:
+    _, token = programs.add("hooked")
+    address, calls = hooks
+    async with programs.http(token) as client:
+        await client.post("/api/v1/messages", json={"text": "say hooked", "id": "h", "webhook": address, "wait_s": 0})
+        await until(lambda: len(calls) > 1)
+    bodies = [json.loads(await call.body()) for call in calls]
+    assert bodies[0]["id"] == bodies[1]["id"]
+    assert (bodies[1]["message_id"], "hooked" in bodies[1]["text"]) == ("h", True)
+    at_s, signed = (part.split("=")[1] for part in calls[1].headers["x-trivet-signature"].split(","))
+    expected = hmac.new(token.encode(), f"{at_s}.".encode() + await calls[1].body(), sha256).hexdigest()
+    assert hmac.compare_digest(signed, expected)
+
+
+@pytest.mark.parametrize("role", ["channels", "agent"])
+async def test_a_killed_process_costs_no_answer(programs: Programs, role: str) -> None:
+    _, token = programs.add(f"killed_{role}")
+    order = {"text": f"say survived {role}", "id": "k", "wait_s": 0}
+    async with programs.http(token) as client:
+        assert (await client.post("/api/v1/messages", json=order)).status_code == 202
+        await programs.product.kill(role)
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    told = (await client.get("/api/v1/messages/k")).json()
+                except httpx.TransportError:
+                    told = {}
+                if told.get("state") == "answered":
+                    break
+                await asyncio.sleep(0.2)
+    assert [f"survived {role}" in answer["text"] for answer in told["answers"]] == [True]
