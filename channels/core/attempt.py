@@ -223,8 +223,10 @@ class DeliveryEntry:
         """Tell whether the next chunk has to say that it may be a repetition."""
         return self.record.next_chunk in self.record.marked
 
-    def now_ms(self) -> int:
-        return self._clock.now_ms()
+    @property
+    def age_s(self) -> float:
+        """Return the seconds since the reply was made."""
+        return (self._clock.now_ms() - self.reply.created_at_ms) / 1000
 
     async def amended(self) -> str:
         """Find the platform's id of the message that this reply replaces; empty if nobody knows any."""
@@ -273,7 +275,7 @@ class DeliveryEntry:
     ) -> Beginning:
         """Write that the next chunk is being sent, if its tokens are there; the first time only if nothing is known of
         the reply, otherwise the row is read. Waits for the bus; raises `TakenOver`, `Abandoned`, `PreviewChanged`."""
-        now_ms, is_first, row = self.now_ms(), not self._is_read, self._adopted[1] if self._adopted else b""
+        now_ms, is_first, row = self._clock.now_ms(), not self._is_read, self._adopted[1] if self._adopted else b""
         begun_at_ms = self.record.begun_at_ms or now_ms
         sending = replace(
             self.record,
@@ -316,7 +318,7 @@ class DeliveryEntry:
             await self._backoff.with_bus(lambda: self._bus.drop_preview(self._channel, preview))
 
     def _change(self, **changes: Any) -> None:
-        self.record = replace(self.record, updated_at_ms=self.now_ms(), **changes)
+        self.record = replace(self.record, updated_at_ms=self._clock.now_ms(), **changes)
 
 
 # A message that showed a draft is removed if no answer follows; where nothing can be removed, its text says so.

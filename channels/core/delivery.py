@@ -275,9 +275,7 @@ class ReplyDelivery:
                 await entry.note(state, reason=str(error), attempt=chunk_attempt.attempt)
                 raise
             except DeliveryError as error:
-                move = next_move(
-                    error, chunk_attempt, is_young=entry.now_ms() - entry.reply.created_at_ms < YOUNG_S * 1000
-                )
+                move = next_move(error, chunk_attempt, is_young=entry.age_s < YOUNG_S)
                 if not (chunk_attempt.carries_file and isinstance(error, AddressDead)):
                     await self._health.learn(error, chunk_attempt.address)
                 if isinstance(move, FailReply):

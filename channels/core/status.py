@@ -182,7 +182,7 @@ def _left_s(entry: DeliveryEntry) -> float:
         late_after_s = EDIT_LATE_AFTER_S
     else:
         late_after_s = LOST_LATE_AFTER_S if _may_be_out(entry) else LINE_LATE_AFTER_S
-    return late_after_s - (entry.now_ms() - entry.reply.created_at_ms) / 1000
+    return late_after_s - entry.age_s
 
 
 # The title of a conversation on its way to the thread or topic that bears it: may be repeated, never in a hurry.
@@ -301,4 +301,4 @@ class TitleDelivery:
 
 def _title_left_s(entry: DeliveryEntry) -> float:
     """Return how long it is worth trying."""
-    return TITLE_LATE_AFTER_S - (entry.now_ms() - entry.reply.created_at_ms) / 1000
+    return TITLE_LATE_AFTER_S - entry.age_s

@@ -22,9 +22,9 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 357,
-    "lines": 97_734,
-    "one_importer": 18.8,
+    "files": 363,
+    "lines": 98_600,
+    "one_importer": 19.0,
     "duplicate_classes": 0,
     "no_verb": 5.9,
     "forwarders": 80,
