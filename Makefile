@@ -50,7 +50,7 @@ up: $(READY) ## start Trivet with ./trivet.toml or the environment
 test: $(CHECKED) ## the whole suite, on real Valkey, SQLite, PostgreSQL and client libraries
 	$(BIN)/python -m pytest $(ARGS)
 
-test-llm: $(READY) ## a real llama.cpp server and a small model, downloaded at first use (370 MB)
+test-llm: $(READY) ## a real llama.cpp server and two small models, downloaded at first use (460 MB)
 	$(BIN)/python -m pytest tests/llm -n 0 -rs -m long $(ARGS)
 
 # The types are read by one process, so the tests need not wait for them.
@@ -91,4 +91,5 @@ words: $(READY) ## bring the catalogues of gateway/i18n up to date with the sent
 lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
 	$(COMPILE) --no-deps tests/checks.in --output-file tests/checks.lock
-	for pins in $(CONTEST)/*.in tests/llm/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	$(COMPILE) --no-deps tests/llm/llama.in --output-file tests/llm/llama.lock
+	for pins in $(CONTEST)/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from gateway.clock import SystemClock
 from gateway.config.features import CacheSettings
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ReplyKind, literal_text
-from gateway.contracts.sessions import Entry, EntryKind, Role, UsagePurpose
+from gateway.contracts.sessions import EntryKind, Role, UsagePurpose
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
 from gateway.store import Store
@@ -31,7 +31,7 @@ from tests.parts.agents import running_agent
 from tests.parts.model_server import Body, Failure, ModelServer, call, serve_model
 from tests.parts.providers.anthropic import Step, serve_anthropic
 from tests.parts.tooling import context, registry, tool
-from tests.parts.turns import FreeHold, begun_turn
+from tests.parts.turns import Boundless, FreeHold, begun_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
 OPENAI, CLAUDE = "openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5"
@@ -42,13 +42,6 @@ UNFINISHED_NOTE, FILTERED_NOTE, REFUSED_NOTE = (
 )
 CALL_CUT_NOTE = ending_note(StopReason.CUT, words_for("en"), has_calls=True)
 SECRET = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
-
-
-class Boundless:
-    """A room in which everything fits."""
-
-    async def condensed(self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False) -> None:
-        return
 
 
 class Writing:

@@ -23,14 +23,13 @@ ONE_LINE: Final = 'root ::= " "? [^\\n]{2,80} "\\n"'
 
 
 @contextmanager
-def llama(window: int, grammar: str = "") -> Iterator[str]:
+def llama(window: int, grammar: str = "", *, model: str = "gemma3") -> Iterator[str]:
     """The address of a running server. Skips the test where llama.cpp cannot be installed."""
     try:
         python = interpreter(HERE / "llama.lock")
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"llama.cpp cannot be installed here: {error}")
-    model = python.parents[1] / "model.gguf"
-    command = [str(python), str(HERE / "llama.py"), str(model), str(window), grammar]
+    command = [str(python), str(HERE / "llama.py"), model, str(window), grammar]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:

@@ -9,7 +9,7 @@ from typing import Final
 from agent.engine import Batch, Hold, Joined, Turn
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
-from gateway.contracts.sessions import Session, SessionStatus
+from gateway.contracts.sessions import Entry, Session, SessionStatus
 from tests.parts.agents import message
 
 KEY: Final = SessionKey("telegram", "1")
@@ -44,6 +44,13 @@ class FreeHold:
         """Remember how to look at the draft."""
         self.drafts.append(text)
         return nullcontext()
+
+
+class Boundless:
+    """A window in which everything fits."""
+
+    async def condensed(self, in_flight: Sequence[Entry], *, counted: int, is_refused: bool = False) -> None:
+        return
 
 
 def begun_turn(hold: Hold | None = None) -> Turn:
