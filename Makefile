@@ -11,7 +11,7 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test test-llm check lint stats types fmt faults bench bench-scrub fuzz words lock
+.PHONY: help setup demo up test test-llm eval check lint stats types fmt faults bench bench-scrub fuzz words lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -52,6 +52,9 @@ test: $(CHECKED) ## the whole suite, on real Valkey, SQLite, PostgreSQL and clie
 
 test-llm: $(READY) ## a real llama.cpp server and two small models, downloaded at first use (460 MB)
 	$(BIN)/python -m pytest tests/llm -n 0 -rs -m long $(ARGS)
+
+eval: $(READY) ## ask the configured model, or SmolLM2 (ARGS=--smollm2), the cases of tests/eval and print a table
+	$(BIN)/python -m tests.eval $(ARGS)
 
 # The types are read by one process, so the tests need not wait for them.
 check: lint ## what CI runs
