@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from agent.models.requests import PromptMessage
+from agent.models.requests import PromptMessage, Thoughts
 from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, Enclosures, Reading, Suspension, ToolContext
 from gateway.contracts.commands import find_command
@@ -111,9 +111,9 @@ class Turn:
     `hold` says whether it may go on. `said` is what the user said in this turn, once the transcript holds it; of a
     command nothing is held. `authors` are all whose words are answered: the turn may do what each of them may.
     `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
-    what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves a
-    barrier in its `suspension`. `receive` makes of messages that join what the transcript and the model get. `prompt`
-    is what was read with its begin.
+    what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves
+    a barrier in its `suspension`. `thoughts` are those that led to its calls, by the id of the first one. `receive`
+    makes of messages that join what the transcript and the model get. `prompt` is what was read with its begin.
     """
 
     batch: Batch
@@ -132,6 +132,7 @@ class Turn:
     is_plain: bool = False
     asked: CachedQuestion | None = None
     finish_reason: str = ""
+    thoughts: dict[str, Thoughts] = field(default_factory=dict)
     notes: list[CleanText] = field(default_factory=list)
     receive: Callable[[Sequence[Joined]], Awaitable[Sequence[Joined]]] | None = None
     prompt: PromptStart | None = None

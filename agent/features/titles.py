@@ -267,6 +267,7 @@ class Titler:
             timeout_s=limits.TITLE_TIMEOUT_S,
             turn_id=turn_id,
             permit=permit,
+            otherwise=self._models.of_session(session),
         )
         async with asyncio.timeout(limits.TITLE_TIMEOUT_S):
             answer = await ask(self._client, request)

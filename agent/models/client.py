@@ -290,7 +290,8 @@ class ModelClient:
 
     def _substitutes(self, request: ModelRequest) -> Sequence[str]:
         """Return who may answer instead. Small work (titles, summaries, …) never leaves its provider."""
-        others = tuple(model for model in dict.fromkeys(self._fallbacks) if model != request.model)
+        candidates = dict.fromkeys((request.otherwise, *self._fallbacks))
+        others = tuple(model for model in candidates if model and model != request.model)
         if request.purpose in LONG_WORK:
             return others
         provider = self.facts(request.model).provider

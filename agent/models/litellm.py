@@ -28,6 +28,7 @@ from agent.models.requests import (
     PromptMessage,
     RequestedCall,
     TextDelta,
+    Thoughts,
     TokenCount,
     ToolSpec,
     TranscriptionAnswer,
@@ -50,6 +51,11 @@ from gateway.contracts.sessions import Role, UsagePurpose
 
 _CACHED_UP_TO_HERE: Final = {"cache_control": {"type": "ephemeral"}}
 _LONG_EFFORTS: Final = frozenset({"medium", "high"})
+_THINKS_IN_BLOCKS: Final = "claude"
+"""Models that, while they think, take the results of calls only together with the thought that led to these:
+https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking#extended-thinking-with-tool-use"""
+_SIGNED: Final = "__thought__"
+"""What litellm puts between the id of a call and Gemini's signature of it."""
 _SHORT_EFFORT: Final = "low"
 """What is small has few tokens for its answer: a long thought would leave none of them."""
 
@@ -71,9 +77,13 @@ def arguments(
 ) -> dict[str, Any]:
     """Build the arguments of `acompletion`. Those images of the prompt are shown that are among `pictures`. The request
     may lower the limits of its endpoint, and its temperature takes precedence."""
+    thoughts = {call_id: one for call_id, one in request.thoughts.items() if one.model == request.model}
+    effort = _effort(request, endpoint, thoughts)
+    if endpoint.reasoning_effort and not effort:  # without thinking no thought may come back
+        thoughts = {call_id: replace(one, blocks=()) for call_id, one in thoughts.items()}
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": request.system},
-        *(_message(message, pictures) for message in request.messages),
+        *(_message(message, pictures, thoughts) for message in request.messages),
     ]
     has_next = request.purpose is UsagePurpose.TURN or (request.purpose in LONG_WORK and bool(request.tools))
     if has_next and facts.is_told_to_cache:
@@ -95,10 +105,20 @@ def arguments(
     temperature = endpoint.temperature if request.temperature is None else request.temperature
     if temperature is not None:
         given["temperature"] = temperature
-    if effort := endpoint.reasoning_effort:
-        is_short = request.purpose not in LONG_WORK and effort in _LONG_EFFORTS
-        given["reasoning_effort"] = _SHORT_EFFORT if is_short else effort
+    if effort:
+        given["reasoning_effort"] = effort
     return given
+
+
+def _effort(request: ModelRequest, endpoint: ModelEndpoint, thoughts: Mapping[str, Thoughts]) -> str:
+    """Return how hard the model shall think; "" where it cannot: a model that thinks in blocks began the work whose
+    results come now without a thought (another model did, or an earlier turn)."""
+    newest = next((message for message in reversed(request.messages) if message.role is Role.ASSISTANT), None)
+    calls = newest.tool_calls if newest is not None else ()
+    if calls and calls[0].id not in thoughts and _THINKS_IN_BLOCKS in endpoint.model:
+        return ""
+    is_short = request.purpose not in LONG_WORK and endpoint.reasoning_effort in _LONG_EFFORTS
+    return _SHORT_EFFORT if is_short else endpoint.reasoning_effort
 
 
 def _mark_caches(messages: Sequence[dict[str, Any]]) -> None:
@@ -109,7 +129,9 @@ def _mark_caches(messages: Sequence[dict[str, Any]]) -> None:
         (content[-1] if isinstance(content, list) else message).update(_CACHED_UP_TO_HERE)
 
 
-def _message(message: PromptMessage, pictures: Mapping[Image, bytes]) -> dict[str, Any]:
+def _message(
+    message: PromptMessage, pictures: Mapping[Image, bytes], thoughts: Mapping[str, Thoughts]
+) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": message.role.value, "content": message.text}
     if shown := [image for image in message.images if image in pictures]:
         wire["content"] = [
@@ -117,13 +139,24 @@ def _message(message: PromptMessage, pictures: Mapping[Image, bytes]) -> dict[st
             *(_picture(image, pictures[image]) for image in shown),
         ]
     if message.tool_calls:
+        wire["content"] = message.text or None  # litellm would put words of its own in place of an empty text
         wire["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.tool_calls
         ]
+        if thought := thoughts.get(message.tool_calls[0].id):
+            _add_thought(wire, thought)
     if message.role is Role.TOOL:
         wire["tool_call_id"] = message.tool_call_id
     return wire
+
+
+def _add_thought(wire: dict[str, Any], thought: Thoughts) -> None:
+    if thought.blocks:
+        wire["thinking_blocks"] = [dict(block) for block in thought.blocks]
+    for call, signature in zip(wire["tool_calls"], thought.signatures, strict=False):
+        if signature:
+            call["provider_specific_fields"] = {"thought_signature": signature}
 
 
 def _picture(image: Image, content: bytes) -> dict[str, Any]:
@@ -216,7 +249,7 @@ class LitellmClient:
             raise ModelTooSlow(request.timeout_s) from error
         except calls.litellm.errors as error:
             raise _translated(error, calls.litellm) from None  # litellm's text may hold the prompt: keep it out of logs
-        yield self._answer(request, gathered)
+        yield self._answer(request, gathered, is_thinking="reasoning_effort" in given)
 
     async def _completed(self, given: Mapping[str, Any], gathered: _Gathered) -> AsyncGenerator[Any]:
         """Yield the chunks of a provider that only litellm itself can call."""
@@ -300,7 +333,7 @@ class LitellmClient:
                 await asyncio.to_thread(load_openai_client)
         return self._calls
 
-    def _answer(self, request: ModelRequest, gathered: _Gathered) -> ModelAnswer:
+    def _answer(self, request: ModelRequest, gathered: _Gathered, *, is_thinking: bool) -> ModelAnswer:
         tokens = gathered.tokens or TokenCount(
             prompt=request_chars(request.system, request.messages) // 4,
             completion=estimate_tokens(gathered.text),
@@ -312,6 +345,7 @@ class LitellmClient:
             tokens=tokens,
             cost_usd=price_usd(tokens, self.facts(request.model).prices_usd),
             model=request.model,
+            thoughts=gathered.thoughts(request.model, is_thinking=is_thinking),
         )
 
     def _embedded(self, request: EmbeddingRequest, answer: Any) -> EmbeddingAnswer:
@@ -338,6 +372,7 @@ class _Gathered:
 
     pieces: list[str] = field(default_factory=list)
     calls: dict[int, _PartialCall] = field(default_factory=dict)
+    blocks: list[dict[str, str]] = field(default_factory=list)
     finish_reason: str = ""
     is_refused: bool = False
     is_ended: bool = False
@@ -373,6 +408,8 @@ class _Gathered:
         self.finish_reason = choice.finish_reason or self.finish_reason
         for call in getattr(choice.delta, "tool_calls", None) or ():
             self._add_call(call)
+        for block in getattr(choice.delta, "thinking_blocks", None) or ():
+            self._add_block(block)
         text = choice.delta.content or ""
         if refused := getattr(choice.delta, "refusal", None):
             self.is_refused, text = True, refused
@@ -386,12 +423,32 @@ class _Gathered:
         partial.name = call.function.name or partial.name
         partial.arguments += call.function.arguments or ""
 
+    def _add_block(self, piece: Mapping[str, Any]) -> None:
+        """Add a piece of a thought; a signature ends one, and what is redacted comes whole."""
+        given = {name: str(value) for name, value in piece.items() if value is not None and name != "cache_control"}
+        newest = self.blocks[-1] if self.blocks else {}
+        if given["type"] == newest.get("type") == "thinking" and "signature" not in newest:
+            given["thinking"] = newest["thinking"] + given.get("thinking", "")
+            newest.update(given)
+        else:
+            self.blocks.append(given)
+
     def requested_calls(self) -> tuple[RequestedCall, ...]:
         return tuple(
-            RequestedCall(call.id or f"call_{index}", call.name, call.arguments)
-            for index, call in sorted(self.calls.items())
-            if call.name
+            RequestedCall(call.id.partition(_SIGNED)[0] or f"call_{index}", call.name, call.arguments)
+            for index, call in self._named_calls()
         )
+
+    def thoughts(self, model: str, *, is_thinking: bool) -> Thoughts | None:
+        """Return what goes back with the results of the calls; None if the model has thought nothing, and was not
+        asked to."""
+        signatures = tuple(call.id.partition(_SIGNED)[2] for _, call in self._named_calls())
+        if not self.blocks and not any(signatures) and not is_thinking:
+            return None
+        return Thoughts(model, tuple(self.blocks), signatures)
+
+    def _named_calls(self) -> list[tuple[int, _PartialCall]]:
+        return [(index, call) for index, call in sorted(self.calls.items()) if call.name]
 
 
 def _transcribed(request: TranscriptionRequest, answer: Any, prices_usd: Mapping[str, float]) -> TranscriptionAnswer:

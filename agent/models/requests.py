@@ -41,6 +41,17 @@ class PromptMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Thoughts:
+    """What a model thought before it called tools, in its provider's form and signed by it: `blocks` before the calls
+    (Anthropic), `signatures` of the calls in their order (Gemini). They go back with the results of these calls,
+    unchanged, to this `model` and to nobody else. They are raw, held in memory for a turn, and stored nowhere."""
+
+    model: str
+    blocks: tuple[Mapping[str, str], ...] = field(default=(), repr=False)
+    signatures: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSpec:
     """A tool as the model sees it; `schema` is a JSON schema of an object."""
 
@@ -97,7 +108,9 @@ class Bill:
 class ModelRequest:
     """One model call, charged to the owner of `key`. `timeout_s` bounds the whole call, stream and repeated tries
     included; `backoff_s` are the pauses before each further try; `permit` is asked before each try. `turn_id` names
-    the turn it belongs to, `task_id` the sub-agent that asks; empty: there is none. `bill` is for this one call."""
+    the turn it belongs to, `task_id` the sub-agent that asks; empty: there is none. `otherwise` is asked first when
+    `model` fails for good: for a cheap model, the one of the conversation. `thoughts` belong to messages of the turn,
+    by the id of their first call. `bill` is for this one call."""
 
     model: str
     purpose: UsagePurpose
@@ -110,6 +123,8 @@ class ModelRequest:
     timeout_s: float = 180.0
     turn_id: str = ""
     task_id: str = ""
+    otherwise: str = ""
+    thoughts: Mapping[str, Thoughts] = field(default_factory=dict, repr=False)
     backoff_s: tuple[float, ...] = MODEL_BACKOFF_S
     permit: Permit = field(default=always, compare=False, repr=False)
     bill: Bill = field(default_factory=Bill, compare=False, repr=False)
@@ -172,6 +187,7 @@ class ModelAnswer:
     tokens: TokenCount
     cost_usd: float
     model: str
+    thoughts: Thoughts | None = None
 
     @property
     def ending(self) -> StopReason:

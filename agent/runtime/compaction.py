@@ -204,6 +204,7 @@ class Summarizer:
             timeout_s=SUMMARY_TIMEOUT_S,
             backoff_s=SUMMARY_BACKOFF_S,
             permit=wanted.permit,
+            otherwise=self._models.of_session(wanted.session),
         )
         async with asyncio.timeout(SUMMARY_TIMEOUT_S):
             answer = await ask(self._client, request)

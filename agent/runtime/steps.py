@@ -144,6 +144,7 @@ class Steps:
             tools=tools,
             timeout_s=ROUND_TIMEOUT_S,
             turn_id=context.turn_id,
+            thoughts=turn.thoughts,
             permit=context.permit,
         )
         try:
@@ -200,6 +201,8 @@ class Steps:
     def _keep_speech(self, turn: Turn, context: ToolContext, messages: list[PromptMessage], spoken: _Spoken) -> None:
         now_ms = self._clock.now_ms()
         turn.finish_reason = spoken.answer.finish_reason
+        if spoken.calls and spoken.answer.thoughts is not None:
+            turn.thoughts[spoken.calls[0].id] = spoken.answer.thoughts
         turn.entries.append(
             Entry(
                 Role.ASSISTANT,

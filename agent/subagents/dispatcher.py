@@ -29,6 +29,7 @@ from gateway.contracts.errors import BudgetSpent, NoSubAgent, Reason, StoreError
 from gateway.contracts.ids import ReplyAddress
 from gateway.contracts.messages import CleanText, clipped, joined, literal_code, literal_text
 from gateway.contracts.ports import Clock
+from gateway.contracts.profiles import CHEAP
 from gateway.contracts.subagents import SubTask, TaskEnding, TaskMode, TaskState
 from gateway.limits import SUBAGENT_KEPT_CHARS_MAX
 from gateway.retry import RetryPolicy, retry_until_available
@@ -76,12 +77,14 @@ class SubagentFactory:
             own = replace(own, permit=partial(self._permit, task.id, context), fence=0)  # it is no part of any run
         if order.form:
             sub_type = replace(sub_type, prompt=joined(sub_type.prompt, order.form, by="\n\n"))
+        named, above = order.model or sub_type.model, await self._model_above(context.call_origin)
         assignment = Assignment(
             sub_type,
-            await self._model(context.call_origin, order.model or sub_type.model),
+            self._models.named(named, above),
             order.purpose,
             own,
             limit_s=min(order.limit_s or self._limit_s, self._limit_s),
+            otherwise=above if named == CHEAP else "",  # nobody chose the cheap one by its name
         )
         return SubagentRun(
             task,
@@ -91,12 +94,8 @@ class SubagentFactory:
             fence=0 if context.call_origin.task_id else context.fence,
         )
 
-    async def _model(self, call_origin: CallOrigin, named: str) -> str:
-        """Return the model of a sub-agent that is asked for there: the one that is named, else
-        that of the conversation, or of the sub-agent that asks."""
-        return self._models.named(named, await self._model_above(call_origin))
-
     async def _model_above(self, call_origin: CallOrigin) -> str:
+        """Return the model of the conversation, or of the sub-agent, that asks for one."""
         above = self._registry.of(call_origin.task_id)
         if above is not None:
             return above.assignment.model

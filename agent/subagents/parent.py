@@ -28,6 +28,7 @@ from agent.models.requests import (
     StopReason,
     StreamRestarted,
     TextDelta,
+    Thoughts,
 )
 from agent.prompts.library import PROMPTS
 from agent.subagents.catalog import placed
@@ -206,6 +207,7 @@ class ChildHost:
         self._one_call = asyncio.Lock()
         self._answers = 0
         self._open_calls: dict[str, ToolCall] = {}
+        self._thoughts: dict[str, Thoughts] = {}
         self._are_whole = True  # the calls of the model's last answer
         self._under_way = UnderWay(services.tools.names)
         self._context = replace(assignment.context, asking=self._asking)
@@ -250,6 +252,8 @@ class ChildHost:
             timeout_s=ROUND_TIMEOUT_S,
             turn_id=assignment.context.turn_id,
             task_id=assignment.context.call_origin.task_id,
+            otherwise=assignment.otherwise,
+            thoughts=self._thoughts,
             permit=assignment.context.permit,
         )
 
@@ -287,6 +291,8 @@ class ChildHost:
         clean = [self._conversation.clean_call(call) for call in made]
         calls = told_apart(CalledTool(call.id, call.name, call.arguments) for call in clean)
         kept = tuple(replace(call, id=apart.id) for call, apart in zip(clean, calls, strict=True))
+        if kept and answer.thoughts is not None:
+            self._thoughts[kept[0].id] = answer.thoughts
         self._answers += 1
         self._open_calls = {call.id: call for call in kept}
         self._under_way.begin(kept)

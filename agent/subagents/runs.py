@@ -138,13 +138,14 @@ class TranscriptWriter:
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """The role of a child and who pays for it: its type, its model, what its calls are charged as, the context
-    in which its tools run, and how long it may live."""
+    in which its tools run, how long it may live, and the model that is asked `otherwise`, when its own fails."""
 
     sub_type: SubType
     model: str
     purpose: UsagePurpose
     context: ToolContext
     limit_s: float
+    otherwise: str = ""
 
 
 class SubagentRun:

@@ -4,21 +4,17 @@ every shape of an answer, both hear the same words, calls, counts and errors."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from agent.models.catalog import ModelCatalog, ModelEndpoint
 from agent.models.litellm import LitellmClient
 from agent.models.provider_calls import PROVIDERS, ProviderCalls, ServerSentEvents, load_litellm
 from agent.models.requests import (
@@ -28,6 +24,7 @@ from agent.models.requests import (
     PromptMessage,
     StopReason,
     TextDelta,
+    Thoughts,
     ToolSpec,
 )
 from gateway.contracts.errors import (
@@ -41,11 +38,12 @@ from gateway.contracts.errors import (
 )
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import literal_text
-from gateway.contracts.sessions import Role, ToolCall, UsagePurpose
+from gateway.contracts.sessions import Role, UsagePurpose
 from tests.parts.forward_proxy import forward_proxy
-from tests.parts.providers import anthropic, gemini, openai
-from tests.parts.providers.script import Answer, Body, Call, Fault, FaultKind, Usage, Wire
-from tests.parts.providers.server import ProviderServer, serving
+from tests.parts.providers import openai
+from tests.parts.providers.script import Answer, Call, Fault, FaultKind, Usage
+from tests.parts.providers.server import serving
+from tests.parts.providers.vendors import VENDORS, always, asked
 from tests.parts.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Pydantic serializer warnings")
@@ -67,22 +65,6 @@ TOOL = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
-    """A wire, a model that speaks it, and what its address ends with."""
-
-    wire: Wire
-    model: str
-    suffix: str = ""
-
-
-VENDORS: Final = {
-    "openai": Vendor(openai.WIRE, "openai/gpt-4o-mini", "/v1"),
-    "anthropic": Vendor(anthropic.WIRE, "anthropic/claude-sonnet-4-5"),
-    "gemini": Vendor(gemini.WIRE, "gemini/gemini-2.5-flash"),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Heard:
     """What a caller hears of one answer."""
 
@@ -93,6 +75,7 @@ class Heard:
     ending: str = ""
     tokens: tuple[int, ...] = ()
     cost_usd: float = 0.0
+    thoughts: Thoughts | None = None
     error: str = ""
     retry_after_s: float | None = None
 
@@ -122,11 +105,8 @@ async def heard(client: ModelProvider, request: ModelRequest) -> Heard:
         event.ending,
         tokens,
         round(event.cost_usd, 9),
+        event.thoughts,
     )
-
-
-def always(answer: Answer | Fault) -> Callable[[Body], Answer | Fault]:
-    return lambda _body: answer
 
 
 def shapes(vendor: str) -> Iterator[Answer | Fault]:
@@ -140,7 +120,7 @@ def shapes(vendor: str) -> Iterator[Answer | Fault]:
     written = 40 if vendor == "anthropic" else 0
     for usage in (None, Usage(), Usage(200, 50, 150), Usage(200, 50, 100, written), Usage(90, 60, 0, 0, 30)):
         yield Answer(("Hello.",), usage=usage, thinking=("First ", "I think."))
-        yield Answer((), (look,), usage=usage, thinking=("First ", "I think."))
+        yield Answer((), (look,), usage=usage, thinking=("First ", "I think."), hidden="b3BhcXVl")
     for finish in (*VENDORS[vendor].wire.finishes, "a_new_reason", None):
         yield Answer(("Half a", " sentence"), finish=finish)
         yield Answer((), (look,), finish=finish)
@@ -157,25 +137,13 @@ def shapes(vendor: str) -> Iterator[Answer | Fault]:
     yield Answer(("Hello.", " And"), is_cut=True)
 
 
-@asynccontextmanager
-async def asked(
-    vendor: Vendor, answer: Answer | Fault = NOTHING
-) -> AsyncIterator[tuple[ProviderServer, LitellmClient]]:
-    async with serving(vendor.wire, lambda _body: answer) as server:
-        address = partial(ModelEndpoint, api_base=server.url + vendor.suffix, api_key="key-of-the-test")
-        client = LitellmClient(ModelCatalog(), address)
-        yield server, client
-        await client.close()
-
-
 def comparable(vendor: str, answer: Answer | Fault, one: Heard) -> Heard:
     """Without what differs by intention: where nothing is counted, each way estimates; Gemini names no calls, so each
-    has the name that litellm makes up, with the model's thought; and litellm loses Gemini's headers."""
+    has the name that litellm makes up; and litellm loses Gemini's headers."""
     if isinstance(answer, Answer) and answer.usage is None:
         one = replace(one, tokens=(), cost_usd=0.0)
     if vendor == "gemini":
-        ids = tuple(call_id.partition("__thought__")[2] for call_id in one.ids)
-        one = replace(one, ids=ids, retry_after_s=None)
+        one = replace(one, ids=(), retry_after_s=None)
     return one
 
 
@@ -185,7 +153,7 @@ async def test_both_ways_hear_the_same(
 ) -> None:
     caplog.set_level(logging.INFO)
     cases, direct, by_litellm = tuple(shapes(name)), [], []
-    async with asked(VENDORS[name]) as (server, client):
+    async with asked(VENDORS[name], always(NOTHING)) as (server, client):
         for answer in cases:
             server.answer = always(answer)
             direct.append(await heard(client, asking(VENDORS[name].model)))
@@ -235,7 +203,7 @@ FAULTS: Final = {
 async def test_each_finish_reason_of_a_vendor_has_one_meaning(name: str) -> None:
     vendor, others = VENDORS[name], FILTERED if name == "gemini" else OWN
     expected = {finish: ENDINGS[name].get(finish, others) for finish in vendor.wire.finishes}
-    async with asked(vendor) as (server, client):
+    async with asked(vendor, always(NOTHING)) as (server, client):
         meant = {}
         for finish in vendor.wire.finishes:
             server.answer = always(Answer(("Half a sentence",), finish=finish))
@@ -248,7 +216,7 @@ async def test_each_fault_of_a_vendor_has_one_error(name: str) -> None:
     """Before an answer and in the middle of it; when the vendor wishes to be asked again is known, its words are not
     kept."""
     vendor = VENDORS[name]
-    async with asked(vendor) as (server, client):
+    async with asked(vendor, always(NOTHING)) as (server, client):
         for kind, error in FAULTS.items():
             server.answer = always(Fault(kind, {"Retry-After": "7"}, message=""))
             with pytest.raises(error) as raised:
@@ -274,7 +242,7 @@ async def first_delta(client: LitellmClient, request: ModelRequest, heard_it: as
 @pytest.mark.parametrize("name", VENDORS)
 async def test_who_stops_listening_hangs_up_at_once(name: str) -> None:
     """In the middle of an answer, too: a provider goes on writing, and counting, as long as somebody listens."""
-    async with asked(VENDORS[name], Answer(("Hello.",) * 9, stalls_after=6)) as (server, client):
+    async with asked(VENDORS[name], always(Answer(("Hello.",) * 9, stalls_after=6))) as (server, client):
         hears = asyncio.Event()
         listening = asyncio.create_task(first_delta(client, asking(VENDORS[name].model), hears))
         await hears.wait()
@@ -286,7 +254,7 @@ async def test_who_stops_listening_hangs_up_at_once(name: str) -> None:
 
 @pytest.mark.parametrize("stalls_after", [0, 6])
 async def test_an_answer_that_does_not_go_on_ends_at_the_time_limit_of_its_call(stalls_after: int) -> None:
-    async with asked(VENDORS["openai"], Answer(("Hello.",) * 9, stalls_after=stalls_after)) as (server, client):
+    async with asked(VENDORS["openai"], always(Answer(("Hello.",) * 9, stalls_after=stalls_after))) as (server, client):
         with pytest.raises(ModelTooSlow):
             [event async for event in client.stream(asking("openai/gpt-4o-mini", timeout_s=0.5))]
         await until(lambda: server.hung_up or not server.requests)  # on a busy machine it is not even asked in time
@@ -294,28 +262,13 @@ async def test_an_answer_that_does_not_go_on_ends_at_the_time_limit_of_its_call(
 
 async def test_an_answer_that_breaks_behind_its_end_is_whole() -> None:
     """Some servers close the connection without a word, when they have said why the answer ends."""
-    async with asked(VENDORS["openai"], Answer(("Hello.",), finish="stop", is_cut=True)) as (_, client):
+    async with asked(VENDORS["openai"], always(Answer(("Hello.",), finish="stop", is_cut=True))) as (_, client):
         one = await heard(client, asking("openai/gpt-4o-mini"))
     assert (one.text, one.error) == ("Hello.", "")
 
 
-async def test_a_thought_of_gemini_goes_back_with_the_result_of_its_call() -> None:
-    answer = Answer((), (Call("look", ("{}",)),), thinking=("Hm.",))
-    async with asked(VENDORS["gemini"], answer) as (server, client):
-        (call_id,) = (await heard(client, asking("gemini/gemini-2.5-flash"))).ids
-        made = ToolCall(call_id, "look", literal_text("{}"))
-        messages = (
-            PromptMessage(Role.USER, literal_text("hello")),
-            PromptMessage(Role.ASSISTANT, literal_text(""), (made,)),
-            PromptMessage(Role.TOOL, literal_text("the sea"), tool_call_id=call_id),
-        )
-        await heard(client, replace(asking("gemini/gemini-2.5-flash"), messages=messages))
-    assert gemini.SIGNATURE not in json.dumps(server.requests[0])
-    assert gemini.SIGNATURE in json.dumps(server.requests[1])
-
-
 async def test_calls_go_through_the_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with forward_proxy() as proxy, asked(VENDORS["openai"], Answer(("Hello.",))) as (server, client):
+    async with forward_proxy() as proxy, asked(VENDORS["openai"], always(Answer(("Hello.",)))) as (server, client):
         for name in ("http_proxy", "no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
@@ -356,7 +309,7 @@ async def test_between_events_that_came_at_once_others_have_their_turn() -> None
             turns += 1
             await asyncio.sleep(0)
 
-    async with asked(VENDORS["openai"], Answer(("Hello.",) * 200, bytes_at_once=1_000_000)) as (_, client):
+    async with asked(VENDORS["openai"], always(Answer(("Hello.",) * 200, bytes_at_once=1_000_000))) as (_, client):
         deltas = client.stream(asking("openai/gpt-4o-mini"))
         await anext(deltas)
         counting = asyncio.create_task(count())
@@ -438,7 +391,7 @@ async def test_what_openai_takes_on_its_responses_api_only_is_left_to_litellm() 
 async def test_each_of_many_vendors_gets_the_same_request_as_from_litellm(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with asked(VENDORS["openai"], Answer(("Hello.",))) as (server, client):
+    async with asked(VENDORS["openai"], always(Answer(("Hello.",)))) as (server, client):
         request = replace(asking(f"{name}/some-model"), temperature=0.5, completion_tokens_max=100)
         direct = await heard(client, request)
         monkeypatch.setattr(ProviderCalls, "prepare", lambda *_: None)

@@ -439,6 +439,8 @@ async def test_a_model_is_that_of_the_call_else_of_the_type_else_of_the_conversa
     cheap = "demo/scripted@2ms"
     used = [run.assignment.model for run in made.began]
     assert used == [cheap, cheap, cheap, "demo/scripted", cheap, "demo/scripted@1ms"]
+    own = "demo/scripted"
+    assert [run.assignment.otherwise for run in made.began] == [own, own, own, "", own, ""]
 
 
 async def test_a_configured_model_is_for_all_of_them(sqlite_store: Store) -> None:

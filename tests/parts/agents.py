@@ -215,6 +215,7 @@ async def running_agent(
     attachments: AttachmentSettings | None = None,
     transcriptions: TranscriptionModel | None = None,
     vision_model: str = "",
+    utility_model: str = "",
     api_base: str = "",
     health: ModelHealth | None = None,
     tweak: Callable[[AgentProcess], None] | None = None,
@@ -226,7 +227,7 @@ async def running_agent(
         data_dir=data_dir,
         agent=AgentSettings(
             model=model,
-            utility_model=model,
+            utility_model=utility_model or model,
             models=models,
             fallback_models=fallbacks,
             embedding_model=MODEL if embeddings else "",

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from agent.models.requests import ModelFacts, ModelRequest
+from agent.models.requests import ModelEvent, ModelFacts, ModelRequest
 from gateway.bus.bus import RedisBus
-from gateway.config.features import RoutingSettings
+from gateway.config.features import MemorySettings, RoutingSettings
 from gateway.config.subagents import SubagentSettings
+from gateway.contracts.errors import ModelRejected
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import EntryKind, UsagePurpose
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.minds import Mind
+from tests.parts.waiting import until
 
 ADMIN = SessionKey.parse("telegram:9")
 PLAIN, QUICK, SLOW = "demo/scripted", "demo/scripted@1ms", "demo/scripted@2ms"
@@ -185,3 +187,34 @@ async def test_small_work_is_done_by_the_provider_of_the_conversation(
         await agent.ask(f"/model {chosen}")
         await agent.ask("say hello")
     assert titled == [SIBLINGS[chosen]]
+
+
+class WithoutQuick(Models):
+    """A provider that does not sell the cheap model to this key."""
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        if request.model == QUICK:
+            self.made.append(request)
+            raise ModelRejected("no such model")
+        async for event in super().stream(request):
+            yield event
+
+
+async def test_small_work_that_the_cheap_model_cannot_do_is_done_by_that_of_the_conversation(
+    bus: RedisBus, store: Store, tmp_path: Path
+) -> None:
+    """Its title, its summary, and what is gathered from it; charged as what it was."""
+    mind, memory = WithoutQuick(), MemorySettings(auto_consolidate=True)
+    small = (UsagePurpose.TITLE, UsagePurpose.COMPACTION, UsagePurpose.MEMORY)
+    async with running_agent(bus, store, mind, tmp_path, models=(SLOW,), utility_model=QUICK, memory=memory) as agent:
+        await agent.ask(f"/model {SLOW}")
+        await agent.ask("plan a trip to Rome with two children")
+        await agent.ask("/compact")
+        await until(lambda: {request.purpose for request in mind.made} >= set(small))
+        session = await store.sessions.current(SessionKey.parse("telegram:1"))
+        assert session is not None
+        view = await store.transcript.view(session.id)
+    assert session.title == "Plan a trip to Rome with"
+    assert view[0].kind is EntryKind.COMPACTION
+    for purpose in small:
+        assert [request.model for request in mind.made if request.purpose is purpose][:2] == [QUICK, SLOW]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -199,6 +200,19 @@ async def test_small_work_never_leaves_its_provider(purpose: UsagePurpose) -> No
     client = models.client("b/1", "a/large")
     assert (await ask(client, asking("a/small", purpose=purpose))).model == "a/large"
     assert "b/1" not in models.asked
+
+
+@pytest.mark.parametrize("purpose", UsagePurpose)
+async def test_a_cheap_model_that_fails_is_stood_in_for_by_that_of_the_conversation(purpose: UsagePurpose) -> None:
+    """Before any fall-back; where it is the same model, it is not asked twice."""
+    models = Models({"a/small": lambda: ModelRejected("no such model"), "a/large": lambda: ModelRejected("neither")})
+    request = replace(asking("a/small", purpose=purpose), otherwise="a/large")
+    assert (await ask(models.client("a/large", "a/3"), request)).model == "a/3"
+    assert models.asked == ["a/small", "a/large", "a/3"]
+    models.asked.clear()
+    with pytest.raises(ModelRejected, match="no such model"):
+        await ask(models.client(), replace(request, otherwise="a/small"))
+    assert models.asked == ["a/small"]
 
 
 @pytest.mark.parametrize("purpose", sorted(LONG_WORK))

@@ -203,6 +203,7 @@ class Consolidation:
             completion_tokens_max=limits.GATHER_REASONING_TOKENS_MAX if is_reasoning else limits.GATHER_TOKENS_MAX,
             temperature=limits.GATHER_TEMPERATURE,
             timeout_s=limits.GATHER_TIMEOUT_S,
+            otherwise=self._models.of_session(session),
         )
         answer = await ask(self._client, request)
         usage = usage_of(answer, session.key, UsagePurpose.MEMORY, now_ms=self._clock.now_ms())

@@ -38,6 +38,19 @@ def refusal(fault: Fault) -> Refusal:
     return Refusal(status, {"type": "error", "error": error, "request_id": "req_1"})
 
 
+def thought_missing(body: Body) -> Fault | None:
+    """The fault of a request that thinks, and gives results of calls back without the thought that led to them."""
+    spoken = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
+    blocks = [block["type"] for block in spoken[-1]] if spoken and isinstance(spoken[-1], list) else []
+    is_thinking = body.get("thinking", {}).get("type") == "enabled"
+    if is_thinking and "tool_use" in blocks and blocks[0] not in {"thinking", "redacted_thinking"}:
+        said = f"Expected `thinking` or `redacted_thinking`, but found `{blocks[0]}`."
+        return Fault(FaultKind.INVALID, message=said)
+    if not is_thinking and "thinking" in blocks:
+        return Fault(FaultKind.INVALID, message="When thinking is disabled, an assistant message cannot contain it.")
+    return None
+
+
 def events(answer: Answer, model: str) -> Iterator[bytes]:
     """The events of one message."""
     usage = answer.usage or Usage(prompt=0, completion=0)
@@ -76,8 +89,10 @@ def _prompt(usage: Usage) -> Body:
 def _blocks(answer: Answer) -> Iterator[tuple[Body, Sequence[Body]]]:
     if answer.thinking:
         thoughts = [{"type": "thinking_delta", "thinking": thought} for thought in answer.thinking]
-        signature = {"type": "signature_delta", "signature": "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"}
+        signature = {"type": "signature_delta", "signature": answer.signature}
         yield {"type": "thinking", "thinking": "", "signature": ""}, [*thoughts, signature]
+    if answer.hidden:
+        yield {"type": "redacted_thinking", "data": answer.hidden}, []
     if answer.deltas:
         yield {"type": "text", "text": ""}, [{"type": "text_delta", "text": text} for text in answer.deltas]
     for call in answer.calls:

@@ -27,8 +27,6 @@ _FAULTS: Final = {
     FaultKind.INVALID: (400, "INVALID_ARGUMENT", "Invalid value at 'generation_config.temperature'"),
     FaultKind.UNKNOWN_MODEL: (404, "NOT_FOUND", "models/gemini-9 is not found for API version v1beta."),
 }
-SIGNATURE: Final = "CikBVKhc7mRvbS5hIHNpZ25hdHVyZQ=="
-"""Of a thought that led to a call: it has to come back with the result of the call."""
 BLOCKED_PROMPT: Final = "blockReason"
 """No finish reason, but what the API says where it has refused the prompt itself."""
 
@@ -54,7 +52,7 @@ def events(answer: Answer, model: str) -> Iterator[bytes]:
     for at, call in enumerate(answer.calls):
         part: Body = {"functionCall": {"name": call.name, "args": json.loads(call.arguments)}}
         if answer.thinking and at == 0:
-            part["thoughtSignature"] = SIGNATURE
+            part["thoughtSignature"] = answer.signature
         yield _part(model, usage, part)
     if answer.fault is not None:
         yield _event(refusal(answer.fault).body)

@@ -60,16 +60,19 @@ class Fault:
 class Answer:
     """One streamed answer.
 
-    `finish` is the vendor's own word, "" for the one that fits the answer, None for no reason at all. `refusal` are the
-    words of a refusal where the vendor streams them apart. `is_chatty` adds what a client has to skip: comments, pings,
-    events without content. After `stalls_after` events nothing comes any more; `is_cut` ends the connection before the
-    end of the answer, or right after the `finish` that is given; `fault` ends the answer with an error. `bytes_at_once`
-    cuts the stream into pieces that heed no boundary; 0 sends each event in one piece.
+    `thinking` is shown, and signed with `signature`; `hidden` is thought that the vendor keeps to itself, where it does
+    that. `finish` is the vendor's own word, "" for the one that fits the answer, None for no reason at all. `refusal`
+    are the words of a refusal where the vendor streams them apart. `is_chatty` adds what a client has to skip:
+    comments, pings, events without content. After `stalls_after` events nothing comes any more; `is_cut` ends the
+    connection before the end of the answer, or right after the `finish` that is given; `fault` ends the answer with an
+    error. `bytes_at_once` cuts the stream into pieces that heed no boundary; 0 sends each event in one piece.
     """
 
     deltas: Sequence[str] = ()
     calls: Sequence[Call] = ()
     thinking: Sequence[str] = ()
+    hidden: str = ""
+    signature: str = "EqQBCgIYAhIM1gbcDa9GJwZA2b3h"
     refusal: str = ""
     finish: str | None = ""
     usage: Usage | None = Usage()  # frozen
