@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from math import sqrt
 
 import pytest
 
@@ -298,6 +299,14 @@ async def test_what_a_model_finds_the_same_is_one_fact(store: Store) -> None:
     await memories.remember(ANN, CleanText("the code is 11"), now_ms=3, embedding=near(0.0, 1.0))
     await memories.remember(ANN, CleanText("the code is 12"), now_ms=4, embedding=near(0.0, 1.0))
     assert len(await facts_of(store, ANN)) == 3, "numbers are never the same"
+
+
+@pytest.mark.parametrize(("cosine", "facts"), [(0.951, 1), (0.949, 2)])
+async def test_facts_are_the_same_from_a_cosine_of_95_percent_on(store: Store, cosine: float, facts: int) -> None:
+    memories, aside = store.memories, near(cosine, sqrt(1 - cosine**2))
+    await memories.remember(ANN, CleanText("I cannot stand coffee"), now_ms=1, embedding=near(1.0, 0.0))
+    await memories.remember(ANN, CleanText("espresso is not for me"), now_ms=2, embedding=aside)
+    assert len(await facts_of(store, ANN)) == facts
 
 
 async def test_facts_that_a_model_has_not_seen_are_told(store: Store) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
 
 import pytest
@@ -296,3 +297,28 @@ async def test_forgetting_is_of_one_owner(store: Store) -> None:
     await cache.forget(replace(ADA, place=("-100",)))
     assert await cache.find(question_of("a")) is None
     assert await cache.find(replace(question_of("a"), key=SessionKey("telegram", "2"))) == "his"
+
+
+class Turned:
+    """An embedder of two questions, with this cosine between them."""
+
+    model = "turned"
+
+    def __init__(self, cosine: float) -> None:
+        self._cosine = cosine
+
+    async def embed(self, _key: SessionKey, texts: Sequence[CleanText]) -> Sequence[Vector]:
+        """The first question points to the right, all others away from it."""
+        aside = (self._cosine, sqrt(1 - self._cosine**2))
+        return [(1.0, 0.0) if text.startswith("Which") else aside for text in texts]
+
+
+@pytest.mark.parametrize(("cosine", "answer"), [(0.951, "Baikal"), (0.949, None)])
+async def test_questions_mean_the_same_from_a_cosine_of_95_percent_on(
+    store: Store, cosine: float, answer: str | None
+) -> None:
+    cache = AnswerCache(store.answers, SystemClock(), ttl_s=60, embedder=Turned(cosine))
+    first = await cache.embedded(question_of("Which lake is deepest"), literal_text("Which lake is deepest"))
+    await cache.put(first, literal_text("Baikal"))
+    other = await cache.embedded(question_of("The deepest lake"), literal_text("The deepest lake"))
+    assert await cache.find(other) == answer

@@ -102,6 +102,19 @@ async def test_the_final_answer_is_asked_for_once(agent: AgentProcess, mind: Scr
     assert len(mind.asked) == 1
 
 
+async def test_a_failed_round_is_followed_by_one_note_that_is_kept(agent: AgentProcess, mind: Scripted) -> None:
+    """The model reads it with the results, and again in every later prompt, at its place."""
+    failing = 'tool file_read {"path": "nowhere.txt"}'
+    await agent.ask(failing)
+    newest = mind.asked[-1].messages[-1]
+    assert newest.role is Role.USER
+    assert newest.text.startswith("<tool-failures>\n- file_read: ")
+    (note,) = (entry for entry in await record(agent) if entry.text == newest.text)
+    assert (note.role, note.kind) == (Role.USER, EntryKind.NOTE)
+    await agent.ask("say hello")
+    assert sum(newest.text in message.text for message in mind.asked[-1].messages) == 1
+
+
 async def test_after_the_last_round_the_model_is_asked_to_wrap_up(agent: AgentProcess, mind: Scripted) -> None:
     """Once, without tools, and the request for it is on record."""
     mind.decide = lambda request: call(request, call_id=f"c{len(mind.asked)}") if request.tools else None

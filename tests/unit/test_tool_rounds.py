@@ -244,6 +244,20 @@ async def test_a_long_result_keeps_head_and_tail_and_can_be_read_to_its_end() ->
     assert whole + page.partition("\n")[2] == "\n".join(lines)
 
 
+@pytest.mark.parametrize("before", range(5_040, 5_360, 16))
+async def test_a_secret_that_the_cut_would_divide_is_found_before_it_is_cut(before: int) -> None:
+    """Neither half is in the result, nor on the pages behind the handle."""
+    raw = "-" * before + f" token {SECRET} " + "-" * 8_000
+    tools = registry(tool("long", lambda _: raw))
+    result = await run(tools, "long")
+    assert result.is_truncated
+    handle = result.text.partition('handle "')[2].partition('"')[0]
+    page = await run(tools, "read_more", handle=handle, offset=before - 100)
+    for half in (SECRET[: len(SECRET) // 2], SECRET[len(SECRET) // 2 :]):
+        assert half not in result.text
+        assert half not in page.text
+
+
 async def test_a_handle_is_worth_nothing_to_anybody_else() -> None:
     tools = registry(tool("long", lambda _: "secret plans " * 2_000))
     result = await run(tools, "long", key="telegram:1")
