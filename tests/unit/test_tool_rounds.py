@@ -244,10 +244,10 @@ async def test_a_long_result_keeps_head_and_tail_and_can_be_read_to_its_end() ->
     assert whole + page.partition("\n")[2] == "\n".join(lines)
 
 
-@pytest.mark.parametrize("before", range(5_040, 5_360, 16))
+@pytest.mark.parametrize("before", range(5_190, 5_260, 4))
 async def test_a_secret_that_the_cut_would_divide_is_found_before_it_is_cut(before: int) -> None:
     """Neither half is in the result, nor on the pages behind the handle."""
-    raw = "-" * before + f" token {SECRET} " + "-" * 8_000
+    raw = "- " * (before // 2) + SECRET + " -" * 4_000
     tools = registry(tool("long", lambda _: raw))
     result = await run(tools, "long")
     assert result.is_truncated
