@@ -50,6 +50,7 @@ from gateway.contracts.errors import (
 from gateway.contracts.sessions import Role, UsagePurpose
 
 _CACHED_UP_TO_HERE: Final = {"cache_control": {"type": "ephemeral"}}
+_NO_EFFORTS: Final = frozenset({"", "none"})
 _LONG_EFFORTS: Final = frozenset({"medium", "high"})
 _THINKS_IN_BLOCKS: Final = "claude"
 """Models that, while they think, take the results of calls only together with the thought that led to these:
@@ -103,7 +104,8 @@ def arguments(
     if limits:
         given["max_tokens"] = min(limits)
     temperature = endpoint.temperature if request.temperature is None else request.temperature
-    if temperature is not None:
+    is_thinking_in_blocks = _THINKS_IN_BLOCKS in endpoint.model and effort not in _NO_EFFORTS
+    if temperature is not None and not is_thinking_in_blocks:  # together they are refused
         given["temperature"] = temperature
     if effort:
         given["reasoning_effort"] = effort
@@ -111,14 +113,17 @@ def arguments(
 
 
 def _effort(request: ModelRequest, endpoint: ModelEndpoint, thoughts: Mapping[str, Thoughts]) -> str:
-    """Return how hard the model shall think; "" where it cannot: a model that thinks in blocks began the work whose
-    results come now without a thought (another model did, or an earlier turn)."""
+    """Return how hard the model shall think; "" where it cannot. A model that thinks in blocks wants more tokens for
+    that than small work has; nor can it begin to think when the calls whose results come now were made without a
+    thought (by another model, or in an earlier turn)."""
+    if endpoint.reasoning_effort in _NO_EFFORTS:
+        return endpoint.reasoning_effort
+    is_small, thinks_in_blocks = request.purpose not in LONG_WORK, _THINKS_IN_BLOCKS in endpoint.model
     newest = next((message for message in reversed(request.messages) if message.role is Role.ASSISTANT), None)
     calls = newest.tool_calls if newest is not None else ()
-    if calls and calls[0].id not in thoughts and _THINKS_IN_BLOCKS in endpoint.model:
+    if thinks_in_blocks and (is_small or (calls and calls[0].id not in thoughts)):
         return ""
-    is_short = request.purpose not in LONG_WORK and endpoint.reasoning_effort in _LONG_EFFORTS
-    return _SHORT_EFFORT if is_short else endpoint.reasoning_effort
+    return _SHORT_EFFORT if is_small and endpoint.reasoning_effort in _LONG_EFFORTS else endpoint.reasoning_effort
 
 
 def _mark_caches(messages: Sequence[dict[str, Any]]) -> None:
@@ -249,7 +254,7 @@ class LitellmClient:
             raise ModelTooSlow(request.timeout_s) from error
         except calls.litellm.errors as error:
             raise _translated(error, calls.litellm) from None  # litellm's text may hold the prompt: keep it out of logs
-        yield self._answer(request, gathered, is_thinking="reasoning_effort" in given)
+        yield self._answer(request, gathered, is_thinking=given.get("reasoning_effort", "") not in _NO_EFFORTS)
 
     async def _completed(self, given: Mapping[str, Any], gathered: _Gathered) -> AsyncGenerator[Any]:
         """Yield the chunks of a provider that only litellm itself can call."""

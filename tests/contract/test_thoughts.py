@@ -16,7 +16,7 @@ import pytest
 from agent.engine import PromptWindow, Turn
 from agent.models.client import ModelClient
 from agent.models.litellm import LitellmClient
-from agent.models.requests import ModelRequest, PromptMessage, Thoughts, ask
+from agent.models.requests import LONG_WORK, ModelRequest, PromptMessage, Thoughts, ask
 from agent.models.transcript import as_prompt
 from agent.runtime.steps import Steps
 from gateway.clock import SystemClock
@@ -24,7 +24,7 @@ from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import literal_text
 from gateway.contracts.sessions import Entry, Role, ToolCall, UsagePurpose
 from gateway.scrub import Scrubber
-from tests.parts.providers.anthropic import thought_missing
+from tests.parts.providers.anthropic import thinking_fault
 from tests.parts.providers.script import Answer, Body, Call
 from tests.parts.providers.vendors import VENDORS, asked
 from tests.parts.tooling import context, registry, tool
@@ -65,7 +65,7 @@ def spoken(body: Body) -> list[list[Any]]:
 async def test_claude_gets_its_thoughts_back_with_the_results_of_its_calls(room: PromptWindow) -> None:
     """Shown and hidden ones, in every round of the turn, also where the prompt was made anew; none is ever stored."""
     left = deque((FIRST, HIDDEN, LAST))
-    async with asked(CLAUDE, lambda body: thought_missing(body) or left.popleft(), effort="medium") as (server, client):
+    async with asked(CLAUDE, lambda body: thinking_fault(body) or left.popleft(), effort="medium") as (server, client):
         taken = await turn(client, CLAUDE.model, room)
     first = {"type": "thinking", "thinking": "I should look.", "signature": "Zmlyc3Q="}
     begun = [first, {"type": "text", "text": "Let me see."}]
@@ -98,7 +98,7 @@ async def test_results_of_calls_that_somebody_else_made_are_read_without_thinkin
     thoughts: Thoughts | None,
 ) -> None:
     """Calls of an earlier turn, or of a model that was asked instead: their thoughts belong to nobody here."""
-    async with asked(CLAUDE, lambda body: thought_missing(body) or LAST, effort="medium") as (server, client):
+    async with asked(CLAUDE, lambda body: thinking_fault(body) or LAST, effort="medium") as (server, client):
         answer = await ask(client, with_results(thoughts))
     (body,) = server.requests
     assert (answer.text, "thinking" in body, spoken(body)) == ("A hill.", False, [[]])
@@ -109,6 +109,20 @@ async def test_a_model_that_did_not_think_although_it_might_still_may() -> None:
     async with asked(CLAUDE, lambda _body: LAST, effort="medium") as (server, client):
         await ask(client, with_results(Thoughts(CLAUDE.model)))
     assert server.requests[0]["thinking"]["type"] == "enabled"
+
+
+@pytest.mark.parametrize("purpose", UsagePurpose)
+async def test_a_request_that_thinks_keeps_the_rules_of_thinking(purpose: UsagePurpose) -> None:
+    """Small work has too few tokens for a thought, and keeps its temperature; long work thinks, without one."""
+    is_long = purpose in LONG_WORK
+    request = replace(with_results(None), messages=(ASKED,), purpose=purpose)
+    if not is_long:
+        request = replace(request, completion_tokens_max=512, temperature=0.3)
+    answering = asked(CLAUDE, lambda body: thinking_fault(body) or LAST, effort="medium", temperature=0.7)
+    async with answering as (server, client):
+        assert (await ask(client, request)).text == "A hill."
+    (body,) = server.requests
+    assert ("thinking" in body, body.get("temperature")) == ((True, None) if is_long else (False, 0.3))
 
 
 def marred_by_the_scrubber() -> str:

@@ -38,11 +38,17 @@ def refusal(fault: Fault) -> Refusal:
     return Refusal(status, {"type": "error", "error": error, "request_id": "req_1"})
 
 
-def thought_missing(body: Body) -> Fault | None:
-    """The fault of a request that thinks, and gives results of calls back without the thought that led to them."""
+def thinking_fault(body: Body) -> Fault | None:
+    """The fault of a request that breaks a rule of extended thinking, in the vendor's words: results of calls come with
+    the thought that led to them, there is room for a thought, and it has a temperature of its own."""
+    thinking = body.get("thinking", {})
+    if thinking.get("budget_tokens", 0) >= body["max_tokens"]:
+        return Fault(FaultKind.INVALID, message="`max_tokens` must be greater than `thinking.budget_tokens`.")
+    if thinking.get("type") in {"enabled", "adaptive"} and body.get("temperature", 1) != 1:
+        return Fault(FaultKind.INVALID, message="`temperature` may only be set to 1 when thinking is enabled.")
     spoken = [message["content"] for message in body["messages"] if message["role"] == "assistant"]
     blocks = [block["type"] for block in spoken[-1]] if spoken and isinstance(spoken[-1], list) else []
-    is_thinking = body.get("thinking", {}).get("type") == "enabled"
+    is_thinking = thinking.get("type") == "enabled"
     if is_thinking and "tool_use" in blocks and blocks[0] not in {"thinking", "redacted_thinking"}:
         said = f"Expected `thinking` or `redacted_thinking`, but found `{blocks[0]}`."
         return Fault(FaultKind.INVALID, message=said)

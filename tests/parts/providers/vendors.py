@@ -38,12 +38,16 @@ def always(answer: Answer | Fault) -> Callable[[Body], Answer | Fault]:
 
 @asynccontextmanager
 async def asked(
-    vendor: Vendor, answer: Answering, *, effort: str = ""
+    vendor: Vendor, answer: Answering, *, effort: str = "", temperature: float | None = None
 ) -> AsyncIterator[tuple[ProviderServer, LitellmClient]]:
-    """A running server and our client of it; its models think with that `effort`."""
+    """A running server and our client of it; its models think with that `effort`, at that temperature."""
     async with serving(vendor.wire, answer) as server:
         address = partial(
-            ModelEndpoint, api_base=server.url + vendor.suffix, api_key="key-of-the-test", reasoning_effort=effort
+            ModelEndpoint,
+            api_base=server.url + vendor.suffix,
+            api_key="key-of-the-test",
+            reasoning_effort=effort,
+            temperature=temperature,
         )
         client = LitellmClient(ModelCatalog(), address)
         yield server, client
