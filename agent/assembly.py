@@ -457,6 +457,12 @@ def _engine(
             f"agent.engine is claude_sdk, and agent.model is {settings.model}: choose a Claude model, such as "
             "anthropic/claude-sonnet-4-6, or the engine litellm"
         )
+    for name in dict.fromkeys((settings.model, *settings.models, *settings.fallback_models)):
+        if is_claude(endpoint_of(name).model) and endpoint_of(name).temperature is not None:
+            raise ConfigError(
+                f"models.{name}.temperature: agent.engine is claude_sdk, whose program takes none: take it out, or set "
+                "agent.engine to litellm"
+            )
     return ClaudeEngine(
         client,
         tools,

@@ -27,6 +27,7 @@ from agent.limits import (
     CUT_GRACE_S,
     MODEL_BACKOFF_S,
     ROUND_TIMEOUT_S,
+    TOOLS_PARALLEL_MAX,
     TURN_TIMEOUT_S,
     WRAP_UP_ROUNDS,
 )
@@ -34,6 +35,7 @@ from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.metering import Gate, cost_of, engine_plan
 from agent.models.requests import Gallery, PromptMessage, RequestedCall
+from agent.models.transcript import as_prompt
 from agent.prompts.library import PROMPTS
 from agent.runtime.claude_events import TOOL_PREFIX, ClaudeRecorder
 from agent.tools.registry import ToolRegistry
@@ -111,6 +113,8 @@ _QUIET: Final = {
     "CLAUDE_CODE_MAX_RETRIES": str(len(MODEL_BACKOFF_S)),
 }
 """The program talks to the models' API and to nobody else; it tries as often as we do."""
+_EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
+"""The program's names of `reasoning_effort`; `none` switches thinking off."""
 
 
 def load_sdk() -> ModuleType:
@@ -133,7 +137,8 @@ def is_claude(model: str) -> bool:
 class ClaudeEngine:
     """`Engine` on the Claude Agent SDK. A session's model of another family is left to `otherwise`.
 
-    What joins a turn on its way (`queue.mode = "steer"`) waits for the next one here: the SDK's loop is its own.
+    What joins a turn on its way (`queue.mode = "steer"`) is told to the model with the next result of a tool: the SDK's
+    loop is its own, and takes nothing else in between.
     """
 
     def __init__(
@@ -252,7 +257,7 @@ class ClaudeEngine:
             self._sdk, turn, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd
         )
         with self._health.watching(model):
-            working = asyncio.create_task(self._converse(hearing, context, model, system, content))
+            working = asyncio.create_task(self._converse(turn, hearing, context, model, system, content))
             self._working.add(working)
             working.add_done_callback(self._ended)
             try:
@@ -272,16 +277,19 @@ class ClaudeEngine:
             working.exception()  # or asyncio would complain that nobody looked
 
     async def _converse(
-        self, hearing: ClaudeRecorder, context: ToolContext, model: str, system: CleanText, content: Content
+        self, turn: Turn, hearing: ClaudeRecorder, context: ToolContext, model: str, system: CleanText, content: Content
     ) -> None:
         transport = self._transport() if self._transport is not None else None
         try:
             with TemporaryDirectory(prefix="trivet-claude-") as folder:
                 async with asyncio.timeout(ROUND_TIMEOUT_S) as deadline:
-                    hands = _Hands(self._sdk, self._tools, context, hearing, deadline, rounds_max=self._rounds_max)
+                    hands = _Hands(
+                        self._sdk, self._tools, turn, context, hearing, deadline, rounds_max=self._rounds_max
+                    )
                     options = self._options(hands.offered(), model, system, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
-                        await self._listen(client, content, hearing, deadline)
+                        with turn.hold.showing(hearing.so_far):
+                            await self._listen(client, content, hearing, deadline)
         except TimeoutError:
             raise ModelTooSlow(ROUND_TIMEOUT_S) from None
         except self._sdk.ResultError:
@@ -311,6 +319,7 @@ class ClaudeEngine:
         prompt.write_text(system, "utf-8")
         endpoint = self._endpoint_of(model)
         others = (other.model for other in self._fallbacks if other.is_called_as(endpoint))
+        effort = endpoint.reasoning_effort
         options: ClaudeAgentOptions = self._sdk.ClaudeAgentOptions(
             tools=[],
             mcp_servers={_SERVER: self._sdk.create_sdk_mcp_server(_SERVER, tools=list(tools))},
@@ -322,8 +331,11 @@ class ClaudeEngine:
             max_turns=self._rounds_max + WRAP_UP_ROUNDS if self._rounds_max else None,
             model=_bare(endpoint.model),
             fallback_model=next((_bare(other) for other in others if _bare(other) != _bare(endpoint.model)), None),
+            effort=_EFFORTS.get(effort),
+            thinking={"type": "disabled"} if effort == "none" else None,
+            include_partial_messages=True,
             cwd=folder,
-            env={**_QUIET, **_access(endpoint), "CLAUDE_CONFIG_DIR": str(folder)},
+            env={**_QUIET, **_access(endpoint), **_bounds(endpoint), "CLAUDE_CONFIG_DIR": str(folder)},
             extra_args={"no-session-persistence": None, "disable-slash-commands": None},
             stderr=lambda line: _log.debug("claude.said", line=line),
         )
@@ -347,17 +359,24 @@ def _access(endpoint: ModelEndpoint) -> dict[str, str]:
     return kept | ({"ANTHROPIC_AUTH_TOKEN": ""} if endpoint.api_key else {})
 
 
+def _bounds(endpoint: ModelEndpoint) -> dict[str, str]:
+    """Return the variable that bounds an answer of the program."""
+    return {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(endpoint.max_tokens)} if endpoint.max_tokens else {}
+
+
 def _bare(model: str) -> str:
     return model.removeprefix("anthropic/")
 
 
 class _Hands:
-    """Our tools as the SDK calls them, one at a time, under the policy and inside the envelope of the registry."""
+    """Our tools as the SDK calls them: several at once, under the policy and inside the envelope of the registry, whose
+    locks keep apart what writes to one place."""
 
     def __init__(
         self,
         sdk: ModuleType,
         tools: ToolRegistry,
+        turn: Turn,
         context: ToolContext,
         hearing: ClaudeRecorder,
         deadline: asyncio.Timeout,
@@ -366,29 +385,34 @@ class _Hands:
     ) -> None:
         self._sdk = sdk
         self._tools = tools
+        self._turn = turn
         self._context = context
         self._hearing = hearing
         self._deadline = deadline
         self._rounds_max = rounds_max
         self._calls = 0
-        self._one_at_a_time = asyncio.Lock()  # two of them may write to one file
+        self._running = 0
+        self._slots = asyncio.Semaphore(TOOLS_PARALLEL_MAX)
+        self._joining = asyncio.Lock()
 
     def offered(self) -> list[SdkMcpTool[Any]]:
-        """List the tools that the policy allows in this turn."""
+        """List the tools that the policy allows in this turn. The program calls only those at once that it believes to
+        read; which of ours may be is for the registry to say."""
+        at_once = self._sdk.ToolAnnotations(readOnlyHint=True)
         return [
             self._sdk.SdkMcpTool(
-                spec.name, spec.description, _without_references(spec.schema), self._handler(spec.name)
+                spec.name, spec.description, _without_references(spec.schema), self._handler(spec.name), at_once
             )
             for spec in self._tools.specs_for(self._context)
         ]
 
     def _handler(self, name: str) -> Callable[[Any], Any]:
         async def handle(arguments: Any) -> dict[str, Any]:
-            async with self._one_at_a_time:
+            async with self._slots:
                 with self._clock_stopped():
                     text, is_error = await self._run(name, arguments)
                     await self._context.permit()  # what is returned makes the model take its next step
-            return {"content": [{"type": "text", "text": text}], "is_error": is_error}
+            return {"content": [_text(text), *map(_text, await self._newcomers())], "is_error": is_error}
 
         return handle
 
@@ -401,15 +425,27 @@ class _Hands:
         note = self._tools.note_on(self._context, (result,))
         return "\n\n".join(filter(None, (result.text, note))), result.is_error
 
+    async def _newcomers(self) -> tuple[CleanText, ...]:
+        """Let in who joins the turn, and return what the model is told of it, after the result of a tool."""
+        async with self._joining:
+            newcomers = await self._turn.join()
+        if not newcomers:
+            return ()
+        (told,) = as_prompt([newcomer.entry for newcomer in newcomers])
+        return (self._hearing.let_in([newcomer.entry for newcomer in newcomers], told.text),)
+
     @contextmanager
     def _clock_stopped(self) -> Iterator[None]:
         """Stop the clock of the model for the length of the block: a tool has limits of its own, and a person who is
         asked may take longer than any model."""
+        self._running += 1
         self._deadline.reschedule(None)
         try:
             yield
         finally:
-            _begin_again(self._deadline)
+            self._running -= 1
+            if not self._running:
+                _begin_again(self._deadline)
 
 
 def _begin_again(deadline: asyncio.Timeout) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, Final
 
 from agent.engine import Turn
-from agent.models.requests import StopReason, TokenCount, price_usd
+from agent.models.requests import CleanStream, StopReason, TokenCount, price_usd
 from agent.texts import ending_note
 from agent.tools.arguments import cleaned
 from agent.tools.tool import ToolContext
@@ -21,7 +21,7 @@ from gateway.contracts.errors import (
     ModelUnavailable,
     QuotaSpent,
 )
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, Role, ToolCall, Usage, UsagePurpose
 from gateway.i18n import words_for
@@ -30,6 +30,7 @@ from gateway.scrub import Scrubber
 TOOL_PREFIX: Final = "mcp__trivet__"
 """How the CLI names our tools; everywhere else they have their own names."""
 
+_MEANWHILE: Final = literal_text("Meanwhile the user has written to you. It is no part of the tool's result:")
 _TRANSIENT_STATUS: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
 _TRANSIENT_ERRORS: Final = frozenset({"rate_limit", "server_error", "overloaded"})
 _KEY_STATUS: Final = frozenset({401, 403})
@@ -79,11 +80,28 @@ class ClaudeRecorder:
         self._error = ""
         self._stop_reason = ""
         self._result: Any = None
+        self._draft = CleanStream(self._scrubber)
+        self._newcomers: list[Entry] = []
+        self._told: set[str] = set()
         self.rounds = 0
+
+    def so_far(self) -> CleanText:
+        """Return the text of the answer that is being made, as far as it is certain."""
+        return self._draft.so_far()
+
+    def let_in(self, newcomers: Sequence[Entry], told: CleanText) -> CleanText:
+        """Take down who joined the turn, and return what the model gets to read after the result of a tool. In the
+        transcript they follow all results of that round."""
+        block = joined(_MEANWHILE, told, by="\n")
+        self._newcomers += newcomers
+        self._told.add(block)
+        return block
 
     def hear(self, message: Any) -> None:
         """Take one message of the SDK down."""
         match message:
+            case self._sdk.StreamEvent(parent_tool_use_id=None, event=event):
+                self._hear_delta(event)
             case self._sdk.AssistantMessage(error=None, parent_tool_use_id=None):
                 self._hear_speech(message)
             case self._sdk.AssistantMessage(error=str(error)):  # the program speaks here, not the model
@@ -99,10 +117,19 @@ class ClaudeRecorder:
         """Scrub the arguments of a call, as the transcript and the tool get them."""
         return cleaned(json.dumps(arguments), self._scrubber.scrub)
 
+    def _hear_delta(self, event: Mapping[str, Any]) -> None:
+        """Add a piece of the answer to the draft; each answer begins a new one."""
+        match event:
+            case {"type": "message_start"}:
+                self._draft.begin_anew()
+            case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
+                self._draft.add(text)
+
     def _hear_speech(self, message: Any) -> None:
         id_ = message.message_id or message.uuid or ""
         if self._speech is None or self._speech.id != id_:
             self._write_speech()
+            self._write_newcomers()
             self._speech = _Speech(id_)
         self._stop_reason = message.stop_reason or ""
         for block in message.content:
@@ -132,16 +159,22 @@ class ClaudeRecorder:
     def _write_results(self, blocks: Iterable[Any]) -> None:
         for block in blocks:
             if isinstance(block, self._sdk.ToolResultBlock):
-                text = self._scrubber.scrub(_text_of(block.content))
+                text = self._scrubber.scrub(_text_of(block.content, self._told))
                 call_id = self._scrubber.scrub(block.tool_use_id)
                 self._write(Entry(Role.TOOL, text, tool_call_id=call_id, is_error=bool(block.is_error)))
+
+    def _write_newcomers(self) -> None:
+        self._turn.entries += self._newcomers
+        self._newcomers.clear()
 
     def _write(self, entry: Entry) -> None:
         now_ms = self._clock.now_ms()
         self._turn.entries.append(replace(entry, turn_id=self._context.turn_id, created_at_ms=now_ms))
 
     def charge(self) -> None:
-        """Put what it cost into the ledger, also when it was cut short: then what was counted until then."""
+        """Put what it cost into the ledger, also when it was cut short: then what was counted until then. Who joined
+        is on record either way."""
+        self._write_newcomers()
         tokens = _sum(self._counts.values())
         cost_usd = price_usd(tokens, self._prices_usd)
         if self._result is not None:
@@ -214,8 +247,9 @@ def _sum(counts: Iterable[TokenCount]) -> TokenCount:
     return total
 
 
-def _text_of(content: object) -> str:
-    """Return the text of a tool result: a string, or blocks of which some are text."""
+def _text_of(content: object, told: Collection[str]) -> str:
+    """Return the text of a tool result: a string, or blocks of which some are text; without what was `told` besides."""
     if isinstance(content, list):
-        return "\n".join(str(block.get("text") or "") for block in content if isinstance(block, dict))
+        texts = (str(block.get("text") or "") for block in content if isinstance(block, dict))
+        return "\n".join(text for text in texts if text not in told)
     return str(content or "")

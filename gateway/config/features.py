@@ -300,7 +300,7 @@ class ModelEntry(Section):
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
         default=None,
-        description="Temperature of its answers; small work such as titles has its own.",
+        description="Temperature of its answers; small work such as titles has its own. claude_sdk takes none.",
         json_schema_extra=expecting("a number from 0 to 2"),
     )
     max_tokens: Annotated[int, Field(ge=1)] | None = Field(

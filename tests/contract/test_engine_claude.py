@@ -16,7 +16,7 @@ import claude_agent_sdk
 import pytest
 
 from agent import assembly
-from agent.engine import Engine, Turn
+from agent.engine import Engine, Joined, Turn
 from agent.limits import IMAGE_TOKENS
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
@@ -49,11 +49,12 @@ from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.sessions import Entry, Role, ToolCall
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
+from tests.parts.agents import message
 from tests.parts.claude_cli import ClaudeCli
 from tests.parts.pictures import png
 from tests.parts.providers.anthropic import Step, serve_anthropic
 from tests.parts.tooling import OPEN, context, registry, tool
-from tests.parts.turns import begun_turn
+from tests.parts.turns import FreeHold, begun_turn
 from tests.parts.waiting import until
 
 MODEL = "anthropic/claude-sonnet-4-6"
@@ -203,6 +204,62 @@ async def test_tools_run_through_our_registry() -> None:
     ]
     assert [first.tool_call_id, second.tool_call_id] == [call.id for call in speech.tool_calls]
     assert (speech.text, taken.answer) == ("Let me add.", "Done.")
+
+
+async def test_an_answer_is_shown_while_it_is_made() -> None:
+    """What each message has said by then, clean; the next one begins anew."""
+    hold, shown = FreeHold(), list[str]()
+
+    async def think(number: int) -> None:
+        if number == 1:
+            await until(lambda: hold.drafts[0]().startswith("Let me look"), lambda: hold.drafts[0]())
+            shown.append(hold.drafts[0]())
+
+    steps = [Step(f"Let me look, the key is {SECRET}, so far so good. " * 3, [("reader", {})]), Step("Nothing there.")]
+    taken = await converse(ClaudeCli(steps, think=think), tools=[tool("reader")], taken=begun_turn(hold))
+    assert taken.answer == "Nothing there."
+    assert SECRET not in shown[0]
+    assert "Let me look" not in hold.drafts[0]()
+
+
+class Joining(FreeHold):
+    """Somebody writes as soon as the first tool has run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._newcomers = [
+            Joined(message("rather the blue one"), Entry(Role.USER, literal_text("rather the blue one")))
+        ]
+
+    async def join(self) -> Sequence[Joined]:
+        newcomers, self._newcomers = self._newcomers, []
+        return newcomers
+
+
+STEERED = [Role.ASSISTANT, Role.TOOL, Role.TOOL, Role.USER, Role.ASSISTANT]
+
+
+def meeting() -> Tool:
+    """A tool that waits until it runs twice at once."""
+    both = asyncio.Barrier(2)
+
+    async def meet(_context: Any, _arguments: Any) -> str:
+        await both.wait()
+        return "met"
+
+    made = tool("meet")
+    object.__setattr__(made, "run", meet)
+    return made
+
+
+async def test_tools_of_one_round_run_at_once_and_newcomers_are_told_with_their_results() -> None:
+    """In the transcript they follow all of these, and no result holds their words."""
+    cli = ClaudeCli([Step("", [("meet", {}), ("meet", {})]), Step("The blue one.")])
+    taken = await converse(cli, tools=[meeting()], taken=begun_turn(Joining()))
+    assert [entry.role for entry in taken.entries] == STEERED
+    assert [entry.text for entry in taken.entries[1:4]] == ["met", "met", "rather the blue one"]
+    assert sum("rather the blue one" in text for text, _ in cli.results) == 1
+    assert [newcomer.text for newcomer in taken.joined] == ["rather the blue one"]
 
 
 async def test_only_permitted_tools_are_offered_and_the_others_refused() -> None:
@@ -491,8 +548,8 @@ async def test_the_real_program_is_given_nothing_but_our_tools(monkeypatch: pyte
     assert left_in(tmp_path) == []
 
 
-def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {}) -> ClaudeEngine:
-    """With the program that came with the SDK."""
+def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {}, **parameters: Any) -> ClaudeEngine:
+    """With the program that came with the SDK, for an endpoint with these parameters."""
     return ClaudeEngine(
         ModelClient(Priced()),
         registry(*tools),
@@ -503,7 +560,7 @@ def real_engine(api_base: str, *tools: Tool, pictures: Mapping[str, bytes] = {})
         health=ModelHealth(),
         gallery=Pictures(pictures),
         rounds_max=5,
-        endpoint_of=partial(ModelEndpoint, api_key="sk-ant-nobody", api_base=api_base),
+        endpoint_of=partial(ModelEndpoint, api_key="sk-ant-nobody", api_base=api_base, **parameters),
     )
 
 
@@ -560,6 +617,34 @@ async def test_the_real_program_shows_images() -> None:
     assert "What colour is it?" in told
 
 
+async def test_the_real_program_calls_tools_at_once_passes_newcomers_on_and_streams() -> None:
+    hold = Joining()
+    steps = [Step("Let me see what there is in the lighthouse.", [("meet", {}), ("meet", {})]), Step("The blue one.")]
+    async with serve_anthropic(steps) as api:
+        taken = begun_turn(hold)
+        await ask_real(real_engine(api.url, meeting()), (user("which lamp?"),), taken)
+    assert [entry.role for entry in taken.entries] == STEERED
+    assert [entry.text for entry in taken.entries[1:4]] == ["met", "met", "rather the blue one"]
+    _, second = (request for request in api.requests if request.get("tools"))
+    assert json.dumps(second["messages"]).count("rather the blue one") == 1
+    assert hold.drafts[0]()
+
+
+@pytest.mark.parametrize(
+    ("effort", "thinking", "passed_on"),
+    [("none", "disabled", "high"), ("minimal", "adaptive", "low"), ("medium", "adaptive", "medium")],
+)
+async def test_the_real_program_thinks_and_writes_as_much_as_its_entry_says(
+    effort: str, thinking: str, passed_on: str
+) -> None:
+    async with serve_anthropic([Step("It is red.")]) as api:
+        engine = real_engine(api.url, reasoning_effort=effort, max_tokens=1_234)
+        await ask_real(engine, (user("What colour?"),), begun_turn())
+    (request,) = (request for request in api.requests if request.get("tools"))
+    assert request["max_tokens"] == 1_234
+    assert (request["thinking"]["type"], request["output_config"]["effort"]) == (thinking, passed_on)
+
+
 def test_without_the_extra_the_start_stops_and_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
     with pytest.raises(ConfigError, match=r"pip install -e '\.\[claude\]'"):
@@ -575,3 +660,16 @@ def test_the_engine_needs_a_model_it_can_answer_with() -> None:
     with pytest.raises(ConfigError, match=r"agent\.model is openai/gpt-4o"):
         engine_of("openai/gpt-4o")
     assert isinstance(engine_of(MODEL), ClaudeEngine)
+
+
+def test_an_entry_whose_temperature_the_program_cannot_pass_on_is_refused_at_the_start() -> None:
+    def engine_of(**parameters: float) -> Engine:
+        settings = AgentSettings(model="careful", engine="claude_sdk")
+        others = (ModelHealth(), registry(), Scrubber(), SystemClock(), Pictures())
+        return assembly._engine(
+            settings, ModelClient(Priced()), lambda _name: ModelEndpoint(MODEL, **parameters), Till(), *others
+        )
+
+    with pytest.raises(ConfigError, match=r"models\.careful\.temperature: .* takes none"):
+        engine_of(temperature=0.2)
+    assert isinstance(engine_of(), ClaudeEngine)

@@ -101,16 +101,26 @@ class ClaudeCli(Transport):
             {"type": "tool_use", "id": id_, "name": f"mcp__trivet__{name}", "input": arguments}
             for id_, (name, arguments) in zip(ids, step.calls, strict=True)
         ]
+        self._stream(number, step.text)
         for block in blocks:  # one line for each block, as the real one writes them
             message = {"id": f"msg_{number}", "role": "assistant", "model": "claude", "content": [block]}
             message |= {"stop_reason": step.stop} if step.stop else {}
             self._lines.put_nowait({"type": "assistant", "message": message | {"usage": _usage(1)}})
-        for id_, (name, arguments) in zip(ids, step.calls, strict=True):
-            answer = await self._mcp("tools/call", {"name": name, "arguments": arguments})
-            text, is_error = answer["result"]["content"][0]["text"], bool(answer["result"].get("isError"))
-            self.results.append((text, is_error))
-            result = {"type": "tool_result", "tool_use_id": id_, "content": text, "is_error": is_error}
+        asked = [{"name": name, "arguments": arguments} for name, arguments in step.calls]
+        answers = await asyncio.gather(*(self._mcp("tools/call", params) for params in asked))
+        for id_, answer in zip(ids, answers, strict=True):
+            content, is_error = answer["result"]["content"], bool(answer["result"].get("isError"))
+            self.results.append(("\n".join(block["text"] for block in content), is_error))
+            result = {"type": "tool_result", "tool_use_id": id_, "content": content, "is_error": is_error}
             self._lines.put_nowait({"type": "user", "message": {"role": "user", "content": [result]}})
+
+    def _stream(self, number: int, text: str) -> None:
+        """The same text as the program passes it on while it is made."""
+        events: list[Line] = [{"type": "message_start", "message": {"id": f"msg_{number}"}}]
+        pieces = (text[: len(text) // 2], text[len(text) // 2 :])
+        events += [{"type": "content_block_delta", "delta": {"type": "text_delta", "text": one}} for one in pieces]
+        for event in events:
+            self._lines.put_nowait({"type": "stream_event", "uuid": "u", "session_id": "s", "event": event})
 
     async def _greet_tools(self) -> None:
         client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
