@@ -19,6 +19,7 @@ from agent.models.requests import (
     RequestedCall,
     StreamRestarted,
     TextDelta,
+    Thoughts,
     TokenCount,
 )
 from agent.subagents.catalog import child_context, placed
@@ -156,6 +157,21 @@ async def test_the_parent_says_who_asks_and_with_which_tools(sqlite_store: Store
         assert request.system == CATALOG["explore"].prompt
         assert request.turn_id == hosted.task.turn_id
         assert (result.text, result.tokens_in, result.tokens_out, result.cost_usd) == ("hello", 100, 10, 0.25)
+
+
+async def test_what_the_model_thought_goes_back_with_the_results_and_never_to_the_child(sqlite_store: Store) -> None:
+    thought = Thoughts("demo/scripted", ({"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},))
+    calls = (RequestedCall("c1", "look_up", '{"path": "a"}'),)
+    thinking = ModelAnswer("", calls, "tool_calls", TokenCount(100, 10), 0.25, "demo/scripted", thought)
+    async with hosting(sqlite_store, [thinking], answer("done")) as hosted:
+        result = await hosted.result()
+        (call,) = result.calls
+        spoken = ChildMessage(Role.ASSISTANT, "", (call,))
+        told = ChildMessage(Role.TOOL, "about a", call_id=call.id)
+        await hosted.result(ASKED, spoken, told)
+        _, second = hosted.model.asked
+        assert second.thoughts == {second.messages[1].tool_calls[0].id: thought}
+        assert "c2ln" not in repr(result) + repr(await hosted.transcript())
 
 
 async def test_what_several_may_take_together_is_counted_with_each_answer(sqlite_store: Store) -> None:
