@@ -155,11 +155,9 @@ def transcription_plan(request: TranscriptionRequest, facts: ModelFacts) -> Plan
     return Planned(request.model, most, any(facts.prices_usd.values()), for_s, turn_id=request.turn_id)
 
 
-def engine_plan(
-    model: str, prompt: str, images: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str
-) -> Planned:
+def engine_plan(model: str, prompt_tokens: int, prices_usd: Mapping[str, float], for_s: float, turn_id: str) -> Planned:
     """Plan all the calls of a turn for an engine that makes them by itself."""
-    most = _amounts(estimate_tokens(prompt) + IMAGE_TOKENS * images, RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
+    most = _amounts(prompt_tokens, RESERVED_COMPLETION_TOKENS_MAX, prices_usd)
     return Planned(model, most, any(prices_usd.values()), for_s, turn_id=turn_id, begins_turn=True)
 
 

@@ -12,12 +12,13 @@ import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import UUID
 
 import structlog
 
@@ -25,6 +26,7 @@ from agent.engine import Engine, PromptWindow, Turn
 from agent.limits import (
     CLAUDE_IMAGES_BYTES_MAX,
     CUT_GRACE_S,
+    IMAGE_TOKENS,
     MODEL_BACKOFF_S,
     ROUND_TIMEOUT_S,
     TOOLS_PARALLEL_MAX,
@@ -38,6 +40,7 @@ from agent.models.requests import Gallery, PromptMessage, RequestedCall
 from agent.models.transcript import as_prompt
 from agent.prompts.library import PROMPTS
 from agent.runtime.claude_events import TOOL_PREFIX, ClaudeRecorder
+from agent.tokens import estimate_tokens
 from agent.tools.registry import ToolRegistry
 from agent.tools.tool import ToolContext
 from gateway.contracts.context_blocks import Image
@@ -53,54 +56,94 @@ if TYPE_CHECKING:
     from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, SdkMcpTool, Transport
 
 
-# A prompt as one request, for an engine whose model can be told its history but not given it. Pure.
-#
-# Each line of the history is one JSON object, so that nothing anybody said can pass for a turn of somebody else.
+# A prompt as messages of Anthropic's API: the history, and the newest request. Pure.
 
 
-_GO_ON: Final = "Go on from where the history ends."
-_ABOUT: Final = "What was said and done in this conversation so far, oldest first, one JSON object a line:"
+Content: TypeAlias = str | list[dict[str, Any]]
+"""What one message says: a text, or blocks of Anthropic's API."""
+Shown: TypeAlias = Mapping[Image, bytes]
+_GO_ON: Final = "Go on from where you are."
 
 
-def as_text(prompt: Sequence[PromptMessage]) -> str:
-    """Write the newest request, after a `<history>` of everything before it. Clean, since its parts are."""
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The messages before the newest request, oldest first, and that request."""
+
+    history: tuple[dict[str, Any], ...]
+    request: Content
+
+
+def as_conversation(prompt: Sequence[PromptMessage], shown: Shown | None) -> Conversation:
+    """Write a prompt down. Images stand where they were sent; of one that is not among those `shown` it is said that it
+    is not. None: the model sees nothing, and what it is told of images its turn says."""
     newest = list(takewhile(lambda message: message.role is Role.USER, reversed(prompt)))
-    earlier = prompt[: len(prompt) - len(newest)]
-    request = "\n\n".join(message.text for message in reversed(newest)) or _GO_ON
-    if not earlier:
-        return request
-    return "\n".join(("<history>", _ABOUT, *map(_line, earlier), "</history>", "", request))
+    earlier, ids = prompt[: len(prompt) - len(newest)], dict[str, str]()
+    history: list[dict[str, Any]] = []
+    for at, message in enumerate(earlier):
+        # Ids repeat between turns, and other providers' have other letters: here each has one of its own.
+        ids |= {call.id: f"toolu_{at}_{number}" for number, call in enumerate(message.tool_calls)}
+        if blocks := _blocks(message, ids, shown):
+            role = "assistant" if message.role is Role.ASSISTANT else "user"
+            if history and history[-1]["role"] == role:
+                history[-1]["content"] += blocks
+            else:
+                history.append({"role": role, "content": blocks})
+    said = [block for message in reversed(newest) for block in _blocks(message, ids, shown)]
+    has_images = any(block["type"] != "text" for block in said) or len(said) > len(newest)
+    request = said if has_images else "\n\n".join(block["text"] for block in said)
+    return Conversation(tuple(history), request or _GO_ON)
 
 
-def with_images(said: str, images: Sequence[Image], shown: Mapping[Image, bytes]) -> list[dict[str, Any]]:
-    """Put the images before what is said, each below the path that it has in there, as blocks of Anthropic's API. Of
-    one that is not among those `shown` it is said that it is not."""
+def _blocks(message: PromptMessage, ids: Mapping[str, str], shown: Shown | None) -> list[dict[str, Any]]:
+    """Write one message, the images before its text, each below the path that it has in there."""
+    if message.role is Role.TOOL:
+        answered = ids.get(message.tool_call_id, message.tool_call_id)
+        return [{"type": "tool_result", "tool_use_id": answered, "content": message.text or "(nothing)"}]
     blocks: list[dict[str, Any]] = []
-    for image in images:
-        if image in shown:
+    for image in message.images if shown is not None else ():
+        if shown and image in shown:
             data = base64.b64encode(shown[image]).decode("ascii")
             source = {"type": "base64", "media_type": image.media_type, "data": data}
             blocks += [_text(f"{image.path}:"), {"type": "image", "source": source}]
         else:
             blocks.append(_text(f"[The image {image.path} could not be shown to you.]"))
-    return [*blocks, _text(said)]
+    blocks += [_text(message.text)] if message.text.strip() else []
+    return blocks + [
+        {"type": "tool_use", "id": ids[call.id], "name": TOOL_PREFIX + call.name, "input": _input(call.arguments)}
+        for call in message.tool_calls
+    ]
 
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _line(message: PromptMessage) -> str:
-    fields: dict[str, object] = {"role": message.role.value, "text": message.text}
-    if message.tool_calls:
-        fields["calls"] = [{"id": call.id, "tool": call.name, "with": call.arguments} for call in message.tool_calls]
-    if message.tool_call_id:
-        fields["answers"] = message.tool_call_id
-    return json.dumps(fields, ensure_ascii=False).replace("<", "\\u003c")  # no text ends the history early
+def _input(arguments: str) -> dict[str, Any]:
+    """Read the arguments of a call; what is no object stays as it was written."""
+    with suppress(ValueError):
+        if isinstance(read := json.loads(arguments), dict):
+            return read
+    return {"arguments": arguments}
 
 
-Content: TypeAlias = str | list[dict[str, Any]]
-"""What is said: a text, or blocks of Anthropic's API."""
+def history_lines(history: Sequence[Mapping[str, Any]], session_id: str) -> str:
+    """Write the history as a session that the program goes on with: its own form, which it promises to nobody. The
+    version of the SDK is pinned, and tests hold the real program against it."""
+    ids = [str(UUID(int=number)) for number in range(1, len(history) + 1)]
+    lines = (
+        {
+            "type": message["role"],
+            "uuid": own,
+            "parentUuid": before,
+            "sessionId": session_id,
+            "isSidechain": False,
+            "timestamp": "1970-01-01T00:00:00.000Z",
+            "message": message if message["role"] == "user" else {**message, "id": f"msg_{own}", "type": "message"},
+        }
+        for own, before, message in zip(ids, (None, *ids), history, strict=False)
+    )
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
 
 _log = structlog.get_logger(__name__)
 _FAMILY: Final = ("anthropic/", "claude-")
@@ -207,21 +250,21 @@ class ClaudeEngine:
     ) -> None:
         """Show the images of the prompt, too, to a model that sees. If they are refused it is asked once more without
         them, and told so: they stand in every prompt that follows."""
-        said = as_text(prompt)
+        tokens = estimate_tokens(system) + sum(map(_tokens, prompt))
         images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
         if not images or not self._client.facts(model).sees:
-            await self._attempt(turn, context, model, system, said, said, images=0)
+            await self._attempt(turn, context, model, system, as_conversation(prompt, None), tokens)
             return
         shown = await self._shown(context, images)
         entries = len(turn.entries)
         try:
-            content = await asyncio.to_thread(with_images, said, images, shown)
-            await self._attempt(turn, context, model, system, said, content, images=len(shown))
+            said = await asyncio.to_thread(as_conversation, prompt, shown)
+            await self._attempt(turn, context, model, system, said, tokens + IMAGE_TOKENS * len(shown))
         except ModelRejected as error:
             if not shown or error.needs_operator or len(turn.entries) > entries:
                 raise
             _log.warning("model.images_refused", model=model, reason=str(error))
-            await self._attempt(turn, context, model, system, said, with_images(said, images, {}), images=0)
+            await self._attempt(turn, context, model, system, as_conversation(prompt, {}), tokens)
 
     async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
         """Load the images that still exist: as many of the newest as fit into one request."""
@@ -240,24 +283,22 @@ class ClaudeEngine:
         context: ToolContext,
         model: str,
         system: CleanText,
-        said: str,
-        content: Content,
-        *,
-        images: int,
+        said: Conversation,
+        tokens: int,
     ) -> None:
-        """Ask once: `said` is the text of `content`, which also has so many `images`."""
+        """Ask once, with a prompt of so many tokens."""
         await context.permit()
         prices_usd = self._client.facts(model).prices_usd
         ticket = await self._gate.admit(
             context.key.owner,
-            lambda: engine_plan(model, system + said, images, prices_usd, TURN_TIMEOUT_S, context.turn_id),
+            lambda: engine_plan(model, tokens, prices_usd, TURN_TIMEOUT_S, context.turn_id),
         )
         charged = len(turn.usage)
         hearing = ClaudeRecorder(
             self._sdk, turn, context, self._scrubber, self._clock, model=model, prices_usd=prices_usd
         )
         with self._health.watching(model):
-            working = asyncio.create_task(self._converse(turn, hearing, context, model, system, content))
+            working = asyncio.create_task(self._converse(turn, hearing, context, model, system, said))
             self._working.add(working)
             working.add_done_callback(self._ended)
             try:
@@ -277,7 +318,13 @@ class ClaudeEngine:
             working.exception()  # or asyncio would complain that nobody looked
 
     async def _converse(
-        self, turn: Turn, hearing: ClaudeRecorder, context: ToolContext, model: str, system: CleanText, content: Content
+        self,
+        turn: Turn,
+        hearing: ClaudeRecorder,
+        context: ToolContext,
+        model: str,
+        system: CleanText,
+        said: Conversation,
     ) -> None:
         transport = self._transport() if self._transport is not None else None
         try:
@@ -286,10 +333,10 @@ class ClaudeEngine:
                     hands = _Hands(
                         self._sdk, self._tools, turn, context, hearing, deadline, rounds_max=self._rounds_max
                     )
-                    options = self._options(hands.offered(), model, system, Path(folder))
+                    options = self._options(hands.offered(), model, system, said.history, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
                         with turn.hold.showing(hearing.so_far):
-                            await self._listen(client, content, hearing, deadline)
+                            await self._listen(client, said.request, hearing, deadline)
         except TimeoutError:
             raise ModelTooSlow(ROUND_TIMEOUT_S) from None
         except self._sdk.ResultError:
@@ -313,10 +360,19 @@ class ClaudeEngine:
             raise
 
     def _options(
-        self, tools: Sequence[SdkMcpTool[Any]], model: str, system: CleanText, folder: Path
+        self,
+        tools: Sequence[SdkMcpTool[Any]],
+        model: str,
+        system: CleanText,
+        history: Sequence[Mapping[str, Any]],
+        folder: Path,
     ) -> ClaudeAgentOptions:
         prompt = folder / "system.md"  # not an argument of the program: all of the machine can read those
         prompt.write_text(system, "utf-8")
+        session = folder / "projects" / self._sdk.project_key_for_directory(folder) / f"{UUID(int=0)}.jsonl"
+        if history:
+            session.parent.mkdir(parents=True)
+            session.write_text(history_lines(history, session.stem), "utf-8")
         endpoint = self._endpoint_of(model)
         others = (other.model for other in self._fallbacks if other.is_called_as(endpoint))
         effort = endpoint.reasoning_effort
@@ -334,6 +390,7 @@ class ClaudeEngine:
             effort=_EFFORTS.get(effort),
             thinking={"type": "disabled"} if effort == "none" else None,
             include_partial_messages=True,
+            resume=session.stem if history else None,
             cwd=folder,
             env={**_QUIET, **_access(endpoint), **_bounds(endpoint), "CLAUDE_CONFIG_DIR": str(folder)},
             extra_args={"no-session-persistence": None, "disable-slash-commands": None},
@@ -345,6 +402,10 @@ class ClaudeEngine:
 async def _message(content: Content) -> AsyncIterator[dict[str, Any]]:
     """Yield one user message, in the form in which the SDK takes one that has more than a text in it."""
     yield {"type": "user", "message": {"role": "user", "content": content}, "parent_tool_use_id": None}
+
+
+def _tokens(message: PromptMessage) -> int:
+    return estimate_tokens(message.text) + sum(estimate_tokens(call.arguments) for call in message.tool_calls)
 
 
 def _access(endpoint: ModelEndpoint) -> dict[str, str]:
