@@ -1,8 +1,8 @@
 """The engine `claude_sdk`: the Claude Agent SDK takes the steps, with our tools, our policy, our scrubber.
 
 The SDK runs its own command line program, which asks the models. Of that program nothing is used but the loop: its
-tools, settings, memories and sessions are off, and it lives in an empty folder that goes with the turn. It is given
-the whole history each time, and every call of a tool comes back to our registry.
+tools, settings and memories are off, and it lives in a folder of its own that goes with the turn. The whole history
+lies there each time, as a session that it goes on with; every call of a tool comes back to our registry.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _GO_ON: Final = "Go on from where you are."
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ClaudeMessages:
     """The messages before the newest request, oldest first, and that request."""
 
     history: tuple[dict[str, Any], ...]
     request: Content
 
 
-def as_conversation(prompt: Sequence[PromptMessage], shown: Shown | None) -> Conversation:
+def as_messages(prompt: Sequence[PromptMessage], shown: Shown | None) -> ClaudeMessages:
     """Write a prompt down. Images stand where they were sent; of one that is not among those `shown` it is said that it
     is not. None: the model sees nothing, and what it is told of images its turn says."""
     newest = list(takewhile(lambda message: message.role is Role.USER, reversed(prompt)))
@@ -91,7 +91,7 @@ def as_conversation(prompt: Sequence[PromptMessage], shown: Shown | None) -> Con
     said = [block for message in reversed(newest) for block in _blocks(message, ids, shown)]
     has_images = any(block["type"] != "text" for block in said) or len(said) > len(newest)
     request = said if has_images else "\n\n".join(block["text"] for block in said)
-    return Conversation(tuple(history), request or _GO_ON)
+    return ClaudeMessages(tuple(history), request or _GO_ON)
 
 
 def _blocks(message: PromptMessage, ids: Mapping[str, str], shown: Shown | None) -> list[dict[str, Any]]:
@@ -253,18 +253,18 @@ class ClaudeEngine:
         tokens = estimate_tokens(system) + sum(map(_tokens, prompt))
         images = tuple(dict.fromkeys(image for message in prompt for image in message.images))
         if not images or not self._client.facts(model).sees:
-            await self._attempt(turn, context, model, system, as_conversation(prompt, None), tokens)
+            await self._attempt(turn, context, model, system, as_messages(prompt, None), tokens)
             return
         shown = await self._shown(context, images)
         entries = len(turn.entries)
         try:
-            said = await asyncio.to_thread(as_conversation, prompt, shown)
+            said = await asyncio.to_thread(as_messages, prompt, shown)
             await self._attempt(turn, context, model, system, said, tokens + IMAGE_TOKENS * len(shown))
         except ModelRejected as error:
             if not shown or error.needs_operator or len(turn.entries) > entries:
                 raise
             _log.warning("model.images_refused", model=model, reason=str(error))
-            await self._attempt(turn, context, model, system, as_conversation(prompt, {}), tokens)
+            await self._attempt(turn, context, model, system, as_messages(prompt, {}), tokens)
 
     async def _shown(self, context: ToolContext, images: Sequence[Image]) -> Mapping[Image, bytes]:
         """Load the images that still exist: as many of the newest as fit into one request."""
@@ -283,7 +283,7 @@ class ClaudeEngine:
         context: ToolContext,
         model: str,
         system: CleanText,
-        said: Conversation,
+        said: ClaudeMessages,
         tokens: int,
     ) -> None:
         """Ask once, with a prompt of so many tokens."""
@@ -324,7 +324,7 @@ class ClaudeEngine:
         context: ToolContext,
         model: str,
         system: CleanText,
-        said: Conversation,
+        said: ClaudeMessages,
     ) -> None:
         transport = self._transport() if self._transport is not None else None
         try:
@@ -335,7 +335,7 @@ class ClaudeEngine:
                     )
                     options = self._options(hands.offered(), model, system, said.history, Path(folder))
                     async with self._sdk.ClaudeSDKClient(options, transport=transport) as client:
-                        with turn.hold.showing(hearing.so_far):
+                        with turn.hold.showing(hearing.draft.so_far):
                             await self._listen(client, said.request, hearing, deadline)
         except TimeoutError:
             raise ModelTooSlow(ROUND_TIMEOUT_S) from None

@@ -55,7 +55,8 @@ class _Speech:
 
 
 class ClaudeRecorder:
-    """Records one attempt at a turn as its events arrive, and fills the turn as it goes."""
+    """Records one attempt at a turn as its events arrive, and fills the turn as it goes. `draft` is the answer that is
+    being made."""
 
     def __init__(
         self,
@@ -80,14 +81,10 @@ class ClaudeRecorder:
         self._error = ""
         self._stop_reason = ""
         self._result: Any = None
-        self._draft = CleanStream(self._scrubber)
+        self.draft = CleanStream(self._scrubber)
         self._newcomers: list[Entry] = []
         self._told: set[str] = set()
         self.rounds = 0
-
-    def so_far(self) -> CleanText:
-        """Return the text of the answer that is being made, as far as it is certain."""
-        return self._draft.so_far()
 
     def let_in(self, newcomers: Sequence[Entry], told: CleanText) -> CleanText:
         """Take down who joined the turn, and return what the model gets to read after the result of a tool. In the
@@ -121,9 +118,9 @@ class ClaudeRecorder:
         """Add a piece of the answer to the draft; each answer begins a new one."""
         match event:
             case {"type": "message_start"}:
-                self._draft.begin_anew()
+                self.draft.begin_anew()
             case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
-                self._draft.add(text)
+                self.draft.add(text)
 
     def _hear_speech(self, message: Any) -> None:
         id_ = message.message_id or message.uuid or ""

@@ -25,7 +25,7 @@ from agent.models.metering import Planned
 from agent.models.requests import ModelFacts, PromptMessage, StopReason
 from agent.prompts.library import PROMPTS
 from agent.runtime import claude
-from agent.runtime.claude import ClaudeEngine, as_conversation
+from agent.runtime.claude import ClaudeEngine, as_messages
 from agent.texts import ending_note
 from agent.tools.policy import Permission, Policy, PolicyLine, Risk
 from agent.tools.tool import Tool
@@ -295,7 +295,7 @@ async def test_a_failed_tool_comes_with_the_note_of_self_correction() -> None:
 
 def said_of(prompt: Sequence[PromptMessage]) -> tuple[list[tuple[str, Any]], Any]:
     """The messages of the history, as role and blocks, and the request."""
-    conversation = as_conversation(prompt, None)
+    conversation = as_messages(prompt, None)
     return [(message["role"], message["content"]) for message in conversation.history], conversation.request
 
 
@@ -353,7 +353,7 @@ async def test_images_are_shown_below_their_paths() -> None:
         *shows("c.png", "Ymx1ZQ=="),
         {"type": "text", "text": "and now?"},
     ]
-    earlier = as_conversation(prompt, dict.fromkeys(prompt[0].images, b"red")).history[0]
+    earlier = as_messages(prompt, dict.fromkeys(prompt[0].images, b"red")).history[0]
     assert earlier["content"] == [*shows("a.png", "cmVk"), {"type": "text", "text": "look"}]
     assert taken.answer == "Blue."
     await converse(ClaudeCli([Step("Blue.")]), prompt=prompt, gate=till)
@@ -631,7 +631,7 @@ async def test_the_real_program_on_an_api_of_our_own() -> None:
     first, second = (request for request in api.requests if request.get("tools"))
     assert "keeper of the lighthouse" in json.dumps(first["system"])
     assert [message["role"] for message in first["messages"]] == ["user", "assistant", "user", "assistant", "user"]
-    told = as_conversation(prompt, None).history
+    told = as_messages(prompt, None).history
     assert [plain(message["content"]) for message in first["messages"][:4]] == [
         plain(message["content"]) for message in told
     ]
