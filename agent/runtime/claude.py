@@ -153,9 +153,11 @@ _QUIET: Final = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_COMPACT": "1",
     "CLAUDE_CODE_MAX_RETRIES": str(len(MODEL_BACKOFF_S)),
 }
-"""The program talks to the models' API and to nobody else; it tries as often as we do."""
+"""The program talks to the models' API and to nobody else, tries as often as we do, and leaves it to us to make a
+conversation shorter."""
 _EFFORTS: Final = {"minimal": "low", "low": "low", "medium": "medium", "high": "high"}
 """The program's names of `reasoning_effort`; `none` switches thinking off."""
 

@@ -701,11 +701,15 @@ def test_the_engine_needs_a_model_it_can_answer_with() -> None:
 
 
 def test_an_entry_whose_temperature_the_program_cannot_pass_on_is_refused_at_the_start() -> None:
-    def engine_of(**parameters: float) -> Engine:
+    def engine_of(temperature: float | None = None) -> Engine:
         settings = AgentSettings(model="careful", engine="claude_sdk")
         others = (ModelHealth(), registry(), Scrubber(), SystemClock(), Pictures())
         return assembly._engine(
-            settings, ModelClient(Priced()), lambda _name: ModelEndpoint(MODEL, **parameters), Till(), *others
+            settings,
+            ModelClient(Priced()),
+            lambda _name: ModelEndpoint(MODEL, temperature=temperature),
+            Till(),
+            *others,
         )
 
     with pytest.raises(ConfigError, match=r"models\.careful\.temperature: .* takes none"):

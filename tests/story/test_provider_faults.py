@@ -11,7 +11,6 @@ from typing import Final
 
 import pytest
 
-from agent.models import client as model_client
 from agent.models.requests import StopReason
 from agent.runtime import steps
 from agent.texts import ending_note
@@ -118,7 +117,7 @@ async def test_each_fault_has_one_outcome(
     vendor: str, bus: RedisBus, sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of an answer that broke stays in the one that follows, and no error of a provider is ever shown."""
-    monkeypatch.setattr(model_client.random, "uniform", lambda *_: 0.0)  # nobody waits before the next try
+    monkeypatch.setattr("agent.models.client.random.uniform", lambda *_: 0.0)  # nobody waits before the next try
     rows = {name: row for name, row in ROWS.items() if vendor in row.vendors}
     found = {}
     async with (
