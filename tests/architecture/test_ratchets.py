@@ -23,7 +23,7 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 363,
-    "lines": 98_826,
+    "lines": 98_816,
     "one_importer": 19.0,
     "duplicate_classes": 0,
     "no_verb": 5.9,
