@@ -340,7 +340,12 @@ class _Parts:
         """Build the runner that takes the turns of this process."""
         settings = self._settings
         facts = RuntimeFacts(
-            version("trivet"), python_version(), system(), settings.channels.enabled_names, settings.scrub.vault.enabled
+            version("trivet"),
+            python_version(),
+            system(),
+            settings.channels.enabled_names,
+            settings.scrub.vault.enabled,
+            settings.schedules.time_zone,
         )
         engine = _engine(
             settings.agent,
@@ -359,7 +364,7 @@ class _Parts:
             models=self.models,
             engine=engine,
             rooms=TurnWindows(self._compactor, self.models, tools, self._store),
-            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
+            prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._scrubber),
             people=self.people,
             attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,

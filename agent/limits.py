@@ -101,7 +101,8 @@ CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 
 CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
 CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
 
-# --- tones
+# --- what a turn is told
+NAME_CHARS_MAX: Final = 64  # of the name of the person who writes
 TONE_CHARS_MAX: Final = 8_000  # of a message whose tone is looked for: three searches, some 25 ms at the very worst
 
 # --- titles
@@ -298,6 +299,7 @@ WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown:
 WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
 WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
 SEARCH_RESULTS_MAX: Final = 10
+KEYLESS_SEARCHES_MAX: Final = 2  # at once, each a process: public engines refuse who asks faster
 
 # --- the browser
 BROWSER_CONTEXTS_MAX: Final = 6  # conversations with a page of theirs in one process: some 100 MB each

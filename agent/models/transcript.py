@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import groupby
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from agent.limits import (
     CONTEXT_BUDGET_SHARE,
@@ -18,14 +19,15 @@ from agent.limits import (
     IMAGE_TOKENS,
     IMAGES_KEPT,
     IMAGES_SHOWN_MAX,
+    NAME_CHARS_MAX,
     RESERVE_TOKENS_MAX,
     TONE_CHARS_MAX,
     UNKNOWN_WINDOW_TOKENS,
 )
 from agent.models.requests import ModelFacts, PromptMessage
 from agent.tokens import entries_tokens
-from gateway.contracts.context_blocks import Image, images_in, words_in
-from gateway.contracts.messages import CleanText, joined, literal_text
+from gateway.contracts.context_blocks import Image, images_in, on_one_line, words_in
+from gateway.contracts.messages import CleanText, clipped, joined, literal_text
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session
 
 _LOST_RESULT: Final = literal_text("(no result: the call was interrupted)")
@@ -311,11 +313,12 @@ def preamble(
     memory: CleanText | None = None,
     lost: CleanText | None = None,
     unseen: CleanText | None = None,
+    name: CleanText | None = None,
+    zone: str = "",
 ) -> CleanText:
-    """Write what changes from turn to turn and therefore must not be in the system prompt: the time, the tone of the
-    person, a block of `memory` that marks itself as data, what is `lost` of an earlier attempt, and that an image is
-    `unseen`."""
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    """Write what changes from turn to turn and therefore must not be in the system prompt: the time (also on the clock
+    of the person, whose `zone` is known), the person's `name` and tone, a block of `memory` that marks itself as data,
+    what is `lost` of an earlier attempt, and that an image is `unseen`."""
     parts = [memory] if memory else []
     if tone is not Tone.NONE:
         parts.append(joined(literal_text("<tone>\n"), TONE_HINTS[tone], literal_text("\n</tone>")))
@@ -323,4 +326,14 @@ def preamble(
         parts.append(joined(literal_text("<interrupted>\n"), lost, literal_text("\n</interrupted>")))
     if unseen:
         parts.append(joined(literal_text("<unseen>\n"), unseen, literal_text("\n</unseen>")))
-    return joined(*parts, CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>"), by="\n\n")
+    moment = CleanText(_moment(now_ms, zone))
+    if name:
+        moment = joined(moment, literal_text(', from "'), clipped(on_one_line(name), NAME_CHARS_MAX), literal_text('"'))
+    parts.append(joined(literal_text("<now>\n"), moment, literal_text("\n</now>")))
+    return joined(*parts, by="\n\n")
+
+
+def _moment(now_ms: int, zone: str) -> str:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    utc = f"{moment:%A %Y-%m-%d %H:%M} UTC"
+    return f"{utc} ({moment.astimezone(ZoneInfo(zone)):%A %H:%M} in {zone})" if zone else utc

@@ -39,6 +39,7 @@ from gateway.limits import HISTORIES_KEPT, NEWEST_ENTRIES, VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
 from gateway.store.engine import Aggregate, Connection, Database, Values, read, reading, to_json, write, write_unsynced
 from gateway.store.memory import recollected
+from gateway.store.schedules import zone_of
 from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
 
@@ -234,7 +235,7 @@ def prompt_start(
         facts_max=query.facts_max,
         snippets_max=query.snippets_max,
     )
-    return PromptStart(query, view, tuple(task_list(connection, key)), found)
+    return PromptStart(query, view, tuple(task_list(connection, key)), found, zone_of(connection, key.owner))
 
 
 _ROLES: Final = {role.value: role for role in Role}
