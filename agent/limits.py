@@ -74,9 +74,9 @@ EXPORT_PLAIN_BYTES_MAX: Final = 1_000_000  # a larger one is packed
 FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
 
 # --- cost-aware routing, in letters of an alphabet
-ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word; longer ones describe a task
-ROUTING_SHORT_CHARS: Final = 200  # below it a greeting, a question or a single step goes to the low tier
-ROUTING_TINY_CHARS: Final = 100  # below it everything does that nothing else speaks against
+ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word, or thanks; longer ones describe a task
+ROUTING_SHORT_CHARS: Final = 200  # below it a question or a single step goes to the low tier
+ROUTING_TINY_CHARS: Final = 16  # below it everything does that nothing speaks against: a word or two
 ROUTING_LONG_CHARS: Final = 2_000  # above it the high tier
 ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low tier
 ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
