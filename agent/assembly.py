@@ -18,7 +18,6 @@ from agent.concurrency import BackgroundTasks, Wakeup, run_aside
 from agent.engine import AfterTurn, Engine
 from agent.features.access import AdminNotices, People, access_commands, showing_access
 from agent.features.accounts import belongings_commands, linking_commands
-from agent.features.answers import AnswerCache, CachedEngine, keeping_answers
 from agent.features.attachments.documents import Documents
 from agent.features.attachments.inbox import Inbox
 from agent.features.attachments.intake import AttachmentIntake, ImageDescriber, Receiving, Transcriber
@@ -215,7 +214,6 @@ class _Parts:
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
         )
-        self._cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
         self._compactor = Compactor(
             Summarizer(self.client, self.models, store, scrubber, clock, tokens_max=settings.agent.summary_tokens_max),
             store,
@@ -358,8 +356,6 @@ class _Parts:
             self._clock,
             WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES)),
         )
-        if settings.cache.enabled:
-            engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
         conversing = ConversationRunner(
             models=self.models,
             engine=engine,
@@ -406,7 +402,7 @@ class _Parts:
                 store.memories,
                 store.people,
                 ending,
-                forgotten=(self._cache.forget, self._bus.vault.drop_all),
+                forgotten=(self._bus.vault.drop_all,),
             ),
             *belongings_commands(store.people, scrubber),
             *linking_commands(
@@ -427,10 +423,8 @@ class _Parts:
 
     def _afterwards(self) -> tuple[AfterTurn, ...]:
         """List the steps that follow each turn, when its answer is on its way."""
-        remembers, keeps = self._settings.memory.enabled, self._settings.cache.enabled
         return (
-            *((self._consolidation.after,) if remembers else ()),
-            *((keeping_answers(self._cache),) if keeps else ()),
+            *((self._consolidation.after,) if self._settings.memory.enabled else ()),
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),

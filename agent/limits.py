@@ -93,14 +93,6 @@ EMBEDDING_PAUSE_S: Final = 0.5  # before the second
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
-# --- the answer cache
-CACHE_LIKENESS_MIN: Final = 0.95  # cosine of two questions that mean the same
-CACHE_CANDIDATES_MAX: Final = 50  # compared by meaning for one question: some 10 ms of arithmetic
-CACHE_OWNER_ANSWERS_MAX: Final = 200  # nobody asks more within their lifetime of an hour
-CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 10 MB as answers are
-CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
-CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
-
 # --- what a turn is told
 NAME_CHARS_MAX: Final = 64  # of the name of the person who writes
 TONE_CHARS_MAX: Final = 8_000  # of a message whose tone is looked for: three searches, some 25 ms at the very worst

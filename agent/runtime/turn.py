@@ -202,7 +202,6 @@ class TurnRunner:
         turn.authors = batch.authors
         if not batch.is_command:
             turn.said = _said_in(batch.messages)
-            turn.is_plain = turn.said is not None and len(batch.messages) == 1 and batch.messages[0].is_text
             return batch.messages
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)

@@ -19,7 +19,6 @@ from gateway.config.channels import ChannelSettings
 from gateway.config.features import (
     ENTRIES,
     AttachmentSettings,
-    CacheSettings,
     EntryName,
     MemorySettings,
     ModelEntry,
@@ -352,7 +351,6 @@ class Settings(Section):
     subagents: SubagentSettings = SubagentSettings()
     attachments: AttachmentSettings = AttachmentSettings()
     limits: LimitSettings = LimitSettings()
-    cache: CacheSettings = CacheSettings()
     memory: MemorySettings = MemorySettings()
     schedules: ScheduleSettings = ScheduleSettings()
     scrub: ScrubSettings = ScrubSettings()

@@ -24,7 +24,6 @@ from gateway.config import QueueMode, Settings
 from gateway.config.access import AccessSettings
 from gateway.config.features import (
     AttachmentSettings,
-    CacheSettings,
     MemorySettings,
     RoutingSettings,
     ScheduleSettings,
@@ -201,7 +200,6 @@ async def running_agent(
     access: AccessSettings | None = None,
     tools: ToolSettings | None = None,
     limits: LimitSettings | None = None,
-    cache: CacheSettings | None = None,
     memory: MemorySettings | None = None,
     embeddings: EmbeddingModel | None = None,
     models: tuple[str, ...] = (),
@@ -245,7 +243,6 @@ async def running_agent(
         access=access or AccessSettings(admins=admins, default=StrangerRule.OPEN),
         tools=tools or ToolSettings(),
         limits=limits or DEARER,
-        cache=cache or CacheSettings(),
         memory=memory or MemorySettings(),
         schedules=schedules or ScheduleSettings(),
         scrub=scrub or ScrubSettings(),
