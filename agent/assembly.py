@@ -41,7 +41,7 @@ from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.metering import Gate
 from agent.models.requests import Embedder, Gallery
-from agent.models.selection import Models
+from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
 from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
 from agent.runtime.claude import ClaudeEngine, is_claude
@@ -60,6 +60,7 @@ from agent.subagents.runs import Dispatcher, SubagentStopper
 from agent.subagents.status import StatusLines, TracingWatch
 from agent.subagents.tools import answers_of
 from agent.subagents.wakes import SessionWaker
+from agent.texts import PricesOf
 from agent.tools.approvals import ChatApprovals
 from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
@@ -148,13 +149,31 @@ async def assembled(
 
 
 def control_lane(
-    worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
+    worker_id: str,
+    settings: Settings,
+    *,
+    bus: RedisBus,
+    store: Store,
+    scrubber: Scrubber,
+    clock: Clock,
+    prices_of: PricesOf,
 ) -> ControlService:
     """Build the control lane of that worker, on a bus and a store that may be its own."""
     people = _people(settings, bus, store, clock)
     deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
     pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
-    return ControlService(worker_id, bus.control, bus.lanes, bus.deliveries, store, deciding, pressing, scrubber, clock)
+    return ControlService(
+        worker_id,
+        bus.control,
+        bus.lanes,
+        bus.deliveries,
+        store,
+        deciding,
+        pressing,
+        scrubber,
+        clock,
+        prices_of=prices_of,
+    )
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:
@@ -380,7 +399,7 @@ class _Parts:
 
     def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
         """List the commands in the order of /help."""
-        store, scrubber = self._store, self._scrubber
+        store, scrubber, settings = self._store, self._scrubber, self._settings
         minutes = self._settings.schedules.heartbeat_minutes
         ending = SubagentStopper(store.tasks, self._clock)
         keeper = access_service(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
@@ -392,11 +411,12 @@ class _Parts:
                 scrubber,
                 ending,
                 self._clock,
+                prices_of=partial(prices_of, self.client, settings),
                 left=(self._bus.vault.drop,),
             ),
             *choice_commands(store, self.models, ending),
             undo_command(store, ending),
-            *usage_commands(store.usage, self.meter, self._clock),
+            *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
             *memory_commands(
                 self._memory,
                 store.memories,
@@ -513,7 +533,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
                 group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
                 group.create_task(note_queue(bus.operator)),
-                group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
+                group.create_task(run_aside(partial(_serve_control, worker_id, settings, clients, scrubber, clock))),
             ]
             end_loading()
             report_ready()
@@ -531,7 +551,9 @@ async def note_queue(bus: Operator) -> None:
         await asyncio.sleep(QUEUE_NOTED_EVERY_S)
 
 
-async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber, clock: Clock) -> None:
+async def _serve_control(
+    worker_id: str, settings: Settings, clients: ModelClients, scrubber: Scrubber, clock: Clock
+) -> None:
     """Serve the control lane and suggestions, with connections of their own: a busy or stuck event loop of the worker
     must not hold them up."""
     async with contextlib.AsyncExitStack() as stack:
@@ -541,7 +563,15 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
         stack.push_async_callback(bus.close)
         async with asyncio.TaskGroup() as group:
             group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve())
-            lane = control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+            lane = control_lane(
+                worker_id,
+                settings,
+                bus=bus,
+                store=store,
+                scrubber=scrubber,
+                clock=clock,
+                prices_of=partial(prices_of, clients.provider, settings),
+            )
             group.create_task(lane.serve())
 
 

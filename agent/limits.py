@@ -93,6 +93,9 @@ EMBEDDING_PAUSE_S: Final = 0.5  # before the second
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
+# --- what the next message costs
+USUAL_ANSWER_TOKENS: Final = 500  # some 350 words
+
 # --- what a turn is told
 NAME_CHARS_MAX: Final = 64  # of the name of the person who writes
 TONE_CHARS_MAX: Final = 8_000  # of a message whose tone is looked for: three searches, some 25 ms at the very worst

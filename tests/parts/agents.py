@@ -16,6 +16,7 @@ from agent.model_clients import ModelClients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelHealth
 from agent.models.requests import EmbeddingModel, ModelProvider, TranscriptionModel
+from agent.models.selection import prices_of
 from agent.runtime.relay import FileServer, Relay
 from agent.runtime.worker import Worker
 from gateway.bus.bus import RedisBus
@@ -272,7 +273,15 @@ async def running_agent(
             ),
             asyncio.create_task(FileServer(bus.files, store).serve()),
             asyncio.create_task(
-                control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()
+                control_lane(
+                    worker_id,
+                    settings,
+                    bus=bus,
+                    store=store,
+                    scrubber=scrubber,
+                    clock=clock,
+                    prices_of=partial(prices_of, provider, settings),
+                ).serve()
             ),
             asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
             asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()),
