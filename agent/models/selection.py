@@ -195,11 +195,15 @@ class Models:
 
     def is_callable(self, model: str) -> bool:
         """Tell whether a model of that name can be called at all."""
-        return _is_callable(self.client, model)
+        try:
+            self.client.check_name(model)
+        except ConfigError:
+            return False
+        return True
 
     def of_session(self, session: Session) -> str:
         """Return the model of a session before any routing: its own if it has one that can still be called."""
-        return _model_of(self.client, self._settings, session)
+        return session.model if session.model and self.is_callable(session.model) else self.default
 
     def choose(self, session: Session, said: str, depth: Depth, *, prompt_tokens: int) -> Chosen:
         """Choose the model for a turn in which the user said `said`.
@@ -260,21 +264,9 @@ class Models:
         return budget
 
 
-def _is_callable(client: ModelProvider, model: str) -> bool:
-    try:
-        client.check_name(model)
-    except ConfigError:
-        return False
-    return True
-
-
-def _model_of(client: ModelProvider, settings: Settings, session: Session) -> str:
-    return session.model if session.model and _is_callable(client, session.model) else settings.agent.model
-
-
 def prices_of(client: ModelProvider, settings: Settings, session: Session) -> Mapping[str, float]:
     """Return the prices of a session's model per token, in US dollars; empty where none is known."""
-    return client.facts(_model_of(client, settings, session)).prices_usd
+    return client.facts(session.model or settings.agent.model).prices_usd
 
 
 def utility_model(settings: Settings, facts: Callable[[str], ModelFacts], of: str = "") -> str:
