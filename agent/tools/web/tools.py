@@ -59,7 +59,7 @@ class SearchEngine(ABC):
 
 
 class Keyless(SearchEngine):
-    """Public search engines by way of `ddgs`, through an HTTP or SOCKS proxy where there is one. A search starts
+    """Public search engines by way of `ddgs`, through an HTTP proxy where there is one. A search starts
     `program`: see `agent.tools.web.keyless`."""
 
     def __init__(self, proxy: str = "", program: Sequence[str] = (sys.executable, "-m", _KEYLESS)) -> None:
