@@ -18,7 +18,6 @@ from agent.concurrency import BackgroundTasks, Wakeup, run_aside
 from agent.engine import AfterTurn, Engine
 from agent.features.access import AdminNotices, People, access_commands, showing_access
 from agent.features.accounts import belongings_commands, linking_commands
-from agent.features.answers import AnswerCache, CachedEngine, keeping_answers
 from agent.features.attachments.documents import Documents
 from agent.features.attachments.inbox import Inbox
 from agent.features.attachments.intake import AttachmentIntake, ImageDescriber, Receiving, Transcriber
@@ -42,7 +41,7 @@ from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelClient, ModelHealth
 from agent.models.metering import Gate
 from agent.models.requests import Embedder, Gallery
-from agent.models.selection import Models
+from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
 from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
 from agent.runtime.claude import ClaudeEngine, is_claude
@@ -61,6 +60,7 @@ from agent.subagents.runs import Dispatcher, SubagentStopper
 from agent.subagents.status import StatusLines, TracingWatch
 from agent.subagents.tools import answers_of
 from agent.subagents.wakes import SessionWaker
+from agent.texts import PricesOf
 from agent.tools.approvals import ChatApprovals
 from agent.tools.files.quota import DiskLimits
 from agent.tools.files.workspace import Workspaces
@@ -149,13 +149,31 @@ async def assembled(
 
 
 def control_lane(
-    worker_id: str, settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock
+    worker_id: str,
+    settings: Settings,
+    *,
+    bus: RedisBus,
+    store: Store,
+    scrubber: Scrubber,
+    clock: Clock,
+    prices_of: PricesOf,
 ) -> ControlService:
     """Build the control lane of that worker, on a bus and a store that may be its own."""
     people = _people(settings, bus, store, clock)
     deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
     pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
-    return ControlService(worker_id, bus.control, bus.lanes, bus.deliveries, store, deciding, pressing, scrubber, clock)
+    return ControlService(
+        worker_id,
+        bus.control,
+        bus.lanes,
+        bus.deliveries,
+        store,
+        deciding,
+        pressing,
+        scrubber,
+        clock,
+        prices_of=prices_of,
+    )
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:
@@ -215,7 +233,6 @@ class _Parts:
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
         )
-        self._cache = AnswerCache(store.answers, clock, ttl_s=settings.cache.ttl_s, embedder=embedder)
         self._compactor = Compactor(
             Summarizer(self.client, self.models, store, scrubber, clock, tokens_max=settings.agent.summary_tokens_max),
             store,
@@ -340,7 +357,12 @@ class _Parts:
         """Build the runner that takes the turns of this process."""
         settings = self._settings
         facts = RuntimeFacts(
-            version("trivet"), python_version(), system(), settings.channels.enabled_names, settings.scrub.vault.enabled
+            version("trivet"),
+            python_version(),
+            system(),
+            settings.channels.enabled_names,
+            settings.scrub.vault.enabled,
+            settings.schedules.time_zone,
         )
         engine = _engine(
             settings.agent,
@@ -353,13 +375,11 @@ class _Parts:
             self._clock,
             WorkspaceGallery(Workspaces(settings.data_dir / WORKSPACES)),
         )
-        if settings.cache.enabled:
-            engine = CachedEngine(engine, self._cache, tools.specs_for, self._clock)
         conversing = ConversationRunner(
             models=self.models,
             engine=engine,
             rooms=TurnWindows(self._compactor, self.models, tools, self._store),
-            prompts=SystemPrompts(settings.data_dir, facts, tools.overview, self._skills, self._scrubber),
+            prompts=SystemPrompts(settings.data_dir, facts, tools, self._skills, self._scrubber),
             people=self.people,
             attending=self._attending(),
             memory=self._memory if settings.memory.enabled else None,
@@ -379,7 +399,7 @@ class _Parts:
 
     def _commands(self, planning: Planning) -> tuple[CommandRow, ...]:
         """List the commands in the order of /help."""
-        store, scrubber = self._store, self._scrubber
+        store, scrubber, settings = self._store, self._scrubber, self._settings
         minutes = self._settings.schedules.heartbeat_minutes
         ending = SubagentStopper(store.tasks, self._clock)
         keeper = access_service(self._settings, bus=self._bus, store=store, scrubber=scrubber, clock=self._clock)
@@ -391,17 +411,18 @@ class _Parts:
                 scrubber,
                 ending,
                 self._clock,
+                prices_of=partial(prices_of, self.client, settings),
                 left=(self._bus.vault.drop,),
             ),
             *choice_commands(store, self.models, ending),
             undo_command(store, ending),
-            *usage_commands(store.usage, self.meter, self._clock),
+            *usage_commands(store.usage, self.meter, self._clock, partial(prices_of, self.client, settings)),
             *memory_commands(
                 self._memory,
                 store.memories,
                 store.people,
                 ending,
-                forgotten=(self._cache.forget, self._bus.vault.drop_all),
+                forgotten=(self._bus.vault.drop_all,),
             ),
             *belongings_commands(store.people, scrubber),
             *linking_commands(
@@ -422,10 +443,8 @@ class _Parts:
 
     def _afterwards(self) -> tuple[AfterTurn, ...]:
         """List the steps that follow each turn, when its answer is on its way."""
-        remembers, keeps = self._settings.memory.enabled, self._settings.cache.enabled
         return (
-            *((self._consolidation.after,) if remembers else ()),
-            *((keeping_answers(self._cache),) if keeps else ()),
+            *((self._consolidation.after,) if self._settings.memory.enabled else ()),
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),
@@ -520,7 +539,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
                 group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
                 group.create_task(note_queue(bus.operator)),
-                group.create_task(run_aside(partial(_serve_control, worker_id, settings, scrubber, clock))),
+                group.create_task(run_aside(partial(_serve_control, worker_id, settings, clients, scrubber, clock))),
             ]
             end_loading()
             report_ready()
@@ -538,7 +557,9 @@ async def note_queue(bus: Operator) -> None:
         await asyncio.sleep(QUEUE_NOTED_EVERY_S)
 
 
-async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber, clock: Clock) -> None:
+async def _serve_control(
+    worker_id: str, settings: Settings, clients: ModelClients, scrubber: Scrubber, clock: Clock
+) -> None:
     """Serve the control lane and suggestions, with connections of their own: a busy or stuck event loop of the worker
     must not hold them up."""
     async with contextlib.AsyncExitStack() as stack:
@@ -548,7 +569,15 @@ async def _serve_control(worker_id: str, settings: Settings, scrubber: Scrubber,
         stack.push_async_callback(bus.close)
         async with asyncio.TaskGroup() as group:
             group.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve())
-            lane = control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+            lane = control_lane(
+                worker_id,
+                settings,
+                bus=bus,
+                store=store,
+                scrubber=scrubber,
+                clock=clock,
+                prices_of=partial(prices_of, clients.provider, settings),
+            )
             group.create_task(lane.serve())
 
 

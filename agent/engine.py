@@ -17,7 +17,6 @@ from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, Enclosures, Reading, Suspension, ToolContext
 from gateway.contracts.commands import find_command
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import CachedQuestion
 from gateway.contracts.messages import CleanText, InboundMessage, literal_text
 from gateway.contracts.sessions import Entry, GrantRole, PromptStart, Session, TurnCommit, Usage, is_firing
 from gateway.contracts.subagents import WakeAddress, is_wake
@@ -110,10 +109,10 @@ class Turn:
 
     `hold` says whether it may go on. `said` is what the user said in this turn, once the transcript holds it; of a
     command nothing is held. `authors` are all whose words are answered: the turn may do what each of them may.
-    `is_plain`: one message that is text and nothing else. `notes` are for the person, under the answer. `asked` is
-    what the answer may be kept under; `finish_reason` is the model's, of its last words. A turn that yields leaves
-    a barrier in its `suspension`. `thoughts` are those that led to its calls, by the id of the first one. `receive`
-    makes of messages that join what the transcript and the model get. `prompt` is what was read with its begin.
+    `notes` are for the person, under the answer; `finish_reason` is the model's, of its last words. A turn that yields
+    leaves a barrier in its `suspension`. `thoughts` are those that led to its calls, by the id of the first one.
+    `receive` makes of messages that join what the transcript and the model get. `prompt` is what was read with its
+    begin.
     """
 
     batch: Batch
@@ -129,8 +128,6 @@ class Turn:
     enclosures: Enclosures = field(default_factory=Enclosures)
     suspension: Suspension = field(default_factory=Suspension)
     reading: Reading = field(default_factory=Reading)
-    is_plain: bool = False
-    asked: CachedQuestion | None = None
     finish_reason: str = ""
     thoughts: dict[str, Thoughts] = field(default_factory=dict)
     notes: list[CleanText] = field(default_factory=list)

@@ -74,9 +74,9 @@ EXPORT_PLAIN_BYTES_MAX: Final = 1_000_000  # a larger one is packed
 FACTS_LISTED_MAX: Final = 50  # by /memory: a message or two
 
 # --- cost-aware routing, in letters of an alphabet
-ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word; longer ones describe a task
-ROUTING_SHORT_CHARS: Final = 200  # below it a greeting, a question or a single step goes to the low tier
-ROUTING_TINY_CHARS: Final = 100  # below it everything does that nothing else speaks against
+ROUTING_LOOK_UP_CHARS: Final = 70  # a question about a word, or thanks; longer ones describe a task
+ROUTING_SHORT_CHARS: Final = 200  # below it a question or a single step goes to the low tier
+ROUTING_TINY_CHARS: Final = 16  # below it everything does that nothing speaks against: a word or two
 ROUTING_LONG_CHARS: Final = 2_000  # above it the high tier
 ROUTING_LINES_MAX: Final = 10  # more lines are material to work on: not the low tier
 ROUTING_TOOL_CALLS_MAX: Final = 10  # a session with more is hard work
@@ -93,15 +93,11 @@ EMBEDDING_PAUSE_S: Final = 0.5  # before the second
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 
-# --- the answer cache
-CACHE_LIKENESS_MIN: Final = 0.95  # cosine of two questions that mean the same
-CACHE_CANDIDATES_MAX: Final = 50  # compared by meaning for one question: some 10 ms of arithmetic
-CACHE_OWNER_ANSWERS_MAX: Final = 200  # nobody asks more within their lifetime of an hour
-CACHE_ANSWERS_MAX: Final = 10_000  # of all together: 400 MB at the very worst, 10 MB as answers are
-CACHED_QUESTION_CHARS_MAX: Final = 2_000  # longer ones are material, and never said twice
-CACHED_QUESTION_LETTERS_MIN: Final = 12  # below it: "yes", "go on", "and then?"
+# --- what the next message costs
+USUAL_ANSWER_TOKENS: Final = 500  # some 350 words
 
-# --- tones
+# --- what a turn is told
+NAME_CHARS_MAX: Final = 64  # of the name of the person who writes
 TONE_CHARS_MAX: Final = 8_000  # of a message whose tone is looked for: three searches, some 25 ms at the very worst
 
 # --- titles
@@ -298,6 +294,7 @@ WEB_HTML_CHARS_MAX: Final = 1_000_000  # of a page that is turned into Markdown:
 WEB_CONVERSION_S: Final = 15.0  # an honest page of that size takes a third
 WEB_CONVERSIONS_MAX: Final = 2  # pages turned into Markdown at once: they have the processors that turns need
 SEARCH_RESULTS_MAX: Final = 10
+KEYLESS_SEARCHES_MAX: Final = 2  # at once, each a process: public engines refuse who asks faster
 
 # --- the browser
 BROWSER_CONTEXTS_MAX: Final = 6  # conversations with a page of theirs in one process: some 100 MB each

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from agent.models.requests import StopReason
+from agent.limits import USUAL_ANSWER_TOKENS
+from agent.models.requests import StopReason, TokenCount, price_usd
 from gateway.contracts.errors import ContextTooLong, EmptyAnswer, ModelError, ModelTooSlow
 from gateway.contracts.messages import CleanText, DeliveryState, RemovedSecrets, Whereabouts, literal_text
 from gateway.contracts.sessions import Session
@@ -117,8 +118,43 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{count} × {kind}" for kind, count in sorted(counts.items()))
 
 
+PricesOf = Callable[[Session], Mapping[str, float]]
+"""Looks up what a token costs in a conversation; empty where nobody knows."""
+
+
+def next_message_text(session: Session, prices_usd: Mapping[str, float], words: Words) -> str:
+    """Write what the next message costs, roughly: what the last prompt held, and a usual answer. Empty as long as the
+    provider has counted none. The least is what it costs where all of that is read from the provider's cache."""
+    if not session.prompt_tokens:
+        return ""
+    tokens = words.number(session.prompt_tokens)
+    most = price_usd(TokenCount(session.prompt_tokens, USUAL_ANSWER_TOKENS), prices_usd)
+    if not most:
+        return words.say("The next message reads about {tokens} tokens.", tokens=tokens)
+    cached = TokenCount(session.prompt_tokens, USUAL_ANSWER_TOKENS, cached=session.prompt_tokens)
+    if not prices_usd.get("cached"):
+        return words.say(
+            "The next message costs about ${most}: {tokens} tokens are read.",
+            most=words.number(most, 4),
+            tokens=tokens,
+        )
+    return words.say(
+        "The next message costs about ${least} to ${most}: {tokens} tokens are read, cheaper if cached.",
+        least=words.number(price_usd(cached, prices_usd), 4),
+        most=words.number(most, 4),
+        tokens=tokens,
+    )
+
+
 def status_text(
-    session: Session | None, words: Words, *, waiting: int, is_running: bool, now_ms: int, tasks: Sequence[SubTask] = ()
+    session: Session | None,
+    words: Words,
+    *,
+    waiting: int,
+    is_running: bool,
+    now_ms: int,
+    prices_of: PricesOf,
+    tasks: Sequence[SubTask] = (),
 ) -> str:
     """Write the answer to /status. Of `tasks` the live ones are named."""
     live = live_text(tasks, words, now_ms=now_ms)
@@ -140,6 +176,7 @@ def status_text(
                 cost=words.number(session.cost_usd, 4),
             )
         )
+        lines.append(next_message_text(session, prices_of(session), words))
     return "\n\n".join(filter(None, (*lines, live)))
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from agent.limits import TOOL_RAW_CHARS_MAX
+from gateway.contracts.errors import FailureCause
 from gateway.scrub.raw_text import head
 
 if TYPE_CHECKING:
@@ -59,14 +60,19 @@ def readable(raw: str) -> str:
     return raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def failure_note(failures: Iterable[tuple[str, str]]) -> str:
-    """Write the note on tools that failed: the name of each and, in one line, what it said."""
+_FAILS_AGAIN: Final = "The same call fails the same way. Find the cause first:"
+_ADVICE: Final = {
+    FailureCause.ARGUMENTS: "Wrong arguments: correct them by the tool's schema and by what the error says.",
+    FailureCause.PREREQUISITE: "Something is not as the call assumed: look first, put that right, then call again.",
+    FailureCause.BUSY: "Out of time or rate-limited: ask for less or try once more, then go on without it.",
+    FailureCause.REFUSED: "Not to be had: do not call it again. Use another tool, or say what cannot be done.",
+}
+
+
+def failure_note(failures: Iterable[tuple[str, str]], causes: Iterable[FailureCause] = ()) -> str:
+    """Write the note on tools that failed: the name of each and, in one line, what it said; then what to do about each
+    of their `causes`, or (none is known) about any."""
     lines = [f"- {name[:64]}: {said}" for name, said in failures]
-    return "\n".join(
-        [
-            "<tool-failures>",
-            *lines,
-            "Find the cause before you try again: the same call fails the same way.",
-            "</tool-failures>",
-        ]
-    )
+    known = set(causes) or set(FailureCause)
+    advice = (text for cause, text in _ADVICE.items() if cause in known)
+    return "\n".join(["<tool-failures>", *lines, _FAILS_AGAIN, *advice, "</tool-failures>"])

@@ -18,7 +18,7 @@ from agent.models.selection import Models, choosable
 from agent.prompts.library import DEFAULT_PROFILE, PROFILES
 from agent.runtime.compaction import Compactor
 from agent.subagents.runs import SubagentStopper
-from agent.texts import status_text, stopped_sentence, telling_of_ended
+from agent.texts import PricesOf, status_text, stopped_sentence, telling_of_ended
 from gateway.bus.access import Suggestions
 from gateway.bus.lanes import Lanes
 from gateway.config import Settings
@@ -60,10 +60,11 @@ def conversation_commands(
     ending: SubagentStopper,
     clock: Clock,
     *,
+    prices_of: PricesOf,
     left: Sequence[Left] = (),
 ) -> tuple[CommandRow, ...]:
     """Return the command rows, in the order of /help."""
-    commands = _Commands(store, compactor, lanes, scrubber, ending, clock, left)
+    commands = _Commands(store, compactor, lanes, scrubber, ending, clock, prices_of, left)
     return (
         CommandRow("new", commands.new),
         CommandRow("stop", commands.stop),
@@ -86,6 +87,7 @@ class _Commands:
         scrubber: Scrubber,
         ending: SubagentStopper,
         clock: Clock,
+        prices_of: PricesOf,
         left: Sequence[Left],
     ) -> None:
         self._store = store
@@ -94,6 +96,7 @@ class _Commands:
         self._scrubber = scrubber
         self._ending = ending
         self._clock = clock
+        self._prices_of = prices_of
         self._left = left
 
     async def new(self, asked: CommandRequest) -> CommandReply:
@@ -140,7 +143,15 @@ class _Commands:
         tasks = await self._store.tasks.tasks_of_session(asked.session.id)
         waiting = max(waiting - 1, 0)
         now_ms = self._clock.now_ms()
-        return status_text(asked.session, asked.words, waiting=waiting, is_running=False, now_ms=now_ms, tasks=tasks)
+        return status_text(
+            asked.session,
+            asked.words,
+            waiting=waiting,
+            is_running=False,
+            now_ms=now_ms,
+            prices_of=self._prices_of,
+            tasks=tasks,
+        )
 
     async def compact(self, asked: CommandRequest) -> str:
         view = await self._store.transcript.view(asked.session.id)

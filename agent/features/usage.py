@@ -15,6 +15,7 @@ from agent.features.access import ROLE_NAMES, People, declined_text
 from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import WARNED_PERCENT
 from agent.models.metering import Planned
+from agent.texts import PricesOf, next_message_text
 from gateway.access import AccessService
 from gateway.bus.operator import Operator
 from gateway.config.limits import LimitSettings
@@ -117,9 +118,12 @@ class Day:
     reset_at_ms: int
 
 
-def usage_text(today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int) -> str:
-    """Write the answer to /usage."""
-    return "\n\n".join([day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words)])
+def usage_text(
+    today: Day, month: Mapping[UsagePurpose, UsageSum], words: Words, *, now_ms: int, following: str = ""
+) -> str:
+    """Write the answer to /usage; `following` is what the next message costs."""
+    parts = [day_text(words.say("Today"), today, words, now_ms=now_ms), _month_text(month, words), following]
+    return "\n\n".join(filter(None, parts))
 
 
 def everybodys_usage_text(
@@ -383,7 +387,7 @@ class Allowances:
 _TOP_SHOWN: Final = 10
 
 
-def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[CommandRow, ...]:
+def usage_commands(book: UsageStore, meter: Meter, clock: Clock, prices_of: PricesOf) -> tuple[CommandRow, ...]:
     """Return the row of /usage."""
 
     async def usage(asked: CommandRequest) -> str:
@@ -392,7 +396,9 @@ def usage_commands(book: UsageStore, meter: Meter, clock: Clock) -> tuple[Comman
             return await all_of_it(asked, now_ms)
         owner = asked.session.key.owner
         month = await book.by_purpose(owner, _month(now_ms))
-        return usage_text(await today_of(owner, book, meter, now_ms=now_ms), month, asked.words, now_ms=now_ms)
+        following = next_message_text(asked.session, prices_of(asked.session), asked.words)
+        today = await today_of(owner, book, meter, now_ms=now_ms)
+        return usage_text(today, month, asked.words, now_ms=now_ms, following=following)
 
     async def all_of_it(asked: CommandRequest, now_ms: int) -> str:
         if asked.role is not GrantRole.ADMIN:

@@ -45,7 +45,7 @@ HELP: Final = """I am a script without any AI, here to show what works around a 
 
 - `split slow 8 one | slow 8 two | slow 8 three`: three **sub-agents** at once, each in a process of its own. Your own \
 words do it, too: `Use three sub-agents: read the files, find the tests, write it up`
-- `spawn slow 15 one | code: slow 20 two`: the same in the background; go on writing to me meanwhile
+- `spawn slow 15 one | plan: slow 20 two`: the same in the background; go on writing to me meanwhile
 - `orchestrate debate cats | dogs`: a strategy. The others: `sequential`, `parallel`, `graph`, `review`, `hierarchical`
 - `/plan a boat trip`: a plan that you approve with a button
 - `long 9000`, `markdown`, `slow 5 long 3000`, `fail`: long, formatted, slow and broken answers

@@ -275,7 +275,7 @@ def price_usd(tokens: TokenCount, prices_usd: Mapping[str, float]) -> float:
 
 # What the agent asks of an embedding model, and what comes back.
 #
-# Embedder         what memory and the answer cache use: charged to the key, tried again where that helps
+# Embedder         what memory uses: charged to the key, tried again where that helps
 # EmbeddingModel   one way to a provider; `agent.features.memory.knowledge` makes the former of the latter
 
 

@@ -28,7 +28,7 @@ from agent.limits import (
     ROUTING_TOOL_CALLS_MAX,
 )
 from agent.models.requests import ModelFacts, ModelProvider
-from agent.models.transcript import PromptBudget, budget_of, said_in, summary_of
+from agent.models.transcript import PromptBudget, budget_of, reports_failure, said_in, summary_of
 from gateway.config import SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.profiles import CHEAP
@@ -66,11 +66,14 @@ def tier_of(said: str, depth: Depth) -> Tier:
 
 
 def _tier(said: str, text: str, depth: Depth) -> Tier:
-    if _is_look_up(text):
+    is_work = _is_work(said, text)
+    if _is_look_up(text) and not is_work:
         return Tier.LOW
     if _BIG.search(text):
         return Tier.HIGH
-    if _weight(text) < ROUTING_SHORT_CHARS and (_GREETING.match(text) or _ONE_STEP.match(text) or _asks(text)):
+    if not is_work and (_is_plain_question(text) or _is_greeting(text)):
+        return Tier.LOW
+    if not is_work and _weight(text) < ROUTING_SHORT_CHARS and (_ONE_STEP.match(text) or _asks(text)):
         return Tier.LOW
     if depth.tool_calls > ROUTING_TOOL_CALLS_MAX or depth.messages > ROUTING_MESSAGES_MAX:
         return Tier.HIGH
@@ -78,12 +81,31 @@ def _tier(said: str, text: str, depth: Depth) -> Tier:
         return Tier.HIGH
     if "```" in said or said.count("\n") > ROUTING_LINES_MAX:
         return Tier.MEDIUM
-    return Tier.LOW if _weight(text) < ROUTING_TINY_CHARS else Tier.MEDIUM
+    return Tier.LOW if _weight(text) < ROUTING_TINY_CHARS and not is_work else Tier.MEDIUM
+
+
+def _is_work(said: str, text: str) -> bool:
+    """Recognize a request for code, a fault to be found or a proof, however short: it holds words of these, or code.
+    A question for a fact about them is none."""
+    if _asks(text) and not _WHY.match(text) and not _CODE.search(said):
+        return False
+    return bool(_WORK.search(text) or _CODE.search(said)) or reports_failure(said)
 
 
 def _is_look_up(text: str) -> bool:
     """Recognize a short question *about* something, however big the word; one about our own things is a task."""
     return _weight(text) <= ROUTING_LOOK_UP_CHARS and _asks(text) and not _BEYOND.search(text)
+
+
+def _is_plain_question(text: str) -> bool:
+    """Recognize a short question for a fact by its mark; one for a way or a cause may take work."""
+    is_short = _weight(text) <= ROUTING_LOOK_UP_CHARS and text.endswith(("?", "？"))
+    return is_short and not _WHY.match(text) and not _BEYOND.search(text)
+
+
+def _is_greeting(text: str) -> bool:
+    """Recognize a greeting, thanks, a yes or a no with little behind it."""
+    return _weight(text) <= ROUTING_LOOK_UP_CHARS and bool(_GREETING.match(text))
 
 
 def _asks(text: str) -> bool:
@@ -118,9 +140,16 @@ def _opening(kind: str, *, before_unspaced: str = ".*") -> re.Pattern[str]:
 
 
 _BIG: Final = _anywhere("big")
+_WORK: Final = _anywhere("work")
+_CODE: Final = re.compile(
+    r"[A-Z]\w*(?:Error|Exception)\b|\w\([^()\s]*\)|=>|[=!]=|::|\+=|;\s*$"
+    r"|\b(?:def|const|let|var|func) \w+|[\w)]\^[\w(]|`[^`]+[`']"
+)
+"""What only programs, their errors and formulas hold."""
 _BEYOND: Final = _anywhere("beyond_a_look_up")
 _DESTRUCTIVE: Final = _anywhere("destructive")
 _ASKING: Final = _opening("asking")
+_WHY: Final = _opening("why")
 _ONE_STEP: Final = _opening("one_step")
 _GREETING: Final = _opening("greeting", before_unspaced=r"\W*")
 
@@ -233,6 +262,11 @@ class Models:
         if not configured and not facts.context_window:
             _log.warning("model.window_unknown", model=model, assumed=budget.window)
         return budget
+
+
+def prices_of(client: ModelProvider, settings: Settings, session: Session) -> Mapping[str, float]:
+    """Return the prices of a session's model per token, in US dollars; empty where none is known."""
+    return client.facts(session.model or settings.agent.model).prices_usd
 
 
 def utility_model(settings: Settings, facts: Callable[[str], ModelFacts], of: str = "") -> str:

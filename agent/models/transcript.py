@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import groupby
 from typing import Final
+from zoneinfo import ZoneInfo
 
 from agent.limits import (
     CONTEXT_BUDGET_SHARE,
@@ -18,14 +19,15 @@ from agent.limits import (
     IMAGE_TOKENS,
     IMAGES_KEPT,
     IMAGES_SHOWN_MAX,
+    NAME_CHARS_MAX,
     RESERVE_TOKENS_MAX,
     TONE_CHARS_MAX,
     UNKNOWN_WINDOW_TOKENS,
 )
 from agent.models.requests import ModelFacts, PromptMessage
 from agent.tokens import entries_tokens
-from gateway.contracts.context_blocks import Image, images_in, words_in
-from gateway.contracts.messages import CleanText, joined, literal_text
+from gateway.contracts.context_blocks import Image, images_in, on_one_line, words_in
+from gateway.contracts.messages import CleanText, clipped, joined, literal_text
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session
 
 _LOST_RESULT: Final = literal_text("(no result: the call was interrupted)")
@@ -171,57 +173,107 @@ _FRUSTRATED_WORDS: Final = """
     keeps? (?:failing|crashing|breaking)
     (?:third|fourth|fifth|tenth|hundredth) time | why (?:won't|can't) (?:it|this) just
     verdammt\\w* | scheiße | scheiss\\w* | frustriert | frustrierend | nervt | nervig | genervt | zum kotzen
-    schon wieder | immer noch nicht | nichts funktioniert | ich geb\\w* auf | bescheuert
-    merde | putain | énervant | énervée? | frustrée? | frustrant | ras le bol | j'en ai marre | n'importe quoi
-    mierda | joder | frustrad[oa] | frustrante | hart[oa] de | maldit[oa] | estoy hart[oa]
+    i (?:already )?told you | told you \\w+ times | how many times | not what i (?:asked|meant|wanted) | on my nerves
+    you ignored
+    habe? (?:ich )?doch (?:schon )?gesagt | wie oft noch | schon wieder | immer noch nicht | nichts funktioniert
+    ich geb\\w* auf | bescheuert
+    toujours pas ça | m'agace | pénible | je t'ai (?:déjà )?(?:dit|demandé) | combien de fois | merde | putain
+    énervant | énervée? | frustrée? | frustrant | ras le bol | j'en ai marre | n'importe quoi
+    otra vez lo mismo | ya te (?:he dicho|dije) | te dije | mierda | joder | frustrad[oa] | frustrante | hart[oa] de
+    maldit[oa] | estoy hart[oa]
     porra | irritante | não aguento | cazzo | accidenti | maledett[oa] | non ne posso più | frustrat[oa]
-    чёрт | черт | блин | бесит | достал[оаи]? | надоел[оаи]? | задолбал\\w* | опять не | сколько можно
+    сколько раз | я же (?:просил[аи]?|говорил[аи]?|сказал[аи]?) | чёрт | черт | блин | бесит | достал[оаи]?
+    надоел[оаи]? | задолбал\\w* | опять не | сколько можно
     kurwa | wkurza\\w* | lanet | yeter artık | sinir bozucu
 """
-_FRUSTRATED_SIGNS: Final = "气死|烦死|崩溃了|受够了|该死|イライラ|うんざり|ムカつく|いい加減にして|짜증|미치겠|열받"
+_FRUSTRATED_SIGNS: Final = (
+    "气死|烦死|我(?:要|快要|快|都|真的)?崩溃|受够了|该死|又错了|真是服了|说过好几遍|说了多少遍|老是不听|"
+    "イライラ|うんざり|ムカつく|いい加減にして|짜증|미치겠|열받"
+)
 
 _ERROR_WORDS: Final = """
     errors? | exceptions? | traceback | stack ?trace | crash(?:es|ed|ing)? | bugs? | buggy | fail(?:s|ed|ing|ures?|ure)?
     broken | doesn't work | does not work | don't work | isn't working | is not working | not working | won't start
     stopped working | segfault | segmentation fault | kernel panic | core dumped | timed out | exit code [1-9]\\d*
-    http [45]\\d\\d
+    (?:http|status|error|returns?|gives? me|get|getting) [45]\\d\\d | [45]\\d\\d error | exits? with | bad gateway
+    deadlock\\w* | hangs | freezes | undefined | race conditions? | memory leaks? | (?:access|permission) denied
+    won't (?:open|load|run|compile|connect|work) | (?:can't|cannot) connect | rejected | fires twice | loops forever
+    stopped \\w+ing | blank page | loads blank | unexpected (?:token|end|identifier) | null instead
     fehler | fehlermeldung | fehlgeschlagen | absturz | abgestürzt | stürzt ab | kaputt | funktioniert (?:\\w+ )?nicht
-    geht nicht | klappt nicht
-    erreurs? | plantage | ne (?:marche|fonctionne) (?:pas|plus) | échec | échoué
-    errore?s? | error[ei] | falla | fallo | falló | no funciona | roto | rota
+    geht nicht | klappt nicht | (?:lädt|geht|startet|läuft|reagiert)\\b.{0,30} nicht mehr | meckert | läuft nicht
+    hängt sich auf | endlosschleife\\w* | endlos | abgelehnt | scheiter[nt]\\w*
+    stürz(?:t|en)\\b.{0,40}\\bab | schläg(?:t|en)\\b.{0,40}\\bfehl | verliert\\b.{0,30}\\b(?:nachrichten|daten)
+    (?:startet|lädt|kompiliert|antwortet|findet\\b.{0,30}) nicht | verklemmung\\w* | speicherleck\\w*
+    page blanche | est faux | time-?out | erreurs? | plantage | plante | plantent | échec | échoue | échouent | échoué
+    fuites? de mémoire | interblocage
+    ne (?:marche|fonctionne|démarre|compile|charge|répond|renvoie|s'ouvre) (?:pas|plus|rien)
+    errore?s? | error[ei] | falla | fallan | fallando | fallo | falló | roto | rota | interbloqueo
+    condición de carrera
+    no (?:funciona|devuelve|termina|arranca|carga|abre|responde|compila|conecta) | fuga de memoria
+    no hace nada | colgad[oa] | me da (?:null|undefined)
+    se (?:cierra|cuelga|bloquea|congela|cae) (?:sol[oa]|al|cuando|cada)
     erros? | falhou | falha | quebrad[oa] | não funciona | não está funcionando | non funziona | guasto
-    ошибк[аиуе] | ошибок | сбой | упал[оаи]? | падает | вылетает | не работает | сломал(?:ся|ось|ась|ись) | исключение
+    пуст\\w+ страниц\\w* | приходит null | зависает | виснет | падают | вылетают | бесконечн\\w+ цикл
+    цикл бесконечн\\w* | взаимоблокировк\\w* | утечк\\w+ памяти
+    не (?:видит|запускается|открывается|загружается|находит|отвечает|подключается|компилируется|собирается)
+    ошибк[аиуе] | ошибкой | ошибок | сбой | упал[оаи]? | падает | вылетает | не работает | сломал(?:ся|ось|ась|ись)
+    исключение
     błąd | błędy | nie działa | hata | çalışmıyor
 """
 _ERROR_SIGNS: Final = (
-    "报错|错误|出错|异常|失败|崩溃|不工作|没反应|エラー|例外|失敗|落ちる|動かない|動きません|오류|에러|실패|안 돼|안돼"
+    "报错|错误|出错|异常|失败|崩溃|不工作|没反应|溢出|死锁|连接不上|连不上|"
+    "打不开|卡死|闪退|不动了|一片空白|是null|返回\\s?[45]\\d\\d|[Aa]ccess denied|"
+    "エラー|例外|失敗|落ちる|動かない|動きません|오류|에러|실패|안 돼|안돼"
 )
 _ERROR_NAMES: Final = re.compile(r"(?<!\w)[A-Z]\w*(?:Error|Exception)(?!\w)")
 
-_BRAINSTORMING_WORDS: Final = """
-    brainstorm(?:ing)? | ideas? | what if | plan | planning | imagine | explore | options | alternatives
-    possibilities | suggestions? | pros and cons | think (?:aloud|out loud|through) | how might we | let's think
-    inspire | inspiration
-    ideen? | was wäre wenn | was wäre, wenn | planen | überleg\\w* | vorschl(?:ag|äge) | möglichkeiten | alternativen
-    idées? | et si on | imaginons | pistes | propositions
-    ideas? | qué tal si | y si hacemos | imagina | opciones | alternativas | sugerencias | lluvia de ideas
-    ideias? | sugestões | opções | idee | suggerimenti | immagina | opzioni
-    идея | идеи | идей | а что если | что если | варианты | предложения | придума\\w* | мозговой штурм
-    pomysł\\w* | a co jeśli | fikir | fikirler | öneri\\w* | ya şöyle
+_NO_FAILURE: Final = """
+    standard errors? | error (?:bars?|rates?) | margins? of error | trial and error | type (?:i|ii|1|2) errors?
+    crash courses?
+    (?:error|exception) handling | with the exception of | without exception | bug bount(?:y|ies)
+    error(?:es)? est[aá]ndar | error típico | margen de error | manejo de errores
+    erreurs?[ -]types? | marge d'erreur | gestion des erreurs
+    стандартн\\w+ ошиб\\w+ | ошибк\\w+ (?:среднего|выборки) | обработк\\w+ (?:ошибок|исключений)
 """
-_BRAINSTORMING_SIGNS: Final = "头脑风暴|点子|想法|如果我们|方案|建议|アイデア|案を|提案|ブレスト|아이디어|제안"
+"""Terms with a word for a failure in them, which report none."""
+_NO_FAILURE_SIGNS: Final = "标准错误|错误处理|异常处理|例外処理|エラー処理|예외 처리"
+
+_BRAINSTORMING_WORDS: Final = """
+    brainstorm(?:ing)? | ideas? | what if (?:we|i|you|they|there) | pros and cons | think (?:aloud|out loud|through)
+    how might we | let's (?:think|plan|imagine|explore) | imagine (?:if|that|we) | explore (?:ideas|options|ways)
+    (?:any|some|your) (?:suggestions|alternatives) | suggestions for | what are (?:my|our) options | inspire me
+    ideen? | was wäre,? wenn | lass uns (?:überlegen|planen) | vorschläge für | hast du vorschläge
+    idées? | et si on | imaginons | quelques pistes | des propositions (?:de|pour)
+    ideas? | qué tal si | y si hacemos | imagina que | qué opciones tenemos | sugerencias para | lluvia de ideas
+    ideias? | sugestões (?:de|para) | idee | suggerimenti per | immagina che
+    идея | идеи | идей | а что если | что если | предложи варианты | придума\\w* | мозговой штурм
+    pomysł\\w* | a co jeśli | fikir | fikirler | önerileri\\w* | ya şöyle
+"""
+_BRAINSTORMING_SIGNS: Final = (
+    "头脑风暴|点子|出主意|有什么想法|如果我们|想几个|有什么建议|アイデア|案を|提案|ブレスト|아이디어|제안"
+)
 
 
 def tone_of(text: str) -> Tone:
     """Detect the tone of the beginning of a message: frustration and errors before ideas, the first match wins."""
     plain = unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'")
     is_frustrated = _FRUSTRATED.search(plain) is not None
-    is_error = _ERROR.search(plain) is not None or _ERROR_NAMES.search(plain) is not None
+    is_error = _reports_failure(plain)
     if is_frustrated:
         return Tone.FRUSTRATED_ERROR if is_error else Tone.FRUSTRATED
     if is_error:
         return Tone.ERROR
     return Tone.BRAINSTORMING if _BRAINSTORMING.search(plain) is not None else Tone.NONE
+
+
+def reports_failure(text: str) -> bool:
+    """Tell whether the beginning of a message says that something fails."""
+    return _reports_failure(unicodedata.normalize("NFC", text[:TONE_CHARS_MAX]).replace("’", "'"))
+
+
+def _reports_failure(plain: str) -> bool:
+    told = _TERMS.sub(" ", plain)
+    return _ERROR.search(told) is not None or _ERROR_NAMES.search(told) is not None
 
 
 def _compiled(words: str, signs: str) -> re.Pattern[str]:
@@ -233,6 +285,7 @@ def _compiled(words: str, signs: str) -> re.Pattern[str]:
 
 _FRUSTRATED: Final = _compiled(_FRUSTRATED_WORDS, _FRUSTRATED_SIGNS)
 _ERROR: Final = _compiled(_ERROR_WORDS, _ERROR_SIGNS)
+_TERMS: Final = _compiled(_NO_FAILURE, _NO_FAILURE_SIGNS)
 _BRAINSTORMING: Final = _compiled(_BRAINSTORMING_WORDS, _BRAINSTORMING_SIGNS)
 
 
@@ -311,11 +364,12 @@ def preamble(
     memory: CleanText | None = None,
     lost: CleanText | None = None,
     unseen: CleanText | None = None,
+    name: CleanText | None = None,
+    zone: str = "",
 ) -> CleanText:
-    """Write what changes from turn to turn and therefore must not be in the system prompt: the time, the tone of the
-    person, a block of `memory` that marks itself as data, what is `lost` of an earlier attempt, and that an image is
-    `unseen`."""
-    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    """Write what changes from turn to turn and therefore must not be in the system prompt: the time (also on the clock
+    of the person, whose `zone` is known), the person's `name` and tone, a block of `memory` that marks itself as data,
+    what is `lost` of an earlier attempt, and that an image is `unseen`."""
     parts = [memory] if memory else []
     if tone is not Tone.NONE:
         parts.append(joined(literal_text("<tone>\n"), TONE_HINTS[tone], literal_text("\n</tone>")))
@@ -323,4 +377,14 @@ def preamble(
         parts.append(joined(literal_text("<interrupted>\n"), lost, literal_text("\n</interrupted>")))
     if unseen:
         parts.append(joined(literal_text("<unseen>\n"), unseen, literal_text("\n</unseen>")))
-    return joined(*parts, CleanText(f"<now>\n{moment:%A %Y-%m-%d %H:%M} UTC\n</now>"), by="\n\n")
+    moment = CleanText(_moment(now_ms, zone))
+    if name:
+        moment = joined(moment, literal_text(', from "'), clipped(on_one_line(name), NAME_CHARS_MAX), literal_text('"'))
+    parts.append(joined(literal_text("<now>\n"), moment, literal_text("\n</now>")))
+    return joined(*parts, by="\n\n")
+
+
+def _moment(now_ms: int, zone: str) -> str:
+    moment = datetime.fromtimestamp(now_ms / 1000, UTC)
+    utc = f"{moment:%A %Y-%m-%d %H:%M} UTC"
+    return f"{utc} ({moment.astimezone(ZoneInfo(zone)):%A %H:%M} in {zone})" if zone else utc

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 from importlib import resources
@@ -19,6 +20,8 @@ class PromptLibrary:
     """Our own words: the same for every user, so they need no scrubbing."""
 
     system: CleanText
+    remember: CleanText
+    hand_over: CleanText
     vault: CleanText
     title: CleanText
     summary: CleanText
@@ -59,6 +62,11 @@ def _read(name: str) -> CleanText:
 
 
 PROMPTS: Final = load_prompts()
+
+RENDERING: Final[Mapping[str, str]] = tomllib.loads(
+    resources.files(__package__).joinpath("rendering.toml").read_text("utf-8")
+)
+"""What a platform makes of an answer, by the platform's name."""
 
 
 # Agent profiles: who the agent is in a session, and which tools it may use at most. `/agent NAME` selects one.

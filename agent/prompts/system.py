@@ -8,16 +8,18 @@ same byte for byte, and providers charge a fraction for what they have read befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from agent.limits import IDENTITY_FILE_CHARS_MAX
-from agent.prompts.library import PROMPTS, Profile
+from agent.prompts.library import PROMPTS, RENDERING, Profile
 from agent.prompts.skills import BUILT_IN, FOLDER, LOAD_SKILL, EditableFiles, Layer, Skill, SkillFiles
+from agent.tools.registry import ToolRegistry
 from agent.tools.todo import todo_line
 from agent.tools.tool import ToolContext
 from gateway.contracts.ids import SessionKey
@@ -62,19 +64,21 @@ def user_folder(users: Path, owner: SessionKey) -> Path:
 @dataclass(frozen=True, slots=True)
 class RuntimeFacts:
     """Facts that do not change while the process lives. `channels` are names, never who may use them. With a
-    vault tools can be given secrets."""
+    vault tools can be given secrets. `zone`: the time zone of everybody who named none."""
 
     product: str
     python: str
     system: str
     channels: tuple[str, ...]
     has_vault: bool = False
+    zone: str = "UTC"
 
 
-def tools_section(tools: Mapping[str, Sequence[str]]) -> str:
-    """List the tool names by category."""
+def tools_section(tools: Mapping[str, Sequence[str]], denied: Sequence[str] = ()) -> str:
+    """List the tool names by category, then those that are denied here."""
     lines = [f"- {category}: {', '.join(names)}" for category, names in tools.items()]
-    return "\n".join(["# Tools", *(lines or ["None in this place."])])
+    refused = [f"Not permitted here: {', '.join(denied)}."] if denied else []
+    return "\n".join(["# Tools", *(lines or ["None in this place."]), *refused])
 
 
 def skills_section(skills: Iterable[Skill], *, can_load: bool) -> str:
@@ -96,14 +100,16 @@ def tasks_section(todos: Iterable[Todo]) -> str:
 
 def runtime_section(facts: RuntimeFacts, key: SessionKey) -> str:
     """Describe where all this runs."""
-    return "\n".join(
-        [
-            "# Runtime",
-            f"- Trivet {facts.product}, Python {facts.python} on {facts.system}",
-            f"- this conversation: {key}",
-            f"- connected channels: {', '.join(facts.channels) or 'none'}",
-        ]
-    )
+    lines = [
+        "# Runtime",
+        f"- Trivet {facts.product}, Python {facts.python} on {facts.system}",
+        f"- this conversation: {key}",
+        f"- connected channels: {', '.join(facts.channels) or 'none'}",
+        f"- time zone of people who named no other: {facts.zone}",
+    ]
+    if key.platform in RENDERING:
+        lines.append(f"- your answers are shown in {RENDERING[key.platform]}")
+    return "\n".join(lines)
 
 
 WORKSPACE: Final = "workspace"
@@ -112,10 +118,7 @@ WORKSPACE: Final = "workspace"
 USERS: Final = "users"
 """The folder inside `data_dir` with a folder for each user whom the operator has something to say about."""
 
-PROMPTS_KEPT: Final = 256  # the prompt of a session seldom changes, so each is scrubbed once; about 4 kB each
-
-Overview = Callable[[ToolContext], Mapping[str, Sequence[str]]]
-"""Tool names by category, of those that a context may use."""
+PROMPTS_KEPT: Final = 256  # the prompt of a session seldom changes, so each is scrubbed once; about 8 kB each
 
 
 class SkillLayers:
@@ -139,7 +142,7 @@ class SystemPrompts:
     """Makes system prompts. Files are looked at each time: an edit is seen at the next turn."""
 
     def __init__(
-        self, data_dir: Path, facts: RuntimeFacts, tools: Overview, skills: SkillLayers, scrubber: Scrubber
+        self, data_dir: Path, facts: RuntimeFacts, tools: ToolRegistry, skills: SkillLayers, scrubber: Scrubber
     ) -> None:
         self._identity = IdentityFiles(data_dir / WORKSPACE, data_dir / USERS, scrubber)
         self._facts = facts
@@ -149,15 +152,17 @@ class SystemPrompts:
 
     def system_prompt(self, context: ToolContext, profile: Profile, todos: Sequence[Todo]) -> CleanText:
         """Build what the model is told before everything else in a turn of `context`."""
-        tools = self._tools(context)
-        can_load = any(LOAD_SKILL in names for names in tools.values())
+        tools = self._tools.overview(context)
+        usable = frozenset(chain.from_iterable(tools.values()))
         sections = (
             PROMPTS.system,
             PROMPTS.vault if self._facts.has_vault else "",
+            PROMPTS.remember if "remember" in usable else "",
+            PROMPTS.hand_over if "sub_agent" in usable else "",
             profile.prompt,
             *self._identity.texts(context.owner),
-            tools_section(tools),
-            skills_section(self._skills.of(context.owner).values(), can_load=can_load),
+            tools_section(tools, self._tools.denied(context)),
+            skills_section(self._skills.of(context.owner).values(), can_load=LOAD_SKILL in usable),
             tasks_section(todos),
             runtime_section(self._facts, context.key),
         )

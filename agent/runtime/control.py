@@ -20,7 +20,7 @@ from agent.features.access import People
 from agent.features.commands import CommandRequest, CommandRow
 from agent.limits import CONTROL_PARALLEL_MAX, STOP_PATIENCE_S
 from agent.subagents.runs import SubagentStopper
-from agent.texts import removed_note, status_text, stopped_sentence, where_text
+from agent.texts import PricesOf, removed_note, status_text, stopped_sentence, where_text
 from agent.tools.approvals import amendments
 from agent.tools.questions import (
     DONE_WORDS,
@@ -265,6 +265,8 @@ class ControlService:
         pressing: ButtonPresses,
         scrubber: Scrubber,
         clock: Clock,
+        *,
+        prices_of: PricesOf,
     ) -> None:
         self._id = worker_id
         self._control = control
@@ -276,6 +278,7 @@ class ControlService:
         self._ending = SubagentStopper(store.tasks, clock)
         self._scrubber = scrubber
         self._clock = clock
+        self._prices_of = prices_of
         self._slots = asyncio.Semaphore(CONTROL_PARALLEL_MAX)
 
     async def serve(self) -> None:
@@ -365,7 +368,15 @@ class ControlService:
                 waiting, is_running = await self._lanes.depth(key)
                 session, now_ms = await self._store.sessions.current(key), self._clock.now_ms()
                 tasks = await self._tasks_of(session)
-                return status_text(session, words, waiting=waiting, is_running=is_running, now_ms=now_ms, tasks=tasks)
+                return status_text(
+                    session,
+                    words,
+                    waiting=waiting,
+                    is_running=is_running,
+                    now_ms=now_ms,
+                    prices_of=self._prices_of,
+                    tasks=tasks,
+                )
             case ControlKind.WHERE:
                 return await self._whereabouts(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:

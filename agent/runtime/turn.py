@@ -6,7 +6,7 @@ that holds everything (`agent.runtime.commit`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -84,7 +84,9 @@ class ConversationRunner:
         chosen = self._models.choose(session, said, Depth.of(room.view), prompt_tokens=room.tokens)
         await room.fit(chosen.budget)
         unseen = self._unseen(batch, room.view, chosen.model)
-        await self._begin_notes(turn, room.view, lost=lost, unseen=unseen)
+        name = context.wake.author_name if batch.key.user and context.wake else None
+        told = partial(preamble, lost=lost, unseen=unseen, name=name, zone=room.zone)
+        await self._begin_notes(turn, room.view, told)
         prompt = room.prompt(turn.entries)
         await self._engine.take_steps(turn, context, model=chosen.model, system=room.system, prompt=prompt, room=room)
         if room.is_abridged:
@@ -105,18 +107,17 @@ class ConversationRunner:
         self,
         turn: Turn,
         view: Sequence[Entry],
-        *,
-        lost: CleanText | None,
-        unseen: CleanText | None,
+        told: Callable[..., CleanText],
     ) -> None:
-        """Record what the model is told in addition to the request: the first entries of the turn."""
+        """Record what the model is told in addition to the request: the first entries of the turn. `told` is the
+        preamble, which still lacks the time, the tone and memory."""
         said = turn.said or literal_text("")
         memory = None
         if self._memory is not None and said:
             memory = await self._memory.block(turn.session, said, view, start=turn.prompt)
         now_ms = self._clock.now_ms()
-        told = preamble(now_ms, tone=tone_of(said), memory=memory, lost=lost, unseen=unseen)
-        note = Entry(Role.USER, told, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
+        text = told(now_ms, tone=tone_of(said), memory=memory)
+        note = Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)
         turn.entries.append(note)
 
     def _unseen(self, batch: Batch, view: Sequence[Entry], model: str) -> CleanText | None:
@@ -201,7 +202,6 @@ class TurnRunner:
         turn.authors = batch.authors
         if not batch.is_command:
             turn.said = _said_in(batch.messages)
-            turn.is_plain = turn.said is not None and len(batch.messages) == 1 and batch.messages[0].is_text
             return batch.messages
         (command,) = batch.messages
         _, role = await self._people.least_among(batch.authors)

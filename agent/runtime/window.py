@@ -72,6 +72,7 @@ class TurnWindows:
             protected=self._tools.protected_names,
             fence=fence,
             permit=context.permit,
+            zone=start.zone,
         )
 
     def query(self, model: str) -> PromptQuery:
@@ -102,6 +103,7 @@ class TurnWindow:
         protected: Set[str],
         fence: int,
         permit: Permit,
+        zone: str,
     ) -> None:
         self._compactor = compactor
         self._session = session
@@ -112,6 +114,7 @@ class TurnWindow:
         self._protected = protected
         self._fence = fence
         self._permit = permit
+        self.zone = zone
         self._rounds = _Rounds()
         self._may_compact = True
         self._may_condense = True

@@ -51,7 +51,8 @@ NOT_AT_THE_BOTTOM: Final = ("sub_agent", "orchestrate")
 class SubType:
     """One row. `tools` None: all that its parent may use. `rounds_max`: rounds of tools before it has to wrap
     up. `prompt` is the whole description of its role for the child: that of its type, and that of every
-    sub-agent. `model`: a name or `CHEAP`; "": that of all sub-agents, or of whoever asks."""
+    sub-agent. `model`: a name or `CHEAP`; "": that of all sub-agents, or of whoever asks. `needs` are
+    those of its row."""
 
     name: str
     label: CleanText
@@ -60,11 +61,19 @@ class SubType:
     rounds_max: int
     prompt: CleanText
     model: str = ""
+    needs: tuple[tuple[str, ...], ...] = ()
 
     @property
     def is_off(self) -> bool:
         """Tell whether an operator has left the type no tool: then no sub-agent of it is started."""
         return self.tools == ()
+
+    def is_able(self, usable: Container[str]) -> bool:
+        """Tell whether the type can do what it is for, where these tools can be used. What an operator took out of its
+        row it does not need any more."""
+        own = None if self.tools is None else frozenset(self.tools)
+        needed = ([name for name in group if own is None or name in own] for group in self.needs)
+        return not self.is_off and all(any(name in usable for name in group) for group in needed if group)
 
 
 _PROMPTS: Final = {name: sub_type_prompt(name) for name in SUB_TYPE_ROWS}
@@ -81,6 +90,7 @@ def sub_type_of(row: SubTypeRow) -> SubType:
         rounds_max=row.rounds_max,
         prompt=joined(own, PROMPTS.delegated, by="\n\n"),
         model=row.model,
+        needs=row.needs,
     )
 
 

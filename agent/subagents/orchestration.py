@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -277,8 +277,10 @@ class Orchestration:
         return StepRow(step.id, task.sub_type, state, task.duration_ms / 1000, task.tokens, task.id)
 
 
-def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scrubber, clock: Clock) -> Tool:
-    """Build `orchestrate`, with sub-agents of these types."""
+def orchestrate_tool(
+    dispatcher: Dispatcher, types: Callable[[ToolContext], Iterable[str]], scrubber: Scrubber, clock: Clock
+) -> Tool:
+    """Build `orchestrate`, with sub-agents of the types that there are in a context."""
 
     async def run(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         clean = each_text(arguments, scrubber.for_chat(str(context.key)).scrub)
@@ -287,7 +289,7 @@ def orchestrate_tool(dispatcher: Dispatcher, types: Sequence[str], scrubber: Scr
             clean.get("usd_max"),
             clean.get("limit_s", limits.ORCHESTRATION_LIMIT_S),
         )
-        strategy = strategy_of(clean, types)
+        strategy = strategy_of(clean, tuple(types(context)))
         account = await Orchestration(strategy, bounds, context, dispatcher, scrubber, clock).play()
         context.reading.is_foreign = True  # they may have read what others wrote
         text = account.text(clock.code(limits.FRAME_CHARS))
@@ -394,13 +396,15 @@ async def open_subagents(
         watch=watch,
         ring=ring,
     )
-    delegating = DelegationTools(agents, book, scrubber, clock, limit_s=limit_s, models=models.choosable)
+    delegating = DelegationTools(
+        agents, book, scrubber, clock, limit_s=limit_s, models=models.choosable, usable=tools.usable
+    )
 
     def asking(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
         return (
             *delegating.tools(types),
             WaitTool(book, clock).tool(),
-            orchestrate_tool(agents, tuple(types), scrubber, clock),
+            orchestrate_tool(agents, delegating.offered, scrubber, clock),
         )
 
     async with aclosing(agents):

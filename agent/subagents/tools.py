@@ -11,7 +11,7 @@ whichever process. Where no turn can yield (under another engine) the call itsel
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -76,7 +76,7 @@ SubTypes = Mapping[str, SubType]
 
 class DelegationTools:
     """The tools on one dispatcher. `limit_s` is the most that a sub-agent may live; `models` are those that
-    everybody may choose."""
+    everybody may choose; `usable` tells the tools that a context has."""
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class DelegationTools:
         *,
         limit_s: float,
         models: Sequence[str],
+        usable: Callable[[ToolContext], Container[str]],
     ) -> None:
         self._agents = agents
         self._book = book
@@ -94,14 +95,21 @@ class DelegationTools:
         self._clock = clock
         self._limit_s = limit_s
         self._models = tuple(dict.fromkeys((CHEAP, *models)))
+        self._usable = usable
+        self._types: SubTypes = {}
 
-    def tools(self, types: Mapping[str, SubType]) -> tuple[Tool, ...]:
-        """Build the tools; `types` are those from which the model may choose."""
+    def offered(self, context: ToolContext) -> SubTypes:
+        """Return the types that have the tools for their purpose in this context."""
+        usable = self._usable(context)
+        return {name: row for name, row in self._types.items() if row.is_able(usable)}
+
+    def tools(self, types: SubTypes) -> tuple[Tool, ...]:
+        """Build the tools; `types` are those from which the model may choose, each where it is `offered`."""
+        self._types = types
         # One may wait for its turn, too: what ends that is the limit of the turn, or of the sub-agent, that waits.
         waits_s = max(self._limit_s, limits.TURN_TIMEOUT_S) + limits.SUBAGENT_GRACE_S
         choice = _order_schema(types, self._models, self._limit_s)
-        listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
-        inline = ToolSpec("sub_agent", f"{_INLINE}\n{listed}", without_bounds(choice))
+        inline = self._inline(types)
         spawned = ToolSpec("sub_agent_spawn", _SPAWNED, _told_again(choice))
         cancelled = ToolSpec("sub_agent_cancel", _CANCELLED, without_bounds(_ID))
         return (
@@ -114,10 +122,16 @@ class DelegationTools:
                 timeout_s=waits_s,
                 quotes=True,
                 only_waits=True,
+                told=lambda context: self._inline(self.offered(context)),
             ),
             Tool(spawned, CATEGORY, Risk.READ, self._spawn, fits=choice, quotes=True),
             Tool(cancelled, CATEGORY, Risk.READ, self._cancel, fits=_ID),
         )
+
+    def _inline(self, types: SubTypes) -> ToolSpec:
+        listed = "\n".join(f"- {row.name}: {row.description}" for row in types.values())
+        schema = without_bounds(_order_schema(types, self._models, self._limit_s))
+        return ToolSpec("sub_agent", f"{_INLINE}\n{listed}", schema)
 
     async def _run(self, context: ToolContext, arguments: Mapping[str, Any]) -> str:
         task = await self._agents.delegate(context, self._order(context, arguments))
@@ -136,6 +150,11 @@ class DelegationTools:
         return result_line(task)
 
     def _order(self, context: ToolContext, arguments: Mapping[str, Any]) -> SubOrder:
+        offered = self.offered(context)
+        if arguments["type"] not in offered:
+            raise ToolError(
+                f"{arguments['type']} lacks the tools for its purpose here; there are: {', '.join(offered)}"
+            )
         clean = self._scrubber.for_chat(str(context.key)).scrub
         return SubOrder(
             arguments["type"],

@@ -25,7 +25,7 @@ from agent.models.requests import ToolSpec
 from agent.tools.mcp_confinement import NOT_TOLD, Launch, ServerAccess, ServerConfinement
 from agent.tools.policy import Risk
 from agent.tools.tool import Tool, ToolContext
-from gateway.contracts.errors import ToolError
+from gateway.contracts.errors import FailureCause, ToolError
 from gateway.contracts.messages import clipped, each_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.profiles import MCP_PREFIX
@@ -125,10 +125,10 @@ class McpLink:
             async with asyncio.timeout(self.server.timeout_s):
                 return await client.call_tool(tool, dict(arguments), read_timeout_seconds=self.server.timeout_s)
         except TimeoutError as error:
-            raise ToolError(f"{tool} did not finish within {self.server.timeout_s:g} s") from error
+            raise ToolError(_too_slow(tool, self.server), FailureCause.BUSY) from error
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
-                raise ToolError(f"{tool} did not finish within {self.server.timeout_s:g} s") from error
+                raise ToolError(_too_slow(tool, self.server), FailureCause.BUSY) from error
             if error.code != CONNECTION_CLOSED:
                 raise ToolError(f"{tool} was refused: {error.message}") from error
             raise self._gone(error) from error
@@ -217,6 +217,10 @@ def _launch(server: McpServer, confinement: ServerConfinement | None) -> Launch:
         raise PermissionError("nothing holds it here")
     server.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     return confinement.launch(server.command, server.environment, server.access, server.home)
+
+
+def _too_slow(tool: str, server: McpServer) -> str:
+    return f"{tool} did not finish within {server.timeout_s:g} s"
 
 
 # The tools of MCP servers as ours: `mcp_<server>_<tool>`, with our limits, our envelope and our policy.

@@ -39,10 +39,11 @@ from agent.tools.results import (
 from agent.tools.secrets import NotAvailable, SecretInjector, refuse_placeholders
 from agent.tools.tool import AbsentTool, Tool, ToolContext, ToolResult
 from gateway.contracts.access import PlaceApproval, room_of
-from gateway.contracts.errors import ToolError
+from gateway.contracts.errors import FailureCause, ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.ports import Clock, NoSpans, SpanSink, TraceSpan
+from gateway.contracts.profiles import MCP_PREFIX
 from gateway.contracts.sessions import GrantRole
 from gateway.i18n import words_for
 from gateway.scrub import Scrubber
@@ -64,10 +65,14 @@ class Fitting:
 
     def arguments(self, text: str) -> Mapping[str, Any]:
         """Parse the arguments; broken JSON is repaired where that is possible. Raises `ToolError`."""
-        arguments = parse_arguments(text)
+        try:
+            arguments = parse_arguments(text)
+        except ToolError as error:
+            raise ToolError(str(error), FailureCause.ARGUMENTS) from error
         problems = list(islice(self._validator.iter_errors(arguments), _PROBLEMS_SHOWN))
         if problems:
-            raise ToolError("; ".join(map(schema_problem, sorted(problems, key=lambda problem: list(problem.path)))))
+            said = "; ".join(map(schema_problem, sorted(problems, key=lambda problem: list(problem.path))))
+            raise ToolError(said, FailureCause.ARGUMENTS)
         return arguments
 
 
@@ -92,7 +97,8 @@ async def run_in_time(tool: Tool, context: ToolContext, arguments: Mapping[str, 
     except TimeoutError as error:
         if not limit.has_passed:
             raise
-        raise ToolError(f"{tool.spec.name} did not finish within {tool.timeout_s:g} s") from error
+        said = f"{tool.spec.name} did not finish within {tool.timeout_s:g} s"
+        raise ToolError(said, FailureCause.BUSY) from error
 
 
 # From what a tool returned to what the model may see: bounded, scrubbed, cut with a handle, framed if foreign.
@@ -150,7 +156,8 @@ def correction_note(results: Sequence[ToolResult], scrubber: Scrubber) -> CleanT
     It repeats results that are clean already, and is scrubbed all the same, because the model made up the calls' names.
     """
     failures = [(result.name, _in_short(result.text)) for result in results if result.is_error]
-    return scrubber.scrub(failure_note(failures)) if failures else None
+    causes = [result.cause for result in results if result.cause is not None]
+    return scrubber.scrub(failure_note(failures, causes)) if failures else None
 
 
 def _in_short(text: str) -> str:
@@ -249,11 +256,18 @@ class ToolRegistry:
         """Return what the policy decides about a call of the tool `name`, which must exist, in this context."""
         return self._granted(context).of(name, self._tools[name].risk)
 
+    def usable(self, context: ToolContext) -> frozenset[str]:
+        """Return the names of the tools that are not denied in this context."""
+        granted = self._granted(context)
+        return frozenset(
+            name for name, tool in self._tools.items() if granted.of(name, tool.risk) is not Permission.DENY
+        )
+
     def specs_for(self, context: ToolContext) -> tuple[ToolSpec, ...]:
         """List the tools that are not denied in this context, in the same fixed order."""
         granted = self._granted(context)
         return tuple(
-            tool.spec
+            tool.spec_in(context)
             for name, tool in sorted(self._tools.items())
             if granted.of(name, tool.risk) is not Permission.DENY
         )
@@ -270,6 +284,17 @@ class ToolRegistry:
             if granted.of(name, absent.risk) is not Permission.DENY:
                 categories[absent.category].append(f"{name} (off: {absent.reason})")
         return {category: tuple(names) for category, names in sorted(categories.items())}
+
+    def denied(self, context: ToolContext) -> tuple[str, ...]:
+        """List our own tools that are denied in this context. Those of MCP servers are the operator's, and nobody who
+        may not use them hears of them."""
+        granted = self._granted(context)
+        known = self._tools | self._absent
+        return tuple(
+            name
+            for name, tool in sorted(known.items())
+            if not name.startswith(MCP_PREFIX) and granted.of(name, tool.risk) is Permission.DENY
+        )
 
     @property
     def protected_names(self) -> frozenset[str]:
@@ -290,26 +315,26 @@ class ToolRegistry:
     async def _run_one(self, context: ToolContext, slots: asyncio.Semaphore, call: RequestedCall) -> ToolResult:
         began_s = self._clock.monotonic_s()
         tool = self._tools.get(call.name)
-        is_error, is_foreign = False, tool is not None and tool.foreign
+        cause, is_foreign = None, tool is not None and tool.foreign
         try:
             raw = await self._attempt(context, slots, call)
         except NotAvailable as error:
-            raw, is_error, is_foreign = str(error), True, False
+            raw, cause, is_foreign = str(error), error.cause, False
         except ToolError as error:
-            raw, is_error = str(error), True
+            raw, cause = str(error), error.cause
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raw, is_error = f"{call.name} was interrupted from within", True
+            raw, cause = f"{call.name} was interrupted from within", FailureCause.REFUSED
         except Exception as error:  # noqa: BLE001 - the tool boundary: the model gets an error result, the log the rest
             _log.exception("tool.crashed", tool=call.name)
-            raw, is_error = f"{call.name} failed: {type(error).__name__}", True
+            raw, cause = f"{call.name} failed: {type(error).__name__}", FailureCause.REFUSED
         duration_ms = int((self._clock.monotonic_s() - began_s) * 1000)
         envelope = await self._envelope(context, raw, is_foreign=is_foreign)
-        _log.info("tool.ran", tool=call.name, ok=not is_error, duration_ms=duration_ms)
-        self._tell(context, call, duration_ms, failure="tool_error" if is_error else "")
-        return ToolResult(call.id, call.name, envelope.text, is_error, envelope.is_truncated, duration_ms)
+        _log.info("tool.ran", tool=call.name, ok=cause is None, duration_ms=duration_ms)
+        self._tell(context, call, duration_ms, failure="tool_error" if cause else "")
+        return ToolResult(call.id, call.name, envelope.text, envelope.is_truncated, duration_ms, cause)
 
     def _tell(self, context: ToolContext, call: RequestedCall, duration_ms: int, *, failure: str) -> None:
         """Record the call as a span. A name that no tool has is recorded as `OTHER`, because the model made it up and
@@ -353,7 +378,7 @@ class ToolRegistry:
     async def _attempt(self, context: ToolContext, slots: asyncio.Semaphore, call: RequestedCall) -> str:
         tool = self._find(context, call.name)
         if self.permission(context, call.name) is Permission.DENY:
-            raise ToolError(f"{call.name} is not permitted to this user in this place")
+            raise ToolError(f"{call.name} is not permitted to this user in this place", FailureCause.REFUSED)
         arguments = self._fitting[call.name].arguments(call.arguments)
         wanted = self._wanted(tool, arguments)
         async with AsyncExitStack() as held:
@@ -388,18 +413,18 @@ class ToolRegistry:
         try:
             return await lent.out_of(await run_in_time(tool, replace(context, is_lent=True), given))
         except ToolError as error:
-            said = await lent.out_of(str(error))
+            said, cause = await lent.out_of(str(error)), error.cause
         except Exception as error:  # noqa: BLE001 - the tool boundary: its words, and its traceback, may hold a secret
-            said = f"{tool.spec.name} failed: {type(error).__name__}"
-        raise ToolError(said)
+            said, cause = f"{tool.spec.name} failed: {type(error).__name__}", FailureCause.REFUSED
+        raise ToolError(said, cause)
 
     def _find(self, context: ToolContext, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
         if name in self._absent:
-            raise ToolError(f"{name} is off here: {self._absent[name].reason}")
+            raise ToolError(f"{name} is off here: {self._absent[name].reason}", FailureCause.REFUSED)
         offered = ", ".join(spec.name for spec in self.specs_for(context))
-        raise ToolError(f"there is no tool {name[:64]!r}; there are: {offered}")
+        raise ToolError(f"there is no tool {name[:64]!r}; there are: {offered}", FailureCause.REFUSED)
 
     def _granted(self, context: ToolContext) -> Permissions:
         return self._policy.permissions(context.role, context.place) & context.ceiling
@@ -435,7 +460,7 @@ class ToolRegistry:
             verdict = await self._approvals.ask(question)
         _log.info("tool.asked", tool=tool.spec.name, verdict=verdict.value)
         if verdict is not ApprovalOutcome.APPROVED:
-            raise ToolError(_REFUSALS[verdict].format(tool=tool.spec.name))
+            raise ToolError(_REFUSALS[verdict].format(tool=tool.spec.name), FailureCause.REFUSED)
         return question.digest
 
 

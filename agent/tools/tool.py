@@ -10,7 +10,7 @@ from typing import Any, Final
 from agent.limits import SENT_BYTES_MAX, SENT_FILES_MAX, TOOL_TIMEOUT_S
 from agent.models.requests import Permit, ToolSpec, always
 from agent.tools.policy import EVERYTHING, Permissions, Risk, Visibility
-from gateway.contracts.errors import ToolError, TrivetError
+from gateway.contracts.errors import FailureCause, ToolError, TrivetError
 from gateway.contracts.ids import ReplyAddress, SessionKey
 from gateway.contracts.messages import CleanText, ReplyFile
 from gateway.contracts.sessions import FileContent, GrantRole
@@ -229,7 +229,8 @@ class Tool:
     `keeps` says of a call that it leaves something which later turns believe: after words of others were read, the
     person is asked first, for they may have led the model to it.
 
-    `fits` is what the arguments have to fit where the model is told less; None: `spec.schema`.
+    `fits` is what the arguments have to fit where the model is told less; None: `spec.schema`. `told` is what the model
+    is told in one context, which may be less than `spec`; None: `spec`.
 
     In its `secret_arguments` a tool is given the values, where there is a vault and a person approves. It keeps them
     to itself, or says to which origin they go (`secrets_go_to`).
@@ -250,6 +251,11 @@ class Tool:
     secrets_go_to: Callable[[Mapping[str, Any]], str] | None = None
     fits: Mapping[str, Any] | None = None
     keeps: Callable[[Mapping[str, Any]], bool] = _keeps_nothing
+    told: Callable[[ToolContext], ToolSpec] | None = None
+
+    def spec_in(self, context: ToolContext) -> ToolSpec:
+        """Return the tool as the model sees it in this context."""
+        return self.spec if self.told is None else self.told(context)
 
     @property
     def checked(self) -> Mapping[str, Any]:
@@ -269,11 +275,16 @@ class AbsentTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The envelope of one result: clean, bounded, and marked by a flag, not by a prefix."""
+    """The envelope of one result: clean, bounded, and marked by a `cause` if it is a failure, not by a prefix."""
 
     call_id: str
     name: str
     text: CleanText
-    is_error: bool
     is_truncated: bool
     duration_ms: int
+    cause: FailureCause | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Tell whether the tool failed."""
+        return self.cause is not None

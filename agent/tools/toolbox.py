@@ -31,7 +31,7 @@ from agent.tools.secrets import SecretInjector
 from agent.tools.tool import AbsentTool, Tool, ToolContext
 from agent.tools.web.guard import PublicConnector
 from agent.tools.web.session import WebSession
-from agent.tools.web.tools import Brave, SearchEngine, Searxng, Tavily, web_tools
+from agent.tools.web.tools import Brave, Keyless, SearchEngine, Searxng, Tavily, web_tools
 from gateway.config.tools import BrowserSettings, McpSetting, PolicySetting, ToolSettings, WebSettings
 from gateway.contracts.errors import ConfigError, QueryRefused, ToolError
 from gateway.contracts.ports import Clock, SpanSink
@@ -204,6 +204,8 @@ def _engine(web: WebSettings) -> SearchEngine | None:
         )
     key = web.key.get_secret_value() if web.key else ""
     match web.engine:
+        case "ddgs":
+            return Keyless(web.url)
         case "searxng":
             return Searxng(web.url)
         case "brave":

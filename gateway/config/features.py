@@ -1,4 +1,4 @@
-"""The settings of features: attachments, cache, memory, models, routing, schedules, scrubber, vault, traces."""
+"""The settings of features: attachments, memory, models, routing, schedules, scrubber, vault, traces."""
 
 from __future__ import annotations
 
@@ -68,20 +68,6 @@ class AttachmentSettings(Section):
         le=ATTACHMENTS_MAX,
         description="Files of one message that are fetched, those of what it quotes included; 0: none.",
     )
-
-
-# The settings of the answer cache.
-
-
-class CacheSettings(Section):
-    """Answers that are given again without asking a model."""
-
-    enabled: bool = Field(
-        default=False,
-        description="Answer a question that the same user asked before, in the same circumstances, from the cache. "
-        "Saves money, costs freshness: such an answer may be as old as ttl_s.",
-    )
-    ttl_s: int = Field(default=3600, ge=1, le=30 * 86_400, description="How long an answer may be given again.")
 
 
 # The settings of memory.

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gateway.config.catalog import ENV_DOT, ENV_PREFIX, Setting, catalog, variables
 from gateway.config.derived import found_provider, is_readable_by_others
+from gateway.config.presets import PRESETS, Preset
 from gateway.config.secrets import environment_secrets, settings_secrets
 from gateway.config.settings import SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
@@ -76,8 +77,8 @@ _SHOWN_CHARS_MAX: Final = 60  # of a wrong value, in an error message
 class Loaded:
     """The settings in force and their story.
 
-    `sources` maps every key, and every key of an entry that is there, to "default", "<file> line N" or the
-    variable's name. `warnings` are sentences.
+    `sources` maps every key, and every key of an entry that is there, to "default", "default of preset <name>",
+    "<file> line N" or the variable's name. `warnings` are sentences.
     `secrets` is everything the scrubber should know: secret settings and provider keys of the environment.
     """
 
@@ -120,7 +121,13 @@ def load_settings(config_path: Path | None, environ: Mapping[str, str]) -> Loade
     given |= from_environment
     warnings += unknown
     values = {key: _checked(item) for key, item in given.items()}
-    sources = dict.fromkeys(catalog(), "default") | {key: item.source for key, item in given.items()}
+    preset = Preset(str(values.get("preset", "")))
+    values = {**PRESETS[preset], **values}
+    sources = (
+        dict.fromkeys(catalog(), "default")
+        | dict.fromkeys(PRESETS[preset], f"default of preset {preset}")
+        | {key: item.source for key, item in given.items()}
+    )
     if not values.get("agent.model"):
         provider = found_provider(environ)
         values["agent.model"] = provider.model if provider else SCRIPTED_MODEL

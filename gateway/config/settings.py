@@ -19,7 +19,6 @@ from gateway.config.channels import ChannelSettings
 from gateway.config.features import (
     ENTRIES,
     AttachmentSettings,
-    CacheSettings,
     EntryName,
     MemorySettings,
     ModelEntry,
@@ -29,6 +28,7 @@ from gateway.config.features import (
     TelemetrySettings,
 )
 from gateway.config.limits import LimitSettings
+from gateway.config.presets import Preset
 from gateway.config.section import HTTP_SCHEMES, Secret, Section, bare, expecting, resolved, url_with
 from gateway.config.subagents import SubagentSettings
 from gateway.config.tools import ToolSettings
@@ -324,6 +324,13 @@ class Settings(Section):
         default=Path("~/.local/share/trivet"),
         description="SQLite file, embedded Valkey's data, workspaces. A local disk, never a network file system.",
     )
+    preset: Preset = Field(
+        default=Preset.NONE,
+        description="Defaults for whom this Trivet is: me (a personal assistant), team (members search and read the "
+        "web, write in their workspaces and run code in the sandbox) or community (members talk and read; small "
+        "limits). It sets tools.policy, tools.web.engine, session.idle_hours and limits wherever they are not set.",
+        json_schema_extra=expecting("empty or one of me, team, community"),
+    )
     redis: RedisSettings = RedisSettings()
     database: DatabaseSettings = DatabaseSettings()
     http: HttpSettings = HttpSettings()
@@ -344,7 +351,6 @@ class Settings(Section):
     subagents: SubagentSettings = SubagentSettings()
     attachments: AttachmentSettings = AttachmentSettings()
     limits: LimitSettings = LimitSettings()
-    cache: CacheSettings = CacheSettings()
     memory: MemorySettings = MemorySettings()
     schedules: ScheduleSettings = ScheduleSettings()
     scrub: ScrubSettings = ScrubSettings()

@@ -96,14 +96,16 @@ DatabaseText = Annotated[SecretStr, AfterValidator(_checked_secret(_NAMED))]
 class WebSettings(Section):
     """The web tools."""
 
-    engine: Literal["", "searxng", "brave", "tavily"] = Field(
+    engine: Literal["", "ddgs", "searxng", "brave", "tavily"] = Field(
         default="",
-        description="The search engine behind web_search. Empty: web_search is off.",
-        json_schema_extra=expecting("empty or one of searxng, brave, tavily"),
+        description="The search engine behind web_search. ddgs needs no key: it asks DuckDuckGo, Brave, Mojeek and "
+        "Startpage as a browser would, for a few searches a minute. Empty: web_search is off.",
+        json_schema_extra=expecting("empty or one of ddgs, searxng, brave, tavily"),
     )
     url: Annotated[str, url_with(*HTTP_SCHEMES)] = Field(
         default="",
-        description="Address of the search engine; SearXNG needs one. Empty: the engine's own.",
+        description="Address of the search engine; SearXNG needs one. Empty: the engine's own. With ddgs, an HTTP "
+        "proxy to ask through.",
         json_schema_extra=expecting("empty or an http(s) URL"),
     )
     key: Secret = Field(default=None, description="Key of the search engine's API; Brave and Tavily need one.")

@@ -41,7 +41,7 @@ QUOTED_CHARS_MAX: Final = 12_000
 """Of all quotes of one message: some 3,000 tokens. Context must not crowd out what is said."""
 
 _NAMES: Final = "context|thread|quoted|image|file|voice"
-_OURS: Final = "now|tone|memory|interrupted|summary|progress|foreign|history|known|tool-failures|earlier-summary"
+_OURS: Final = "now|tone|memory|interrupted|unseen|summary|progress|foreign|history|known|tool-failures|earlier-summary"
 _UNSEEN: Final = "[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]*"
 """What may stand between two letters of a name without anybody seeing it."""
 
@@ -157,6 +157,11 @@ def missing(name: CleanText, reason: CleanText | None) -> CleanText:
     )
 
 
+def on_one_line(text: CleanText) -> CleanText:
+    """Make a name of others fit for a line of ours: without brackets, quotation marks and line breaks."""
+    return rewritten(text, _UNFIT, _SPACE)
+
+
 def size_words(size_bytes: int) -> CleanText:
     """Format a size for people."""
     if size_bytes < _KILO:
@@ -209,7 +214,7 @@ def _head(name: CleanText, path: CleanText, media_type: CleanText, size_bytes: i
 
 
 def _attribute(name: CleanText, value: CleanText) -> CleanText:
-    return joined(name, _QUOTE, rewritten(value, _UNFIT, _SPACE), _QUOTE)
+    return joined(name, _QUOTE, on_one_line(value), _QUOTE)
 
 
 def _closed(head: CleanText, inside: CleanText | None, end: CleanText) -> CleanText:

@@ -183,8 +183,25 @@ class BudgetSpent(ModelError):
         self.is_everybodys = is_everybodys
 
 
+class FailureCause(StrEnum):
+    """Why a tool failed, as far as that decides what its caller does next."""
+
+    ARGUMENTS = "arguments"
+    PREREQUISITE = "prerequisite"
+    """Something is not as the call assumed: a file is missing, a step comes first."""
+    BUSY = "busy"
+    """Out of time, or a rate limit."""
+    REFUSED = "refused"
+    """Not permitted, off, unknown, or broken: another call of it fails as well."""
+
+
 class ToolError(TrivetError):
     """A tool could not do what the model asked. The text becomes the tool's error result."""
+
+    def __init__(self, said: str, cause: FailureCause = FailureCause.PREREQUISITE) -> None:
+        """Hold the text and the cause."""
+        super().__init__(said)
+        self.cause = cause
 
 
 class DeliveryError(TrivetError):

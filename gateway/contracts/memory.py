@@ -102,34 +102,3 @@ def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """Compute the cosine, from -1 to 1; 0 if the vectors cannot be compared: other sizes, or no direction."""
     lengths = math.hypot(*one) * math.hypot(*other)
     return sum(map(mul, one, other)) / lengths if lengths and len(one) == len(other) else 0.0
-
-
-# What the answer cache keeps: an answer under the question and the circumstances it was given in.
-
-
-@dataclass(frozen=True, slots=True)
-class CachedQuestion:
-    """A question as the cache knows it: whose it is, in full; the rest as digests.
-
-    `circumstances` is all the answer depends on besides the question; `asked` is the question, `guard` what no
-    likeness of meaning may pass over (numbers, negations, names), `words` its words in any order. `recalled` are
-    lines of earlier conversations that the model is reminded of, which may repeat a question and its answer.
-    """
-
-    key: SessionKey
-    circumstances: str
-    asked: str
-    guard: str
-    words: str
-    recalled: tuple[str, ...] = ()
-    embedding: Embedding | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CachedAnswer:
-    """An answer that was kept. `recalled` is a digest of what the model had been reminded of besides."""
-
-    id: int
-    text: CleanText
-    recalled: str
-    embedding: Embedding | None = None

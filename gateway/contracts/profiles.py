@@ -111,7 +111,8 @@ CHEAP: Final = "cheap"
 class SubTypeRow:
     """One type. `description` tells the model that chooses when to choose it; `tools` is what it may use at most
     (`EVERY_TOOL` alone: all that its parent may); `rounds_max` rounds of tools before it has to wrap up; `prompt` is
-    None for the file that comes with Trivet; `model` is `CHEAP`, or "" for that of the conversation."""
+    None for the file that comes with Trivet; `model` is `CHEAP`, or "" for that of the conversation; of each set in
+    `needs` it has to have a tool, or its purpose is out of reach."""
 
     name: str
     label: CleanText
@@ -120,6 +121,7 @@ class SubTypeRow:
     rounds_max: int
     prompt: CleanText | None = None
     model: str = ""
+    needs: tuple[tuple[str, ...], ...] = ()
 
     def changed(self, change: SubTypeChange) -> SubTypeRow:
         """Return the same row with the change applied."""
@@ -141,6 +143,8 @@ def changed_rows(rows: SubTypeRows, changes: Mapping[str, SubTypeChange]) -> Sub
     return {name: row.changed(changes.get(name, UNCHANGED)) for name, row in rows.items()}
 
 
+_CHANGING: Final = ("file_write", "file_edit", "file_patch")
+
 _EXPLORE: Final = SubTypeRow(
     "explore",
     literal_text("Explorer"),
@@ -148,6 +152,7 @@ _EXPLORE: Final = SubTypeRow(
     READING,
     6,
     model=CHEAP,
+    needs=(READING,),
 )
 _GENERAL: Final = SubTypeRow(
     "general",
@@ -162,6 +167,7 @@ _PLAN: Final = SubTypeRow(
     literal_text("Plans a larger task: steps, dependencies, risks, rollback. Read-only."),
     READING,
     8,
+    needs=(READING,),
 )
 _CODE: Final = SubTypeRow(
     "code",
@@ -169,6 +175,7 @@ _CODE: Final = SubTypeRow(
     literal_text("Writes or changes code and runs the tests."),
     (*FILES, *RUNNING),
     10,
+    needs=(_CHANGING,),
 )
 _RESEARCH: Final = SubTypeRow(
     "research",
@@ -177,6 +184,7 @@ _RESEARCH: Final = SubTypeRow(
     ("web_search", "web_fetch", "file_read", "file_list", "file_tree"),
     8,
     model=CHEAP,
+    needs=(("web_search",), ("web_fetch",)),
 )
 _SECURITY: Final = SubTypeRow(
     "security",
@@ -184,6 +192,7 @@ _SECURITY: Final = SubTypeRow(
     literal_text("Looks for weaknesses: severity, place, fix, CWE. Read-only."),
     (*READING, "web_search"),
     10,
+    needs=(READING,),
 )
 _DEBUG: Final = SubTypeRow(
     "debug",
@@ -194,6 +203,7 @@ _DEBUG: Final = SubTypeRow(
         *RUNNING,
     ),
     12,
+    needs=(_CHANGING, RUNNING),
 )
 _ARCHITECT: Final = SubTypeRow(
     "architect",
@@ -201,6 +211,7 @@ _ARCHITECT: Final = SubTypeRow(
     literal_text("Weighs designs and records a decision (ADR). Read-only."),
     READING,
     10,
+    needs=(READING,),
 )
 _DEVOPS: Final = SubTypeRow(
     "devops",
@@ -211,6 +222,7 @@ _DEVOPS: Final = SubTypeRow(
         *("shell", "web_search"),
     ),
     12,
+    needs=(("shell", *_CHANGING),),
 )
 _DATA: Final = SubTypeRow(
     "data",
@@ -218,6 +230,7 @@ _DATA: Final = SubTypeRow(
     literal_text("Answers from data, in files or databases."),
     ("file_read", "file_search", "file_list", "shell", "code_exec", "db_query", "web_search"),
     12,
+    needs=((*RUNNING, "db_query"),),
 )
 _UI: Final = SubTypeRow(
     "ui",
@@ -228,6 +241,7 @@ _UI: Final = SubTypeRow(
         *("shell", "web_search", "browser", "code_exec"),
     ),
     12,
+    needs=(_CHANGING,),
 )
 _REVIEWER: Final = SubTypeRow(
     "reviewer",
@@ -236,6 +250,7 @@ _REVIEWER: Final = SubTypeRow(
     (*READING, "web_search"),
     10,
     model=CHEAP,
+    needs=(READING,),
 )
 _WRITER: Final = SubTypeRow(
     "writer",
@@ -246,6 +261,7 @@ _WRITER: Final = SubTypeRow(
         *("shell", "web_search"),
     ),
     10,
+    needs=(_CHANGING,),
 )
 
 SUB_TYPE_ROWS: Final[SubTypeRows] = {

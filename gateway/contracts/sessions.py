@@ -210,12 +210,13 @@ class PromptQuery:
 
 @dataclass(frozen=True, slots=True)
 class PromptStart:
-    """The answer to `query`, read in one."""
+    """The answer to `query`, read in one. `zone`: the time zone that the owner named, "" for none."""
 
     query: PromptQuery
     view: NewestView
     todos: tuple[Todo, ...]
     recollection: Recollection
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)

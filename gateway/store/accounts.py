@@ -36,7 +36,7 @@ from gateway.limits import LINK_CODE_TTL_S, LINK_LOCKED_S, LINK_TRIES_MAX, LINKE
 from gateway.store import outbox
 from gateway.store.audit import USER, has_changed, write_down
 from gateway.store.engine import Aggregate, Connection, read, reading, upsert, write
-from gateway.store.tables import answers, facts, grants, lanes, link_codes, link_tries, links, purses
+from gateway.store.tables import facts, grants, lanes, link_codes, link_tries, links, purses
 
 _WHOSE: Final[BindParameter[str]] = bindparam("end_", type_=String)
 _OWN: Final[Select[Any]] = select(cast(_WHOSE, links.c.owner.type).label("owner"))
@@ -180,7 +180,6 @@ def _pool(connection: Connection, owners: Iterable[str], now_ms: int, purse: str
 
 # --- parting
 _LEAVE: Final = delete(links).where(links.c.owner.in_(bindparam("owners", expanding=True)))
-_FORGET_ANSWERS: Final = delete(answers).where(answers.c.owner.in_(bindparam("owners", expanding=True)))
 
 
 class LinkStore(Aggregate):
@@ -293,7 +292,6 @@ class LinkStore(Aggregate):
         if len(left) == 1:
             parted = before
         connection.execute(_LEAVE, {"owners": parted})
-        connection.execute(_FORGET_ANSWERS, {"owners": before})  # they were given while more was remembered
         for end in parted:
             write_down(connection, actor, "link.parted", f"{USER}{end}", None, None, now_ms)
         return [SessionKey.parse(end) for end in parted]

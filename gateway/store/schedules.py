@@ -144,6 +144,11 @@ def to_schedule(row: Row[Any]) -> Schedule:
     )
 
 
+def zone_of(connection: Connection, owner: SessionKey) -> str:
+    """Return the name of the time zone that `owner` named, "" for none."""
+    return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or ""
+
+
 class ScheduleStore(Aggregate):
     """Every schedule, and each owner's time zone. Raises `StoreUnavailable`.
 
@@ -180,7 +185,7 @@ class ScheduleStore(Aggregate):
     @read
     def zone(self, connection: Connection, owner: SessionKey) -> str | None:
         """Return the name of the owner's time zone, None if it was never said."""
-        return connection.execute(_ZONE, {"of_owner": str(owner)}).scalar_one_or_none() or None
+        return zone_of(connection, owner) or None
 
     @write
     def set_zone(self, connection: Connection, owner: SessionKey, zone: str) -> None:

@@ -324,6 +324,11 @@ _FORGET_SIZE: Final = (
 """What the provider counted held what is now undone. Tokens and money stay: they were spent."""
 
 
+def forget_count(connection: Connection, session_id: str) -> None:
+    """Forget what the provider counted for the last prompt: the next one begins otherwise."""
+    connection.execute(_FORGET_SIZE, {"s": session_id, "fewer": 0})
+
+
 def undo(connection: Connection, session_id: str, *, from_seq: int) -> None:
     """Take everything from `from_seq` on out of view."""
     scope = {"s": session_id, "from_seq": from_seq}

@@ -12,7 +12,6 @@ from gateway.contracts.ports import Clock
 from gateway.limits import INSTALLATION_CHARS, SQLITE_BUSY_TIMEOUT_S
 from gateway.store.access import AccessStore
 from gateway.store.accounts import LinkStore
-from gateway.store.answers import AnswerStore
 from gateway.store.audit import LoanStore
 from gateway.store.engine import (
     Aggregate,
@@ -62,7 +61,6 @@ class Store(Aggregate):
         self.access = AccessStore(database, clock)
         self.spending = SpendingStore(database, clock)
         self.usage = UsageStore(database, clock)
-        self.answers = AnswerStore(database, clock)
         self.memories = MemoryStore(database, clock)
         self.people = PeopleStore(database, clock)
         self.schedules = ScheduleStore(database, clock)

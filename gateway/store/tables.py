@@ -4,7 +4,6 @@
                          1 ── n turns             outbox     committed replies, deliveries: how they ended
                          1 ── n usage             grants, todos, facts, schedules: what belongs to a user
                                                   spending, reservations, counted_turns: what a day costs
-                                                  answers: the answer cache
                          1 ── n boundaries, passages: what memory makes of sessions
                                                   reply_files: bytes on their way out
                                                   loans: which tool was given which secret, without it
@@ -378,28 +377,6 @@ counted_turns: Final = Table(
     Index("ix_counted_turns_owner_day", "owner", "day"),
 )
 """Each turn is counted once, however many workers run it."""
-
-answers: Final = Table(
-    "answers",
-    metadata,
-    column("id", ROW_NUMBER, Identity(), doc="row number", primary_key=True),
-    column("owner", Text, doc="whose answer"),
-    column("key", Text, doc="the lane it was given in; nobody else ever finds it"),
-    column("circumstances", Text, doc="digest of all it depends on besides the question"),
-    column("asked", Text, doc="digest of the question"),
-    column("guard", Text, doc="digest of its numbers, negations and names"),
-    column("words", Text, doc="digest of its words in any order"),
-    column("text", AnyText, doc="the answer"),
-    column("recalled", Text, doc="digest of what the model was reminded of, besides the question and the answer"),
-    column("vector", LargeBinary, doc="what an embedding model made of the question, as in `facts`", nullable=True),
-    column("vector_model", Text, doc="that model; empty for none"),
-    column("created_at_ms", BigInteger, doc="when it was given first"),
-    column("used_at_ms", BigInteger, doc="when it was given last", index=True),
-    column("expires_at_ms", BigInteger, doc="from then on it is not given any more", index=True),
-    UniqueConstraint("key", "circumstances", "asked"),
-    Index("ix_answers_owner_used", "owner", "used_at_ms"),
-)
-"""Answers to be given again, if `cache.enabled` says so."""
 
 calendars: Final = Table(
     "calendars",

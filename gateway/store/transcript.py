@@ -39,7 +39,8 @@ from gateway.limits import HISTORIES_KEPT, NEWEST_ENTRIES, VIEW_PAGE_ENTRIES
 from gateway.store import outbox, passages
 from gateway.store.engine import Aggregate, Connection, Database, Values, read, reading, to_json, write, write_unsynced
 from gateway.store.memory import recollected
-from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, grow, retitle_untitled
+from gateway.store.schedules import zone_of
+from gateway.store.sessions import _IN_FORCE, Growth, count_fewer, forget_count, grow, retitle_untitled
 from gateway.store.tables import entries, lanes, todos
 
 _IS_COMPACTION: Final = entries.c.kind == EntryKind.COMPACTION.value
@@ -234,7 +235,7 @@ def prompt_start(
         facts_max=query.facts_max,
         snippets_max=query.snippets_max,
     )
-    return PromptStart(query, view, tuple(task_list(connection, key)), found)
+    return PromptStart(query, view, tuple(task_list(connection, key)), found, zone_of(connection, key.owner))
 
 
 _ROLES: Final = {role.value: role for role in Role}
@@ -345,6 +346,7 @@ class TranscriptStore(Aggregate):
         now_ms = self.clock.now_ms()
         guard(connection, key, fence)
         row = grow(connection, key, session_id, Growth(entries=1), now_ms=now_ms)
+        forget_count(connection, session_id)  # it was of a prompt with what the summary replaces
         stored = replace(
             entry, kind=EntryKind.COMPACTION, seq=row.last_seq, created_at_ms=entry.created_at_ms or now_ms
         )

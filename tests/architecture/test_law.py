@@ -35,6 +35,7 @@ VIOLATIONS: Final = {
     "mcp-sdk": ("agent/runtime/steps.py", "import mcp"),
     "opentelemetry": ("gateway/telemetry/logs.py", "import opentelemetry"),
     "playwright": ("agent/runtime/steps.py", "import playwright"),
+    "ddgs": ("agent/tools/web/tools.py", "import ddgs"),
     "telegram-sdk": ("channels/core/delivery.py", "import telegram"),
     "discord-sdk": ("channels/core/delivery.py", "import discord"),
     "slack-sdk": ("channels/core/delivery.py", "import slack_sdk"),

@@ -20,7 +20,6 @@ from agent.runtime.steps import Steps
 from agent.texts import ending_note
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
-from gateway.config.features import CacheSettings
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import ReplyKind, literal_text
 from gateway.contracts.sessions import EntryKind, Role, UsagePurpose
@@ -293,12 +292,10 @@ async def test_claude_refuses_or_has_no_more_room(stop: str, note: str | None) -
 async def test_a_reply_is_whole_marked_or_says_why_there_is_none(
     bus: RedisBus, sqlite_store: Store, tmp_path: Path, provider: ModelServer
 ) -> None:
-    """Its ledger has every call, and only what ended by itself is answered from the cache."""
+    """And its ledger has every call."""
     client = ModelClient(LitellmClient(ModelCatalog(), lambda name: ModelEndpoint(name, provider.url, "key")))
     provider.answer = lambda _body: {"content": "and on ", "finish_reason": "length"}
-    async with running_agent(
-        bus, sqlite_store, client, tmp_path, model=OPENAI, cache=CacheSettings(enabled=True)
-    ) as agent:
+    async with running_agent(bus, sqlite_store, client, tmp_path, model=OPENAI) as agent:
         for asked in (2, 4):
             answer = await agent.ask("what is the longest story of all?")
             assert answer == f"and on and on \n\n{UNFINISHED_NOTE}"

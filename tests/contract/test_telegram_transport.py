@@ -12,18 +12,12 @@ import ssl
 import struct
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
 from email.parser import BytesParser
 from email.policy import HTTP
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from telegram import Bot
 from telegram.error import TelegramError
 from telegram.request import BaseRequest
@@ -33,6 +27,7 @@ from channels.telegram.client import AiohttpRequest, HttpxRequest
 from channels.telegram.errors import delivery_error
 from gateway.contracts.errors import DeliveryError, OutcomeUnknown, SendFailed
 from gateway.contracts.ids import ReplyAddress
+from tests.parts.certificates import self_signed
 from tests.parts.forward_proxy import forward_proxy
 from tests.parts.ports import free_port
 
@@ -105,20 +100,6 @@ def reset(writer: asyncio.StreamWriter) -> None:
 
 def response(body: bytes, status: str = "200 OK") -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-def self_signed(folder: Path) -> ssl.SSLContext:
-    """The TLS of a server whom nobody trusts."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, LOOPBACK)])
-    now = datetime.now(UTC).replace(tzinfo=None)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now)
-    certificate = builder.not_valid_after(now + timedelta(days=1)).sign(key, hashes.SHA256())
-    path = folder / "server.pem"
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + certificate.public_bytes(Encoding.PEM)
-    path.write_bytes(pem)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(path)
-    return context
 
 
 # --- surely not sent

@@ -34,7 +34,6 @@ def talkative(shop: Path) -> dict[str, str]:
         "TRIVET_LOG__LEVEL": "debug",
         "TRIVET_TOOLS__POLICY": json.dumps(["allow write", "allow execute", "allow network"]),
         "TRIVET_TOOLS__DATABASES": json.dumps([f"shop=sqlite+aiosqlite:///{shop}"]),
-        "TRIVET_CACHE__ENABLED": "true",
         "TRIVET_AGENT__CONTEXT_WINDOW": "16000",
         "TRIVET_AGENT__EMBEDDING_MODEL": "openai/text-embedding-3-small",
         "TRIVET_MEMORY__AUTO_CONSOLIDATE": "true",

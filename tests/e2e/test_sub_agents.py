@@ -120,6 +120,6 @@ async def test_in_the_background_they_come_back_by_themselves(product: Product, 
 @pytest.mark.long
 async def test_who_may_only_read_has_sub_agents_that_only_read(product: Product, ada: Chat) -> None:
     """Whatever their type could do for others: the default policy is the ceiling of them all."""
-    await ada.say('split code: tool file_write {"path": "a", "text": "b"} | code: tool file_list {}')
+    await ada.say('split general: tool file_write {"path": "a", "text": "b"} | general: tool file_list {}')
     answer = await answered(ada, ANSWERED, "The folder is empty")
     assert "there is no tool 'file_write'; there are: file_info, file_list" in answer.replace("\\_", "_")

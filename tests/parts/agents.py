@@ -16,6 +16,7 @@ from agent.model_clients import ModelClients
 from agent.models.catalog import ModelEndpoint
 from agent.models.client import ModelHealth
 from agent.models.requests import EmbeddingModel, ModelProvider, TranscriptionModel
+from agent.models.selection import prices_of
 from agent.runtime.relay import FileServer, Relay
 from agent.runtime.worker import Worker
 from gateway.bus.bus import RedisBus
@@ -24,7 +25,6 @@ from gateway.config import QueueMode, Settings
 from gateway.config.access import AccessSettings
 from gateway.config.features import (
     AttachmentSettings,
-    CacheSettings,
     MemorySettings,
     RoutingSettings,
     ScheduleSettings,
@@ -201,7 +201,6 @@ async def running_agent(
     access: AccessSettings | None = None,
     tools: ToolSettings | None = None,
     limits: LimitSettings | None = None,
-    cache: CacheSettings | None = None,
     memory: MemorySettings | None = None,
     embeddings: EmbeddingModel | None = None,
     models: tuple[str, ...] = (),
@@ -246,7 +245,6 @@ async def running_agent(
         access=access or AccessSettings(admins=admins, default=StrangerRule.OPEN),
         tools=tools or ToolSettings(),
         limits=limits or DEARER,
-        cache=cache or CacheSettings(),
         memory=memory or MemorySettings(),
         schedules=schedules or ScheduleSettings(),
         scrub=scrub or ScrubSettings(),
@@ -276,7 +274,15 @@ async def running_agent(
             ),
             asyncio.create_task(FileServer(bus.files, store).serve()),
             asyncio.create_task(
-                control_lane(worker_id, settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()
+                control_lane(
+                    worker_id,
+                    settings,
+                    bus=bus,
+                    store=store,
+                    scrubber=scrubber,
+                    clock=clock,
+                    prices_of=partial(prices_of, provider, settings),
+                ).serve()
             ),
             asyncio.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
             asyncio.create_task(suggesting(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).serve()),

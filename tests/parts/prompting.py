@@ -37,7 +37,7 @@ class Writer:
         tools: list[Tool] = [*(tool(name, risk=risk) for name, risk in NAMED.items()), *skill_tools(skills.of)]
         absent = [AbsentTool("shell", "execution", "bubblewrap is not installed", Risk.EXECUTE)]
         self.tools = ToolRegistry(tools, scrubber, SystemClock(), policy=Policy(), absent=absent)
-        self._prompts = SystemPrompts(data_dir, FACTS, self.tools.overview, skills, scrubber)
+        self._prompts = SystemPrompts(data_dir, FACTS, self.tools, skills, scrubber)
 
     def file(self, path: str, text: str) -> Path:
         """Write a file of the operator."""

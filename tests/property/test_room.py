@@ -61,6 +61,7 @@ def room_of(view: tuple[Entry, ...], window: int, *, works: bool) -> TurnWindow:
         protected=frozenset({"todo_write"}),
         fence=1,
         permit=always,
+        zone="",
     )
 
 

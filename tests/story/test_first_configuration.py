@@ -15,6 +15,7 @@ from channels.emulators.slack import SlackEmulator
 from channels.emulators.telegram import TelegramEmulator
 from gateway.__main__ import app
 from gateway.config import Settings, load_settings
+from gateway.config.presets import Preset
 from tests.parts.model_server import Failure, serve_model
 
 TELEGRAM, DISCORD = "4242001:emulated-for-the-first-time", "NDI0MjAwMg.emulated.for-the-first-time"
@@ -52,7 +53,7 @@ async def test_three_platforms_and_a_model_are_tried_and_written(here: Path, mon
         for name, path in (("telegram", ""), ("discord", "/api/v10"), ("slack", "/api/")):
             monkeypatch.setenv(f"TRIVET_CHANNELS__{name.upper()}__API_BASE", served.url_of(name) + path)
         tokens = ("4242001:somebody-elses", "", TELEGRAM, DISCORD, BOT, APP)
-        done = await init(*tokens, "openai/tried", "a-key-for-it", model.url, "telegram:1, slack:U1")
+        done = await init(*tokens, "openai/tried", "a-key-for-it", model.url, "team", "telegram:1, slack:U1")
     assert done.exit_code == 0, done.output
     assert "the token is refused" in done.output
     assert "openai/tried answered: echo: Say hello." in done.output
@@ -60,6 +61,7 @@ async def test_three_platforms_and_a_model_are_tried_and_written(here: Path, mon
     settings = written(here)
     assert settings.channels.enabled_names == ("telegram", "discord", "slack")
     assert (settings.agent.model, settings.agent.api_base) == ("openai/tried", model.url)
+    assert (settings.preset, settings.session.idle_hours) == (Preset.TEAM, 72)
     assert [str(key) for key in settings.access.admins] == ["telegram:1", "slack:U1"]
 
 
@@ -67,7 +69,7 @@ async def test_three_platforms_and_a_model_are_tried_and_written(here: Path, mon
 async def test_a_model_that_refuses_the_key_says_so_and_may_be_kept(here: Path) -> None:
     async with serve_model() as model:
         model.failures.append(Failure(401, "no such key"))
-        done = await init("", "", "", "openai/tried", "a-wrong-key", model.url, "keep", "")
+        done = await init("", "", "", "openai/tried", "a-wrong-key", model.url, "keep", "", "")
     assert "wrong    agent.model  openai/tried:" in done.output
     assert written(here).agent.model == "openai/tried"
 

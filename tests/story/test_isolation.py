@@ -19,7 +19,6 @@ import pytest
 from agent.models.demo import ScriptedClient
 from agent.models.requests import ModelAnswer, ModelEvent, ModelRequest, RequestedCall, TokenCount, ToolSpec
 from gateway.bus.bus import RedisBus
-from gateway.config.features import CacheSettings
 from gateway.config.tools import ToolSettings
 from gateway.contracts.ids import SessionKey, folder_name
 from gateway.contracts.messages import ReplyKind
@@ -104,9 +103,7 @@ def model() -> Burglar:
 
 @pytest.fixture
 async def agent(bus: RedisBus, store: Store, tmp_path: Path, model: Burglar) -> AsyncIterator[AgentProcess]:
-    async with running_agent(
-        bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED, cache=CacheSettings(enabled=True)
-    ) as process:
+    async with running_agent(bus, store, model, tmp_path, tools=EVERYTHING_ALLOWED) as process:
         yield process
 
 

@@ -108,14 +108,14 @@ async def board(store: Store) -> dict[str, SubTask]:
     ("call", "lines", "answer", "labels"),
     [
         pytest.param(
-            {"strategy": "sequential", "steps": [step("look"), step("write", kind="writer")]},
+            {"strategy": "sequential", "steps": [step("look"), step("write", kind="architect")]},
             {"Do look": "it is in line 3", "Do write": "Line 3 is wrong."},
             "Line 3 is wrong.",
             {"1/2 look", "2/2 write"},
             id="sequential",
         ),
         pytest.param(
-            {"strategy": "parallel", "steps": [step("left"), step("right"), step("synthesis", kind="writer")]},
+            {"strategy": "parallel", "steps": [step("left"), step("right"), step("synthesis", kind="architect")]},
             {"Do left": "L", "Do right": "R", "You make one answer": "L and R."},
             "L and R.",
             {"1/3 left", "2/3 right", "3/3 synthesis"},

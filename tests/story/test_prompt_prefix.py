@@ -94,11 +94,13 @@ def as_read(body: Body) -> str:
 async def test_over_ten_turns_each_prompt_begins_with_the_one_before(
     agent: AgentProcess, provider: ModelServer
 ) -> None:
-    """With tools that ran, tools that failed, different moods, and a clock that goes on."""
+    """With tools that ran, tools that failed, different moods, a clock that goes on, and a person who moves: the name
+    and the time zone are told with each message."""
     said = [
         "hello",
         "look for tea",
         "wtf, still broken",
+        "/remind zone Asia/Tokyo",
         "what if we plan it",
         "stumble",
         "look again",
@@ -111,12 +113,15 @@ async def test_over_ten_turns_each_prompt_begins_with_the_one_before(
         await agent.ask(text)
         assert len(agent.replies) == number + 1
     sent = [as_read(body) for body in of_turns(provider)]
-    assert len(sent) >= len(said) + 3
+    assert len(sent) >= len(said) + 2
     for earlier, later in pairwise(sent):
         assert later.startswith(earlier)
     assert "<tone>" in sent[-1]
     asked = [message["content"] for message in of_turns(provider)[-1]["messages"] if message["role"] == "user"]
-    assert sum(text.startswith(("<now>", "<tone>")) for text in asked) == len(said)
+    told = [text for text in asked if text.startswith(("<now>", "<tone>"))]
+    assert len(told) == len(said) - 1
+    assert all(', from "Someone"\n</now>' in text for text in told)
+    assert [" in Asia/Tokyo)" in text for text in told] == [False] * 3 + [True] * (len(told) - 3)
 
 
 async def test_an_edited_file_changes_the_system_prompt_and_nothing_else(
@@ -149,7 +154,8 @@ async def test_a_profile_narrows_what_is_offered_and_what_runs(agent: AgentProce
     await agent.ask("read the web")
     narrowed = of_turns(provider)[-1]
     assert "web_fetch" not in {tool["function"]["name"] for tool in narrowed["tools"]}
-    assert "web_fetch" not in narrowed["messages"][0]["content"]
+    (refused,) = [line for line in narrowed["messages"][0]["content"].splitlines() if "web_fetch" in line]
+    assert refused.startswith("Not permitted here: ")
     results = [message["content"] for message in narrowed["messages"] if message["role"] == "tool"]
     assert "web_fetch is not permitted" in results[-1]
     assert "my usual self" in await agent.ask("/agent default")

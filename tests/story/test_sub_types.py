@@ -17,7 +17,7 @@ from agent.tools.tool import Tool
 from gateway.bus.bus import RedisBus
 from gateway.clock import SystemClock
 from gateway.config.subagents import SubagentSettings, SubTypeSetting
-from gateway.config.tools import ToolSettings
+from gateway.config.tools import ToolSettings, WebSettings
 from gateway.contracts.profiles import BUILT_IN, CONVERSING, DELEGATING, TALKING
 from gateway.contracts.sessions import Role, UsagePurpose
 from gateway.ops.admin.app import Parts, create_app
@@ -40,6 +40,8 @@ class Delegating(ScriptedClient):
         self.children: list[ModelRequest] = []
         self.offered: set[str] = set()
         self.choice = ""
+        self.types: list[str] = []
+        self.results: list[str] = []
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
         if request.purpose is UsagePurpose.SUBAGENT:
@@ -49,13 +51,15 @@ class Delegating(ScriptedClient):
             else:
                 yield TextDelta("done")
                 yield self._answer(request, "done")
-        elif request.purpose is UsagePurpose.TURN and request.messages[-1].role is Role.USER:
+        elif request.purpose is UsagePurpose.TURN and _is_asked(request):
             self.offered = {spec.name for spec in request.tools}
-            self.choice = next(spec.description for spec in request.tools if spec.name == "sub_agent")
+            (choice,) = [spec for spec in request.tools if spec.name == "sub_agent"]
+            self.choice, self.types = choice.description, choice.schema["properties"]["type"]["enum"]
             sub_type = request.messages[-1].text.split()[-1]
             order = json.dumps({"type": sub_type, "task": "look around"})
             yield self._answer(request, "", RequestedCall("c1", "sub_agent", order))
         else:
+            self.results = [said.text for said in request.messages if said.role is Role.TOOL]
             async for event in super().stream(request):
                 yield event
 
@@ -66,6 +70,12 @@ class Delegating(ScriptedClient):
     def told(self) -> tuple[str, set[str]]:
         """What the newest sub-agent is told of itself, and the tools it is offered."""
         return self.children[-1].system, {spec.name for spec in self.children[-1].tools}
+
+
+def _is_asked(request: ModelRequest) -> bool:
+    """Whether a person has spoken last; a note on failures is none."""
+    newest = request.messages[-1]
+    return newest.role is Role.USER and not newest.text.startswith("<tool-failures>")
 
 
 def operator(store: Store, bus: RedisBus) -> httpx.AsyncClient:
@@ -98,6 +108,39 @@ async def test_what_no_sub_agent_has_are_tools_that_there_are(
     _, tools = model.told
     assert BUILT_IN >= model.offered >= {*CONVERSING, *DELEGATING, *TALKING}
     assert tools == model.offered - set(CONVERSING)
+
+
+READ_ONLY = {"explore", "general", "plan", "security", "architect", "reviewer"}
+WRITERS = {"code", "ui", "writer", "devops"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "engine", "offered"),
+    [
+        ((), "", READ_ONLY),
+        (("allow write",), "", READ_ONLY | WRITERS),
+        (("allow network for guest",), "", READ_ONLY),
+        (("allow network",), "", READ_ONLY),
+        (("allow network",), "ddgs", READ_ONLY | {"research"}),
+        (("allow web_search",), "ddgs", READ_ONLY),
+        (("ask write",), "", READ_ONLY | WRITERS),
+    ],
+)
+async def test_a_type_is_offered_to_whom_has_the_tools_for_its_purpose(
+    sqlite_store: Store, bus: RedisBus, tmp_path: Path, policy: tuple[str, ...], engine: str, offered: set[str]
+) -> None:
+    """A member who may only read is offered nobody who writes, runs or searches; and a model that asks for one all the
+    same gets a refusal that names those who can help."""
+    model = Delegating()
+    lines = (*policy, "deny execute", "deny db_query")
+    tools = ToolSettings(policy=lines, web=WebSettings.model_validate({"engine": engine}))
+    async with running_agent(bus, sqlite_store, model, tmp_path, tools=tools, admins=()) as agent:
+        await agent.ask("debug")
+        (refused,) = model.results
+    types = {line.partition(":")[0].removeprefix("- ") for line in model.choice.splitlines() if line.startswith("- ")}
+    assert types == set(model.types) == offered
+    assert not model.children
+    assert "debug lacks the tools" in refused
 
 
 async def test_a_child_is_told_what_its_type_says_and_has_no_more_tools_also_after_an_operators_change(

@@ -82,10 +82,10 @@ def test_a_wrong_limit_stops_the_start(key: str, value: str) -> None:
 
 def test_limits_can_stand_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "limits.toml"
-    path.write_text("[limits.user]\nusd = 1\n[limits.admin]\nusd = 0.0\n[cache]\nenabled = true\n")
+    path.write_text("[limits.user]\nusd = 1\n[limits.admin]\nusd = 0.0\n[memory]\nenabled = false\n")
     path.chmod(0o600)
     settings = load_settings(path, {}).settings
     assert settings.limits.caps_of(GrantRole.MEMBER) == Caps(nano_usd=1_000_000_000)
     assert settings.limits.caps_of(GrantRole.GUEST) == replace(GUESTS, nano_usd=1_000_000_000)
     assert settings.limits.caps_of(GrantRole.ADMIN).are_open
-    assert settings.cache.enabled
+    assert not settings.memory.enabled

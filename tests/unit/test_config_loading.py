@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from gateway.config import QueueMode, database_url, load_settings
 from gateway.config.catalog import catalog
 from gateway.config.loader import lines_of_keys
+from gateway.config.presets import PRESETS, Preset
 from gateway.contracts.access import StrangerRule
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey, SessionScope
@@ -238,3 +239,22 @@ def test_every_key_is_found_in_the_line_where_it_was_written(rows: list[tuple[st
         expected[f"{table}{number}.{name}"] = len(lines)
         lines = "\n".join(lines).split("\n")
     assert lines_of_keys("\n".join(lines)) == expected
+
+
+def test_a_preset_gives_defaults_and_yields_to_what_is_set(tmp_path: Path) -> None:
+    """In the file or the environment; each setting says where it comes from."""
+    path = write(tmp_path, 'preset = "team"\n[session]\nidle_hours = 5\n')
+    loaded = load_settings(path, {"TRIVET_LIMITS__MEMBER__USD": "3"})
+    settings = loaded.settings
+    assert (settings.session.idle_hours, settings.limits.member.usd) == (5, 3.0)
+    assert settings.tools.web.engine == "ddgs"
+    assert loaded.sources["tools.policy"] == "default of preset team"
+    assert loaded.sources["session.idle_hours"] == f"{path} line 3"
+    assert load_settings(None, {"TRIVET_PRESET": "me"}).settings.session.idle_hours == 72
+    assert refusal(None, {"TRIVET_PRESET": "all"}).endswith("one of me, team, community, but 'all' was found")
+
+
+@pytest.mark.parametrize("preset", Preset)
+def test_every_preset_is_made_of_settings_with_fitting_values(preset: Preset) -> None:
+    for key, value in PRESETS[preset].items():
+        assert catalog()[key].adapter.validate_python(value) == value

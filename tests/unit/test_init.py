@@ -20,11 +20,19 @@ from gateway.ops.init.questions import (
     MODEL_BASE,
     MODEL_KEY,
     PLATFORMS,
+    PRESET,
     SetupQuestion,
     configuration_text,
 )
 
-QUESTIONS = (*(each for platform in PLATFORMS for each in platform.questions), MODEL, MODEL_KEY, MODEL_BASE, ADMINS)
+QUESTIONS = (
+    *(each for platform in PLATFORMS for each in platform.questions),
+    MODEL,
+    MODEL_KEY,
+    MODEL_BASE,
+    PRESET,
+    ADMINS,
+)
 
 
 class Somebody:
@@ -71,20 +79,21 @@ def test_every_question_is_about_a_setting_and_hides_exactly_the_secrets() -> No
 
 
 def test_what_is_passed_over_is_not_written() -> None:
-    somebody = Somebody("", "", "", "", "")
+    somebody = Somebody("", "", "", "", "", "")
     interview = Interview(somebody, World())
-    assert interview.held("trivet.toml") == {MODEL.key: "demo/scripted"}
+    assert interview.held("trivet.toml") == {MODEL.key: "demo/scripted", PRESET.key: "me"}
     interview.show_what_next("trivet.toml")
     assert "trivet chat" in somebody.shown[-1]
     assert "trivet up" not in somebody.shown[-1]  # which starts nothing without a channel
 
 
 def test_a_refused_token_is_asked_for_again_and_a_good_one_is_taken() -> None:
-    somebody = Somebody("bad", "", "good", "", "", "", "telegram:1")
+    somebody = Somebody("bad", "", "good", "", "", "", "team", "telegram:1")
     interview = Interview(somebody, World())
     assert interview.held("trivet.toml") == {
         "channels.telegram.token": "good",
         MODEL.key: "demo/scripted",
+        PRESET.key: "team",
         ADMINS.key: "telegram:1",
     }
     interview.show_what_next("trivet.toml")
@@ -94,33 +103,37 @@ def test_a_refused_token_is_asked_for_again_and_a_good_one_is_taken() -> None:
 
 
 def test_a_token_that_cannot_be_tried_now_may_be_kept() -> None:
-    held = Interview(Somebody("bad", "Keep", "", "", "", ""), World()).held("trivet.toml")
+    held = Interview(Somebody("bad", "Keep", "", "", "", "", ""), World()).held("trivet.toml")
     assert held["channels.telegram.token"] == "bad"
 
 
 def test_a_platform_of_two_tokens_is_left_out_without_the_second() -> None:
-    held = Interview(Somebody("", "", "good", "", "", ""), World()).held("trivet.toml")
-    assert list(held) == [MODEL.key]
+    held = Interview(Somebody("", "", "good", "", "", "", ""), World()).held("trivet.toml")
+    assert list(held) == [MODEL.key, PRESET.key]
 
 
 def test_a_model_is_named_again_until_it_answers_and_its_key_is_hidden() -> None:
-    somebody = Somebody("", "", "", "openai/two", "a key", "", "", "openai/one", "a key", "", "")
+    somebody = Somebody("", "", "", "openai/two", "a key", "", "", "openai/one", "a key", "", "", "")
     held = Interview(somebody, World()).held("trivet.toml")
-    assert held == {MODEL.key: "openai/one", MODEL_KEY.key: "a key"}
+    assert held == {MODEL.key: "openai/one", MODEL_KEY.key: "a key", PRESET.key: "me"}
     assert MODEL_KEY.asks in somebody.hidden
     assert "a key" not in somebody.all_shown
 
 
 def test_what_a_setting_cannot_hold_is_asked_for_again() -> None:
-    somebody = Somebody("", "", "", "", "me", "telegram:1")
+    somebody = Somebody("", "", "", "", "", "me", "telegram:1")
     assert Interview(somebody, World()).held("trivet.toml")[ADMINS.key] == "telegram:1"
     assert "that is no key" in somebody.all_shown
 
 
 @given(st.text(st.characters(codec="utf-8")), st.lists(st.from_regex(r"[a-z]+:\w+", fullmatch=True)))
 def test_whatever_was_typed_is_read_back_from_the_file(token: str, admins: list[str]) -> None:
-    text = configuration_text({"channels.telegram.token": token, "access.admins": ", ".join(admins)})
-    assert tomllib.loads(text) == {"channels": {"telegram": {"token": token}}, "access": {"admins": admins}}
+    text = configuration_text({"channels.telegram.token": token, "preset": "team", "access.admins": ", ".join(admins)})
+    assert tomllib.loads(text) == {
+        "preset": "team",
+        "channels": {"telegram": {"token": token}},
+        "access": {"admins": admins},
+    }
 
 
 def test_an_answer_is_judged_by_its_setting(tmp_path: Path) -> None:
@@ -130,5 +143,6 @@ def test_an_answer_is_judged_by_its_setting(tmp_path: Path) -> None:
     assert trying.usual_model == "openai/mine"
     assert trying.value(ADMINS, "telegram:1, slack:U1") == ""
     assert "access.admins must be" in trying.value(ADMINS, "me")
+    assert "me, team, community" in trying.value(PRESET, "everybody")
     with pytest.raises(ConfigError):
         trying.platform("telegram", {ADMINS.key: "me"})

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import pytest
 
-from agent.features.answers import is_repeatable, normalised
 from agent.features.memory.consolidation import facts_in
 from agent.features.plans import BadPlan, read_plan
 from agent.features.schedules.times import read_request, read_time
@@ -120,8 +119,6 @@ PARSERS: Final[dict[str, tuple[int, Callable[[str], object]]]] = {
     "a frame": (INBOUND_CHARS_MAX, unframed),
     "a time": (SCHEDULE_PHRASE_CHARS_MAX, lambda text: read_time(text, now=NOW, zone=UTC)),
     "a request": (INBOUND_CHARS_MAX, lambda text: read_request(text, now=NOW, zone=UTC)),
-    "a question": (INBOUND_CHARS_MAX, normalised),
-    "a repeatable question": (INBOUND_CHARS_MAX, lambda text: is_repeatable(text, stands_alone=True)),
 }
 PROSE: Final = frozenset({"a title", "a tone", "a time", "a request", "a question", "a repeatable question"})
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from agent.prompts.library import PROFILES
+from agent.prompts.library import PROFILES, PROMPTS, sub_type_prompt
+from agent.tokens import estimate_tokens, stand_in
+from gateway.contracts.context_blocks import _NAMES, _OURS
 from gateway.contracts.messages import CleanText
+from gateway.contracts.profiles import SUB_TYPE_ROWS
 from gateway.contracts.sessions import GrantRole, Todo, TodoState
 from tests.parts.prompting import Writer
 
@@ -73,6 +77,32 @@ CASES: Final[dict[str, Callable[[Writer], CleanText]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_prompt_reads_as_its_golden_file_says(name: str, tmp_path: Path) -> None:
     assert CASES[name](Writer(tmp_path)) + "\n" == (GOLDEN / f"{name}.md").read_text("utf-8")
+
+
+WRITTEN_FOR_OTHERS: Final = {"history", "known", "conversation", "earlier-summary"}
+"""Blocks in the requests of other prompts than a turn's: these explain them themselves."""
+
+
+def test_every_block_of_the_gateway_is_explained_in_one_line() -> None:
+    """In the ground rules those of a turn; a sub-agent reads of the three that it meets."""
+    names = set(f"{_OURS}|{_NAMES}".split("|")) - WRITTEN_FOR_OTHERS
+    lines = PROMPTS.system.splitlines()
+    for name in (*names, "output pruned"):
+        assert sum(f"<{name}>" in line for line in lines if line.startswith("- <")) == 1, name
+    assert all(f"<{name}>" in PROMPTS.delegated for name in ("foreign", "tool-failures", "output pruned"))
+    assert stand_in("").startswith("<output pruned")
+    assert all(f"<{name}>" in PROMPTS.gather + PROMPTS.summary for name in WRITTEN_FOR_OTHERS - {"history"})
+
+
+def test_the_prompts_stay_short(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is paid for again and again: the ground rules with every message."""
+    sizes = {field.name: estimate_tokens(getattr(PROMPTS, field.name)) for field in fields(PROMPTS)}
+    types = {name: estimate_tokens(sub_type_prompt(name)) for name in SUB_TYPE_ROWS}
+    with capsys.disabled():
+        print("\nprompt tokens (estimated):", ", ".join(f"{name} {size}" for name, size in sizes.items()))
+        print("sub-agents:", ", ".join(f"{name} {size}" for name, size in types.items()))
+    assert sizes["system"] <= 1_200
+    assert max(types.values()) <= 500
 
 
 def write_anew() -> None:

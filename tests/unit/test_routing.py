@@ -13,10 +13,14 @@ from hypothesis import strategies as st
 
 from agent.limits import ROUTING_MESSAGES_MAX, ROUTING_TOOL_CALLS_MAX
 from agent.models.selection import Depth, Tier, tier_of
+from agent.models.transcript import Tone, tone_of
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Entry, EntryKind, Role, ToolCall
 
 LABELLED = Path(__file__).parents[1] / "golden" / "routing" / "messages.jsonl"
+SECOND = LABELLED.with_name("second.jsonl")
+"""Labelled by another hand, before it saw the rules, half of it short requests for code, faults to be found and proofs.
+The rules were tuned on one part; `held` was kept aside meanwhile, and `unseen` written when they were done."""
 ACCURACY_MIN = 0.96
 """Of a hundred messages that were labelled after the rules had been written, 94 were right at first sight."""
 
@@ -46,6 +50,34 @@ def test_the_router_is_right_about_nearly_all_labelled_messages(capsys: pytest.C
     assert all(right[name] / total[name] >= 0.9 for name in total if total[name] >= 10)
 
 
+def test_the_router_is_right_about_a_second_set_and_the_tone_names_nothing_that_is_not_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A tone that goes unnoticed costs little; one that is heard where there is none misleads the answer."""
+    rows = [json.loads(line) for line in SECOND.read_text("utf-8").splitlines()]
+    assert len(rows) >= 200
+    table, right = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    heard = Counter[str]()
+    for row in rows:
+        tier, tone = routed(row).value, tone_of(row["text"])
+        for part in (row["part"], row["kind"], "all"):
+            table["tier", part] += 1
+            right["tier", part] += tier == row["tier"]
+            right["tone", part] += tone is Tone(row["tone"])
+        heard[row["part"]] += tone is not Tone.NONE and tone is not Tone(row["tone"])
+    with capsys.disabled():
+        print()
+        for (_, part), count in table.items():
+            tiers, tones = right["tier", part], right["tone", part]
+            shares = f"tier {tiers}/{count} = {tiers / count:.1%}, tone {tones}/{count} = {tones / count:.1%}"
+            print(f"{part:12} {shares}")
+        print(f"tones that are not there: {heard.total()} ({dict(heard)})")
+    for part in ("all", "tuned", "held", "unseen"):
+        assert right["tier", part] / table["tier", part] >= 0.95, part
+    assert right["tone", "all"] / table["tier", "all"] >= 0.95
+    assert heard.total() <= len(rows) // 100
+
+
 def test_what_destroys_is_never_cheap() -> None:
     """Not one message of the set that asks for it, and neither politely nor after a greeting."""
     assert all(routed(row) is not Tier.LOW for row in labelled() if "destroys" in row)
@@ -67,8 +99,15 @@ def test_what_destroys_is_never_cheap() -> None:
         ("what is refactoring?", Tier.LOW),
         ("refactor this", Tier.HIGH),
         ("Is the auditorium open?", Tier.LOW),
-        ("x" * 99, Tier.LOW),
-        ("x" * 100, Tier.MEDIUM),
+        ("x" * 15, Tier.LOW),
+        ("x" * 16, Tier.MEDIUM),
+        ("thanks, and " + "x" * 58, Tier.LOW),
+        ("thanks, and " + "x" * 59, Tier.MEDIUM),
+        ("is the shop open?", Tier.LOW),
+        ("how do I sort a dict?", Tier.MEDIUM),
+        ("what does the sort function do?", Tier.LOW),
+        ("translate this code into Go", Tier.MEDIUM),
+        ("f(x) = 2", Tier.MEDIUM),
         ("x" * 2_001, Tier.HIGH),
         ("```\nx\n```", Tier.MEDIUM),
         ("a\n" * 11, Tier.MEDIUM),

@@ -19,7 +19,7 @@ from agent.tools.tool import Tool
 from gateway.clock import SystemClock
 from gateway.contracts.errors import StoreUnavailable
 from gateway.contracts.messages import CleanText
-from gateway.contracts.profiles import DELEGATING
+from gateway.contracts.profiles import BUILT_IN, DELEGATING
 from gateway.scrub import Scrubber
 from gateway.store.subagents import TaskStore
 from tests.parts.strategies import Ensemble
@@ -34,10 +34,13 @@ PROMPT_TOKENS_MAX: Final = 850
 def made(types: Mapping[str, SubType]) -> tuple[Tool, ...]:
     agents, book = cast(SubAgents, None), cast(TaskStore, None)  # nothing is called
     scrubber, clock = Scrubber(), SystemClock()
+    delegating = DelegationTools(
+        agents, book, scrubber, clock, limit_s=300.0, models=("demo/scripted",), usable=lambda _context: BUILT_IN
+    )
     return (
-        *DelegationTools(agents, book, scrubber, clock, limit_s=300.0, models=("demo/scripted",)).tools(types),
+        *delegating.tools(types),
         WaitTool(book, clock).tool(),
-        orchestrate_tool(Ensemble(lambda _order: ""), tuple(types), scrubber, clock),
+        orchestrate_tool(Ensemble(lambda _order: ""), delegating.offered, scrubber, clock),
     )
 
 

@@ -16,7 +16,7 @@ from agent.models.requests import RequestedCall, ToolSpec
 from agent.tools.approvals import ApprovalOutcome
 from agent.tools.policy import Permission, Permissions, Policy, PolicyLine, Risk, Visibility
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from gateway.contracts.errors import ToolError
+from gateway.contracts.errors import FailureCause, ToolError
 from gateway.contracts.sessions import GrantRole
 from tests.parts.tooling import People, call, context, registry, run, tool
 
@@ -210,6 +210,25 @@ async def test_the_note_names_each_failure_in_200_characters() -> None:
     assert line.startswith("- broken: wrong wrong")
     assert len(line.removeprefix("- broken: ")) <= 200
     assert "fine" not in note
+
+
+@pytest.mark.parametrize(
+    ("broken", "said", "advice"),
+    [
+        (tool("picky", properties={"n": {"type": "integer"}}), "picky", "Wrong arguments"),
+        (failing(ToolError("there is no such file")), "broken", "not as the call assumed"),
+        (failing(ToolError("status 429", FailureCause.BUSY)), "broken", "Out of time or rate-limited"),
+        (failing(ZeroDivisionError()), "broken", "Not to be had"),
+        (tool("fine"), "unknown", "Not to be had"),
+    ],
+)
+async def test_the_note_advises_by_the_cause(broken: Tool, said: str, advice: str) -> None:
+    """What to do about wrong arguments is not what to do about a rate limit, and only the advice that fits is given."""
+    tools = registry(broken)
+    note = tools.note_on(context(), await tools.run_round(context(), [call(said)]))
+    assert note is not None
+    (line,) = note.partition("Find the cause first:\n")[2].removesuffix("\n</tool-failures>").splitlines()
+    assert advice in line
 
 
 async def test_the_note_spends_its_characters_on_what_failed_not_on_the_frame_of_foreign_text() -> None:

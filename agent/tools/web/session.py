@@ -12,7 +12,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
@@ -24,7 +24,7 @@ from yarl import URL
 
 from agent import limits
 from agent.tools.web.guard import is_on_public_web
-from gateway.contracts.errors import ToolError
+from gateway.contracts.errors import FailureCause, ToolError
 
 _SCHEMES: Final = frozenset({"http", "https"})
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -99,7 +99,8 @@ class WebSession:
                         raise ToolError(f"it redirects to {found}, where these headers do not go")
                     current = found
         except TimeoutError as error:
-            raise ToolError(f"the page did not come within {limits.WEB_TIMEOUT_S:g} s") from error
+            said = f"the page did not come within {limits.WEB_TIMEOUT_S:g} s"
+            raise ToolError(said, FailureCause.BUSY) from error
         except _Refused as error:
             raise ToolError(str(error)) from error
         except aiohttp.ClientError as error:
@@ -237,23 +238,32 @@ def _html_charset(page: WebPage) -> str:
     return (found and _known(found[1].decode("ascii"))) or "utf-8"
 
 
-async def _converted(charset: str, body: bytes) -> str:
+async def output_of(command: Sequence[str], given: bytes, *, within_s: float) -> bytes | None:
+    """Run a program of ours with an empty environment and return what it writes; None if it fails. Raises
+    `TimeoutError`; it is dead afterwards."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", _CONVERTER, charset),
+        *command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     try:
-        async with asyncio.timeout(limits.WEB_CONVERSION_S):
-            text, _ = await process.communicate(body)
-    except TimeoutError as error:
-        raise ToolError("the page is built in such a way that it cannot be read") from error
+        async with asyncio.timeout(within_s):
+            written, _ = await process.communicate(given)
     finally:
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    if process.returncode:
+    return None if process.returncode else written
+
+
+async def _converted(charset: str, body: bytes) -> str:
+    command = (sys.executable, "-m", _CONVERTER, charset)
+    try:
+        text = await output_of(command, body, within_s=limits.WEB_CONVERSION_S)
+    except TimeoutError as error:
+        raise ToolError("the page is built in such a way that it cannot be read") from error
+    if text is None:
         raise ToolError("the page cannot be read")
     return text.decode(errors="replace")

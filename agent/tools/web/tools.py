@@ -1,8 +1,10 @@
-"""The tools web_fetch and web_search, and the search engines: SearXNG, Brave, Tavily."""
+"""The tools web_fetch and web_search, and the search engines: ddgs, SearXNG, Brave, Tavily."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +18,11 @@ from agent.models.requests import ToolSpec
 from agent.schema import object_schema, text_schema
 from agent.tools.policy import Risk
 from agent.tools.tool import AbsentTool, Tool, ToolContext
-from agent.tools.web.session import PageReader, WebSession, origin, read_body
-from gateway.contracts.errors import ToolError
+from agent.tools.web.session import PageReader, WebSession, origin, output_of, read_body
+from gateway.contracts.errors import FailureCause, ToolError
 from gateway.scrub.raw_text import head, without_broken_end
 
-# Search engines, each a small class: SearXNG, Brave, Tavily. None configured: there is no web_search.
+# Search engines, each a small class: ddgs, SearXNG, Brave, Tavily. None configured: there is no web_search.
 #
 # The address of an engine is the operator's word: it may be in the private network, and is not guarded. No redirect
 # is followed, so nobody can lead the request elsewhere.
@@ -29,6 +31,7 @@ from gateway.scrub.raw_text import head, without_broken_end
 BRAVE: Final = "https://api.search.brave.com"
 TAVILY: Final = "https://api.tavily.com"
 
+_KEYLESS: Final = "agent.tools.web.keyless"
 _OK: Final = 200
 _TITLE_CHARS_MAX: Final = 200
 _SNIPPET_CHARS_MAX: Final = 500
@@ -44,11 +47,41 @@ class Hit:
 
 
 class SearchEngine(ABC):
-    """Finds pages by an API of its own."""
+    """Finds pages."""
 
     @abstractmethod
     async def search(self, query: str, *, count: int) -> Sequence[Hit]:
         """Search for at most `count` hits, the best first. Raises `ToolError`."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+        return
+
+
+class Keyless(SearchEngine):
+    """Public search engines by way of `ddgs`, through an HTTP proxy where there is one. A search starts
+    `program`: see `agent.tools.web.keyless`."""
+
+    def __init__(self, proxy: str = "", program: Sequence[str] = (sys.executable, "-m", _KEYLESS)) -> None:
+        self._arguments = (proxy,) if proxy else ()
+        self._program = program
+        self._slots = asyncio.Semaphore(limits.KEYLESS_SEARCHES_MAX)
+
+    async def search(self, query: str, *, count: int) -> Sequence[Hit]:
+        """Search for at most `count` hits, the best first. Raises `ToolError`."""
+        async with self._slots:
+            command = (*self._program, str(count), *self._arguments)
+            try:
+                written = await output_of(command, query.encode(errors="replace"), within_s=limits.WEB_TIMEOUT_S)
+            except TimeoutError as error:
+                raise ToolError("no search engine answered in time", FailureCause.BUSY) from error
+        if written is None:
+            raise ToolError("no search engine answered: they may refuse too many searches", FailureCause.BUSY)
+        return _hits(json.loads(written), "content", count)
+
+
+class SearchApi(SearchEngine):
+    """Finds pages by an API of JSON."""
 
     def __init__(self, address: str, headers: Mapping[str, str]) -> None:
         self._address = address.rstrip("/")
@@ -65,11 +98,11 @@ class SearchEngine(ABC):
             async with self._http.request(method, self._address + path, allow_redirects=False, **request) as answer:
                 status, (body, is_cut) = answer.status, await read_body(answer)
         except TimeoutError as error:
-            raise ToolError("the search engine did not answer in time") from error
+            raise ToolError("the search engine did not answer in time", FailureCause.BUSY) from error
         except aiohttp.ClientError as error:
             raise ToolError("the search engine cannot be reached") from error
         if status != _OK:
-            raise ToolError(f"the search engine answered with status {status}")
+            raise ToolError(f"the search engine answered with status {status}", _cause_of(status))
         try:
             found = json.loads(body)
         except ValueError as error:
@@ -81,7 +114,7 @@ class SearchEngine(ABC):
         await self._http.close()
 
 
-class Searxng(SearchEngine):
+class Searxng(SearchApi):
     """A SearXNG instance whose `search.formats` allow json (https://docs.searxng.org/dev/search_api.html)."""
 
     def __init__(self, address: str) -> None:
@@ -93,7 +126,7 @@ class Searxng(SearchEngine):
         return _hits(answer.get("results"), "content", count)
 
 
-class Brave(SearchEngine):
+class Brave(SearchApi):
     """Brave's Web Search API (https://api-dashboard.search.brave.com/app/documentation/web-search)."""
 
     def __init__(self, api_key: str, address: str = BRAVE) -> None:
@@ -107,7 +140,7 @@ class Brave(SearchEngine):
         return _hits(web.get("results") if isinstance(web, dict) else (), "description", count)
 
 
-class Tavily(SearchEngine):
+class Tavily(SearchApi):
     """Tavily's search API (https://docs.tavily.com/documentation/api-reference/endpoint/search)."""
 
     def __init__(self, api_key: str, address: str = TAVILY) -> None:
@@ -170,6 +203,7 @@ _SEARCH_SPEC: Final = ToolSpec(
     ),
 )
 _BAD_STATUS: Final = 400
+_BUSY_STATUS: Final = frozenset({408, 429, 503, 504})
 _COUNT: Final = 5
 
 
@@ -205,7 +239,7 @@ def _fetch(session: WebSession, lent: WebSession) -> Tool:
         cut = "\n[the page is longer than what was read]" if page.is_cut else ""
         told = f"{page.url}\n\n{text or '(the page is empty)'}{cut}"
         if page.status >= _BAD_STATUS:
-            raise ToolError(f"status {page.status}\n{told}")
+            raise ToolError(f"status {page.status}\n{told}", _cause_of(page.status))
         return told
 
     return Tool(_FETCH_SPEC, CATEGORY, Risk.NETWORK, run, foreign=True)
@@ -217,3 +251,8 @@ def _search(engine: SearchEngine) -> Tool:
         return as_text(hits) or "Nothing was found."
 
     return Tool(_SEARCH_SPEC, CATEGORY, Risk.NETWORK, run, foreign=True)
+
+
+def _cause_of(status: int) -> FailureCause:
+    """Tell why an HTTP answer of that status is none."""
+    return FailureCause.BUSY if status in _BUSY_STATUS else FailureCause.PREREQUISITE

@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeAlias
 from gateway.config import SCRIPTED_MODEL, Settings, load_settings
 from gateway.config.catalog import catalog
 from gateway.config.loader import CONFIG_VARIABLE
+from gateway.config.presets import Preset
 from gateway.contracts.errors import ConfigError
 from gateway.ops.doctor import CheckResult, CheckState, as_table, is_healthy, ok, wrong
 from gateway.ops.doctor.platforms import check_platforms
@@ -29,6 +30,9 @@ from gateway.ops.init.questions import (
     MODEL_TITLE,
     OPENING,
     PLATFORMS,
+    PRESET,
+    PRESET_STEPS,
+    PRESET_TITLE,
     START,
     Platform,
     SetupQuestion,
@@ -91,6 +95,7 @@ class Interview:
         for platform in PLATFORMS:
             self._ask_of_platform(platform)
         self._ask_of_model()
+        self._ask_of_preset()
         self._ask_of_admins()
         return self._answers
 
@@ -131,6 +136,10 @@ class Interview:
             return {MODEL.key: model}
         given = {MODEL.key: model} | {each.key: self._answer(each) for each in (MODEL_KEY, MODEL_BASE)}
         return {key: text for key, text in given.items() if text}
+
+    def _ask_of_preset(self) -> None:
+        self._title(PRESET_TITLE, PRESET_STEPS)
+        self._answers[PRESET.key] = self._answer(PRESET, default=Preset.ME)
 
     def _ask_of_admins(self) -> None:
         self._title(ADMINS_TITLE, ADMINS_STEPS)

@@ -80,6 +80,13 @@ MODEL_KEY: Final = SetupQuestion(
 )
 MODEL_BASE: Final = SetupQuestion("agent.api_base", "Address of its API (empty: the provider's own)")
 
+PRESET_TITLE: Final = "For whom"
+PRESET_STEPS: Final = (
+    "me: your own assistant, with the web, files and code in the sandbox for admins. team: the same for every member. "
+    "community: members talk and read, with small limits; nobody of them writes, runs code or goes to the web."
+)
+PRESET: Final = SetupQuestion("preset", "me, team or community")
+
 ADMINS_TITLE: Final = "You"
 ADMINS_STEPS: Final = (
     "Who may let strangers in and change limits from the chat, as session keys: telegram:123456789, "
@@ -102,9 +109,14 @@ _HEAD = "# Written by `trivet init`. `trivet config schema` says what else there
 def configuration_text(answers: Mapping[str, str]) -> str:
     """Write TOML for settings by their keys, each a text or, where the setting is a list, texts with commas between
     them."""
-    rows = sorted((*key.rpartition(".")[::2], text) for key, text in answers.items())
+    rows = sorted((key.rpartition(".")[0], key, text) for key, text in answers.items())
     tables = [
-        "\n".join((f"[{table}]", *(f"{name} = {_value(f'{table}.{name}', text)}" for _, name, text in of_table)))
+        "\n".join(
+            (
+                *([f"[{table}]"] if table else []),
+                *(f"{key.rpartition('.')[2]} = {_value(key, text)}" for _, key, text in of_table),
+            )
+        )
         for table, of_table in groupby(rows, key=lambda row: row[0])
     ]
     return "\n\n".join((_HEAD, *tables)) + "\n"

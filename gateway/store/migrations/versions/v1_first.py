@@ -263,19 +263,6 @@ def _create_turns() -> None:
     op.create_index("ix_buttons_group_id", "buttons", ["group_id"])
     op.create_index("ix_buttons_key", "buttons", ["key"])
     op.create_table(
-        "answers",
-        sa.Column("id", _ROW_NUMBER, sa.Identity(), nullable=False),
-        *_columns(sa.Text, "owner", "key", "circumstances", "asked", "guard", "words", "text", "recalled"),
-        *_columns(sa.LargeBinary, "vector", nullable=True),
-        *_columns(sa.Text, "vector_model"),
-        *_columns(sa.BigInteger, "created_at_ms", "used_at_ms", "expires_at_ms"),
-        sa.PrimaryKeyConstraint("id", name="pk_answers"),
-        sa.UniqueConstraint("key", "circumstances", "asked", name="uq_answers_key_circumstances_asked"),
-    )
-    op.create_index("ix_answers_expires_at_ms", "answers", ["expires_at_ms"])
-    op.create_index("ix_answers_owner_used", "answers", ["owner", "used_at_ms"])
-    op.create_index("ix_answers_used_at_ms", "answers", ["used_at_ms"])
-    op.create_table(
         "loans",
         sa.Column("id", _ROW_NUMBER, sa.Identity(), nullable=False),
         *_columns(sa.BigInteger, "at_ms"),
