@@ -23,8 +23,8 @@ from tests.architecture.code_stats import (
 
 LIMITS: Final = {
     "files": 363,
-    "lines": 98_816,
-    "one_importer": 19.0,
+    "lines": 98_750,
+    "one_importer": 18.7,
     "duplicate_classes": 0,
     "no_verb": 5.9,
     "forwarders": 80,
