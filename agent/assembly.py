@@ -228,7 +228,7 @@ class _Parts:
         self.meter = Meter(store.spending, self._allowances, clock)
         self.client = clients.client(gate=self.meter, spans=spans, clock=clock)
         self.models = Models(self.client, settings)
-        embedder = self._embedder() if clients.embeddings is not None else None
+        embedder = self._embedder(clients.embedding_model) if clients.embedding_model else None
         self._memory = PersonMemory(store.memories, scrubber, clock, embedder=embedder)
         self._consolidation = Consolidation(
             self.client, self.models, self._memory, store, scrubber, clock, gathers=auto_consolidate(settings)
@@ -266,8 +266,7 @@ class _Parts:
             store, bus.intake, self.people, self._ends, scrubber, clock, ended=self._status.ended
         )
 
-    def _embedder(self) -> Embedder:
-        name = self._settings.agent.embedding_model
+    def _embedder(self, name: str) -> Embedder:
         return ChargedEmbedder(self.client, name, self._store, self._clock, space=self._endpoint_of(name).model)
 
     def open_tools(self) -> AbstractAsyncContextManager[ToolRegistry]:
@@ -281,7 +280,7 @@ class _Parts:
             lender=_lender(self._settings, self._bus, self._store, self._clock),
             own=[
                 *todo_tools(self._store, self._scrubber),
-                *(memory_tools(self._memory, self._scrubber) if remembers else ()),
+                *(memory_tools(self._memory, self._store.memories, self._scrubber) if remembers else ()),
                 *skill_tools(self._skills.of),
                 *schedule_tools(self._schedules),
             ],
@@ -444,7 +443,7 @@ class _Parts:
     def _afterwards(self) -> tuple[AfterTurn, ...]:
         """List the steps that follow each turn, when its answer is on its way."""
         return (
-            *((self._consolidation.after,) if self._settings.memory.enabled else ()),
+            *((self._memory.count_uses, self._consolidation.after) if self._settings.memory.enabled else ()),
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),

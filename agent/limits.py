@@ -54,6 +54,8 @@ CONTEXT_BUDGET_SHARE: Final = 0.6  # of the window, where that is less
 CONTEXT_BUDGET_TOKENS_MIN: Final = 32_000  # of it are cheap in any model, so a smaller window is used whole
 
 # --- memory
+MEMORY_KNOWN_TOKENS_MAX: Final = 300  # of the facts that are always told: some twenty sentences
+MEMORY_KNOWN_MAX: Final = 40  # facts looked up for them; a line has seven tokens or more
 MEMORY_FACTS_MAX: Final = 5
 MEMORY_SNIPPETS_MAX: Final = 5
 MEMORY_SAID_CHARS_MAX: Final = 4_000  # of a message that is compared with memory: its matter is named by then
@@ -64,7 +66,8 @@ GATHER_TOKENS_MAX: Final = 800  # ten facts and their frame
 GATHER_REASONING_TOKENS_MAX: Final = 4_096
 GATHER_TEMPERATURE: Final = 0.0
 GATHER_TIMEOUT_S: Final = 30.0
-GATHER_KNOWN_MAX: Final = 30  # facts that need not be found again; what says the same is merged anyway
+GATHER_KNOWN_MAX: Final = 60  # the newest facts, which need not be found again; what says the same is merged anyway
+GATHER_RELATED_MAX: Final = 20  # older ones that have to do with what was said, and may be contradicted by it
 GATHERED_FACTS_MAX: Final = 10  # of one call
 GATHERED_FACT_CHARS_MAX: Final = 300  # a sentence
 GATHERED_REPLY_CHARS_MAX: Final = 400  # of an answer, so that a "yes" can be understood
@@ -90,6 +93,8 @@ WARNED_PERCENT: Final = 90  # of a daily limit: then its user is told
 EMBEDDING_TIMEOUT_S: Final = 5.0  # a turn waits for one; words alone find most of what there is to find
 EMBEDDING_TRIES_MAX: Final = 2  # likewise
 EMBEDDING_PAUSE_S: Final = 0.5  # before the second
+EMBEDDING_REST_S: Final = 600.0  # after a refusal: what a key may not do, it may not a turn later
+EMBEDDING_WINDOW_MIN: Final = 2_000  # tokens that a model has to take in, to be chosen by itself
 EMBEDDING_CHARS_MAX: Final = 8_000  # of one text: about 2,000 tokens, which every embedding model takes
 EMBEDDING_TEXTS_MAX: Final = 64  # of one call
 

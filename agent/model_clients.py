@@ -22,7 +22,7 @@ from agent.models.requests import (
     ModelRequest,
     TranscriptionModel,
 )
-from agent.models.selection import check_models, named_models, utility_model
+from agent.models.selection import check_models, embedding_model, named_models, utility_model
 from agent.tools.files.workspace import WorkspaceLookup, Workspaces
 from gateway.config import Settings
 from gateway.contracts.errors import ToolError
@@ -83,8 +83,9 @@ class ModelRouter:
 
 @dataclass(frozen=True, slots=True)
 class ModelClients:
-    """The clients of models, embeddings and transcriptions; None where one is not configured. `warm_up` loads what the
-    first call would have to wait for; None where every model is a demo."""
+    """The clients of models, embeddings and transcriptions; None where there is none. `embedding_model` is the name of
+    the model that embeds. `warm_up` loads what the first call would have to wait for; None where every model is a
+    demo."""
 
     provider: ModelProvider
     embeddings: EmbeddingModel | None
@@ -93,6 +94,7 @@ class ModelClients:
     health: ModelHealth = field(default_factory=ModelHealth)
     fallbacks: tuple[str, ...] = ()
     warm_up: Callable[[], Coroutine[Any, Any, None]] | None = None
+    embedding_model: str = ""
 
     def client(
         self, *, gate: Gate | None = None, spans: SpanSink | None = None, clock: Clock | None = None
@@ -118,19 +120,20 @@ def model_clients(settings: Settings) -> ModelClients:
     sees = {} if agent.sees_images is None else {agent.model: agent.sees_images}
     litellm = LitellmClient(catalog, endpoint_of, gallery=gallery, sees=sees)
     named = {name for names in named_models(settings).values() for name in names}
-    health = ModelHealth(
-        lambda model: litellm.facts(model).api or model, named | {utility_model(settings, litellm.facts)}
-    )
+    embeds = embedding_model(settings, litellm.facts)
+    unnamed = {utility_model(settings, litellm.facts), embeds} - {""}
+    health = ModelHealth(lambda model: litellm.facts(model).api or model, named | unnamed)
     called = sorted(name for name in named if not name.startswith(PREFIX))
-    is_own_way = bool(agent.embedding_model or agent.transcription_model)
+    is_own_way = bool(embeds or agent.transcription_model)
     provider = ModelRouter(litellm)
     check_models(provider, settings, known=catalog.names)
     return ModelClients(
         provider,
-        litellm if agent.embedding_model else None,
+        litellm if embeds else None,
         litellm if agent.transcription_model else None,
         endpoint_of,
         health,
         agent.fallback_models,
         partial(litellm.warm_up, called, is_own_way=is_own_way) if called else None,
+        embeds,
     )

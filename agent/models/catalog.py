@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from agent.limits import CHEAP_MODEL_DAYS_MIN, CHEAP_MODEL_SIZE_MIN, CHEAP_MODEL_WINDOW_MIN
+from agent.limits import CHEAP_MODEL_DAYS_MIN, CHEAP_MODEL_SIZE_MIN, CHEAP_MODEL_WINDOW_MIN, EMBEDDING_WINDOW_MIN
 from agent.models.requests import ModelFacts
 from gateway.config import Settings, called
 from gateway.contracts.errors import ConfigError
@@ -83,23 +83,48 @@ class ModelCatalog:
                 "cached": _money(row.get("cache_read_input_token_cost", row.get("input_cost_per_token"))),
             },
             cheap_sibling=self._cheap_sibling(model),
+            embedding_sibling=self._sibling(model, self._embeds, lambda row: _money(row.get("input_cost_per_token"))),
         )
 
     def _cheap_sibling(self, model: str) -> str:
-        """Return the cheapest sufficient chat model of the same route, by the name that it is called on it; empty where
-        there is none that is cheaper, or where the model itself has no price to compare with."""
+        """Return the cheapest sufficient chat model of the same route; empty where there is none that is cheaper, or
+        where the model itself has no price to compare with."""
+        dearest = _small_work_usd(self._row(model) or {})
+        return self._sibling(
+            model, lambda name, row: _small_work_usd(row) < dearest and self._is_sufficient(name, row), _small_work_usd
+        )
+
+    def _sibling(
+        self,
+        model: str,
+        is_fit: Callable[[str, Mapping[str, Any]], bool],
+        price_usd: Callable[[Mapping[str, Any]], float],
+    ) -> str:
+        """Return the cheapest model of the same route that is fit, by the name that it is called on it; empty where
+        there is none."""
         key = model if model in self._models else model.partition("/")[2]
         row = self._models[key]
-        route, dearest = _route(key, row), _small_work_usd(row)
-        if str(row.get("litellm_provider")) in _NAMED_BY_THEIR_OWNERS or not dearest:
+        if str(row.get("litellm_provider")) in _NAMED_BY_THEIR_OWNERS:
             return ""
+        route = _route(key, row)
         siblings = (
-            (_small_work_usd(other), bool(_DATED.search(name)), len(name), name)
+            (price_usd(other), bool(_DATED.search(name)), len(name), name)
             for name, other in self._models.items()
-            if _small_work_usd(other) < dearest and self._is_sufficient(name, other) and _route(name, other) == route
+            if is_fit(name, other) and _route(name, other) == route
         )
         cheapest = min(siblings, default=None)
         return model.removesuffix(key) + cheapest[-1] if cheapest else ""
+
+    def _embeds(self, name: str, row: Mapping[str, Any]) -> bool:
+        """Tell whether a model embeds texts of any matter and language, of a paragraph at least, has a price, and does
+        not retire soon."""
+        return (
+            row.get("mode") == "embedding"
+            and _money(row.get("input_cost_per_token")) > 0
+            and _whole(row.get("max_input_tokens")) >= EMBEDDING_WINDOW_MIN
+            and not _EMBEDS_ELSE.search(name.lower())
+            and not self._retires_soon(name, row)
+        )
 
     def _is_sufficient(self, name: str, row: Mapping[str, Any]) -> bool:
         """Tell whether a model can do small work: chats, calls functions, writes JSON by a schema, reads enough, is not
@@ -142,7 +167,11 @@ class ModelCatalog:
 
 _NAMED_BY_THEIR_OWNERS: Final = frozenset({"azure", "azure_ai", "azure_text", "sagemaker", "sagemaker_chat"})
 """Providers that serve what somebody has deployed there, under names of their own: none of them can be guessed."""
-_ONE_PROVIDER: Final = {"bedrock_converse": "bedrock", "vertex_ai-language-models": "vertex_ai"}
+_ONE_PROVIDER: Final = {
+    "bedrock_converse": "bedrock",
+    "vertex_ai-embedding-models": "vertex_ai",
+    "vertex_ai-language-models": "vertex_ai",
+}
 _OF_MANY_VENDORS: Final = frozenset(
     {"bedrock", "bedrock_mantle", "vertex_ai", "openrouter", "vercel_ai_gateway", "aihubmix"}
 )
@@ -158,6 +187,11 @@ _MADE_FOR_ELSE: Final = re.compile(
     r"vision|vl|math|code|coder|codex|codestral|devstral|build|fim|agent|cli)(?:$|[-/._:@])"
 )
 """Words of models that are no plain, lasting ones for texts."""
+_EMBEDS_ELSE: Final = re.compile(
+    r"(?:^|[-/._:@])(?:00[45]|ada|code|codestral|context|en|english|exp|finance|image|law|light|lite|multimodal\w*|preview)"
+    r"(?:$|[-/._:@])"
+)
+"""Words of embedding models of one language or matter, of an older kind, or that may be gone soon."""
 
 
 def _route(name: str, row: Mapping[str, Any]) -> tuple[str, str]:

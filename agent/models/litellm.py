@@ -220,11 +220,14 @@ class LitellmClient:
         as a provider of its own, of whose models no sibling is known; nor is one that needs another key."""
         endpoint = self._endpoint_of(model)
         facts = self._catalog.facts(endpoint.model)
-        sibling = facts.cheap_sibling
-        is_called_alike = not endpoint.api_base and endpoint.is_called_as(self._endpoint_of(sibling))
+
+        def called_alike(sibling: str) -> str:
+            return sibling if not endpoint.api_base and endpoint.is_called_as(self._endpoint_of(sibling)) else ""
+
         return replace(
             facts,
-            cheap_sibling=sibling if is_called_alike else "",
+            cheap_sibling=called_alike(facts.cheap_sibling),
+            embedding_sibling=called_alike(facts.embedding_sibling),
             provider=endpoint.api_base or facts.provider,
             api=facts.provider,
             output_max=endpoint.max_tokens or facts.output_max,

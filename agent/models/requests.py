@@ -206,7 +206,7 @@ class ModelFacts:
     `provider` names the operator of the servers, `api` the provider whose API they speak; `sees` says that the
     model understands images. Most providers cache what prompts have in common by themselves; one that
     `is_told_to_cache` does it where the request says so. `cheap_sibling` is a cheaper model that is called in the same
-    way and can do small work; empty where none is known.
+    way and can do small work, `embedding_sibling` one that embeds texts; empty where none is known.
     """
 
     provider: str = ""
@@ -218,6 +218,7 @@ class ModelFacts:
     sees: bool = False
     prices_usd: Mapping[str, float] = field(default_factory=dict)
     cheap_sibling: str = ""
+    embedding_sibling: str = ""
 
 
 class Gallery(Protocol):

@@ -29,7 +29,7 @@ from agent.limits import (
 )
 from agent.models.requests import ModelFacts, ModelProvider
 from agent.models.transcript import PromptBudget, budget_of, reports_failure, said_in, summary_of
-from gateway.config import SCRIPTED_MODEL, Settings
+from gateway.config import NO_MODEL, SCRIPTED_MODEL, Settings
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.profiles import CHEAP
 from gateway.contracts.sessions import Entry, Role, Session
@@ -279,6 +279,15 @@ def utility_model(settings: Settings, facts: Callable[[str], ModelFacts], of: st
     return facts(model).cheap_sibling or model
 
 
+def embedding_model(settings: Settings, facts: Callable[[str], ModelFacts]) -> str:
+    """Return the model that embeds texts: as configured, else one that is called in the same way as the configured
+    model; empty where there is none, or nothing to embed."""
+    configured = settings.agent.embedding_model
+    if configured == NO_MODEL or not (settings.memory.enabled or settings.cache.enabled):
+        return ""
+    return configured or facts(settings.agent.model).embedding_sibling
+
+
 def choosable(settings: Settings) -> tuple[str, ...]:
     """Return the models that everybody may choose, the configured one first. An entry for transcription or embedding
     cannot chat and is left out."""
@@ -314,7 +323,7 @@ def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
     named = {
         "agent.model": (agent.model,),
         "agent.utility_model": (agent.utility_model,),
-        "agent.embedding_model": (agent.embedding_model,),
+        "agent.embedding_model": (agent.embedding_model.removeprefix(NO_MODEL),),
         "agent.vision_model": (agent.vision_model,),
         "agent.transcription_model": (agent.transcription_model,),
         "agent.fallback_models": agent.fallback_models,

@@ -114,7 +114,8 @@ class ConversationRunner:
         said = turn.said or literal_text("")
         memory = None
         if self._memory is not None and said:
-            memory = await self._memory.block(turn.session, said, view, start=turn.prompt)
+            block = await self._memory.block(turn.session, said, view, start=turn.prompt)
+            memory, turn.used_facts = block.text, block.used
         now_ms = self._clock.now_ms()
         text = told(now_ms, tone=tone_of(said), memory=memory)
         note = Entry(Role.USER, text, kind=EntryKind.NOTE, turn_id=turn.batch.turn_id, created_at_ms=now_ms)

@@ -13,9 +13,10 @@ from gateway.config.derived import (
 )
 from gateway.config.loader import Loaded, load, load_settings, process_environment
 from gateway.config.secrets import admin_token, client_key, masked_url, placeholder_key, settings_secrets, vault_key
-from gateway.config.settings import SCRIPTED_MODEL, LogLevel, QueueMode, Settings
+from gateway.config.settings import NO_MODEL, SCRIPTED_MODEL, LogLevel, QueueMode, Settings
 
 __all__ = [
+    "NO_MODEL",
     "SCRIPTED_MODEL",
     "ApiAccount",
     "DiscordAccount",

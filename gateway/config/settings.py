@@ -55,6 +55,7 @@ REDIS_SCHEMES: Final = (
 )
 DATABASE_SCHEMES: Final = ("sqlite+aiosqlite://", "postgresql+asyncpg://")
 SCRIPTED_MODEL: Final = "demo/scripted"
+NO_MODEL: Final = "none"
 REPLICAS_MAX: Final = 5  # more copies of a message than any set of servers is run with
 PROCESSES_MAX: Final = 64  # more than one machine can feed; a typing mistake starts no thousand processes
 CONCURRENCY_MAX: Final = 1024  # turns of one process; beyond it the event loop is the bottleneck
@@ -188,8 +189,9 @@ class AgentSettings(Section):
     )
     embedding_model: str = Field(
         default="",
-        description="Any litellm embedding model: facts are then found by meaning, too, not by their words alone. "
-        "Empty: off.",
+        description="Any litellm embedding model: facts and earlier conversations are then found by meaning, too, not "
+        "by their words alone. Empty: the cheapest of the same provider and key as the model, by litellm's prices, "
+        f"where there is one. {NO_MODEL}: off.",
     )
     vision_model: str = Field(
         default="",

@@ -27,7 +27,8 @@ class Fact:
     """One durable fact. `id` is unique per store, `number` counts those of an owner (`key`) from 1.
 
     `place` is where it was learned, "" in a direct message. A fact is read in its place, in threads inside of
-    that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`).
+    that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`). `former` is
+    what it replaced, a line each.
     """
 
     id: int
@@ -38,13 +39,15 @@ class Fact:
     place: str = ""
     origin: Origin = Origin.TOLD
     is_shared: bool = False
+    former: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A fact as it is kept now, and the one that had to make room for it."""
+    """A fact as it is kept now, those that it replaced, and the one that had to make room for it."""
 
     fact: Fact
+    replaced: tuple[Fact, ...] = ()
     dropped: Fact | None = None
 
 
@@ -61,10 +64,12 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Recollection:
-    """What has to do with something that was just said, best first."""
+    """What a model is to know when something was said: the facts of a person that it is always to know (`known`), and
+    the facts and earlier words that have to do with what was said. The best of each come first."""
 
     facts: tuple[Fact, ...] = ()
     snippets: tuple[Snippet, ...] = ()
+    known: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,11 +199,12 @@ class NewestView:
 
 @dataclass(frozen=True, slots=True)
 class PromptQuery:
-    """What a prompt is begun with: the newest `chars_max` characters of the view, the task list, and at most so many
-    facts and snippets that have to do with `said` ("": none)."""
+    """What a prompt is begun with: the newest `chars_max` characters of the view, the task list, at most `known_max` of
+    the facts that are always known, and at most so many facts and snippets that have to do with `said` ("": none)."""
 
     chars_max: int
     said: str = ""
+    known_max: int = 0
     facts_max: int = 0
     snippets_max: int = 0
 

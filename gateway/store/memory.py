@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -27,17 +28,27 @@ from sqlalchemy import (
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered, Vector, cosine, unit
+from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered, Vector, unit
 from gateway.contracts.messages import CleanText
-from gateway.limits import FACT_COSINE_NEAR, FACT_TERMS_MAX, FACTS_MAX, RECALL_CANDIDATES_MAX, RECALL_TERMS_MAX
+from gateway.limits import (
+    FACT_COSINE_NEAR,
+    FACT_TERMS_MAX,
+    FACTS_MAX,
+    KNOWN_USED_MAX,
+    RECALL_CANDIDATES_MAX,
+    RECALL_TERMS_MAX,
+    STANDS_BELOW,
+    STANDS_OUT,
+)
 from gateway.store import passages
 from gateway.store.accounts import ends_of, locked_ends
-from gateway.store.engine import Aggregate, Connection, Values, read, reading, write, writing
+from gateway.store.engine import Aggregate, Connection, Values, read, reading, write, write_unsynced, writing
 from gateway.store.search import (
     Search,
     fact_terms,
     from_vector,
     fused,
+    likenesses,
     normalised,
     query_terms,
     ranked,
@@ -77,12 +88,26 @@ def _asking(connection: Connection, key: SessionKey) -> dict[str, Any]:
 
 
 def matching(
-    connection: Connection, key: SessionKey, terms: Sequence[str], *, limit: int, near: Embedding | None
+    connection: Connection,
+    key: SessionKey,
+    terms: Sequence[str],
+    *,
+    limit: int,
+    near: Embedding | None,
+    is_asked_for: bool = True,
 ) -> list[Fact]:
-    """Return the best of those that share a term or a meaning; of two that say the same words, the better one."""
+    """Return the best of those that share a term or a meaning; of two that say the same words, the better one. Unless
+    somebody asks for them, only those whose meaning stands out, and no word alone makes a fact fit."""
     by_words = _by_words(connection, key, terms)
     known = {fact.id: fact for fact in by_words}
-    by_meaning = _by_meaning(connection, key, near) if near is not None else []
+    alike = _alike(connection, key, near) if near is not None else {}
+    if is_asked_for:
+        by_meaning = [
+            id_ for id_, (likeness, above) in alike.items() if likeness >= FACT_COSINE_NEAR or above >= STANDS_OUT
+        ]
+    else:
+        by_meaning = [id_ for id_, (_, above) in alike.items() if above >= STANDS_OUT]
+        by_words = [fact for fact in by_words if fact.id not in alike or alike[fact.id][1] >= STANDS_BELOW]
     missing = [id_ for id_ in by_meaning if id_ not in known]
     if missing:
         more = connection.execute(_SOME, _asking(connection, key) | {"ids": missing})
@@ -102,10 +127,38 @@ def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str]) -> 
     return ranked(terms, [(to_fact(row), row.terms) for row in rows], limit=RECALL_CANDIDATES_MAX)
 
 
-def _by_meaning(connection: Connection, key: SessionKey, near: Embedding) -> list[int]:
+def _alike(connection: Connection, key: SessionKey, near: Embedding) -> dict[int, tuple[float, float]]:
     rows = connection.execute(_VECTORS, _asking(connection, key) | {"model": near.model}).all()
-    scores = [(cosine(near.vector, to_vector(row.vector)), row.id) for row in rows]
-    return [id_ for score, id_ in sorted(scores, reverse=True) if score >= FACT_COSINE_NEAR]
+    return likenesses(near.vector, [(row.id, row.vector) for row in rows])
+
+
+# --- what a model is always to know
+_KNOWN: Final = (
+    select(*(column for column in facts.c if column.name not in {"terms", "vector", "vector_model"}))
+    .where(_IS_READABLE)
+    .limit(bindparam("page_limit"))
+)
+_IS_TOLD: Final = facts.c.origin == Origin.TOLD.value
+_NEWEST_KNOWN: Final = _KNOWN.order_by(_IS_TOLD.desc(), *_NEWEST_FIRST)
+_MOST_USED: Final = _KNOWN.where(facts.c.uses > 0).order_by(_IS_TOLD.desc(), facts.c.uses.desc(), *_NEWEST_FIRST)
+_COUNT_USES: Final = (
+    update(facts).where(_IS_READABLE, facts.c.id.in_(bindparam("ids", expanding=True))).values(uses=facts.c.uses + 1)
+)
+
+
+def known(connection: Connection, key: SessionKey, *, limit: int) -> list[Fact]:
+    """Return the newest and the most used facts that may be read where `key` speaks, in turn; what somebody asked to be
+    kept comes before what a model gathered."""
+    if limit <= 0:
+        return []
+    asking = _asking(connection, key)
+    newest = connection.execute(_NEWEST_KNOWN, asking | {"page_limit": limit}).all()
+    if len(newest) < limit:  # these are all
+        return [to_fact(row) for row in newest]
+    used = connection.execute(_MOST_USED, asking | {"page_limit": KNOWN_USED_MAX}).all()
+    in_turn = (row for pair in zip_longest(newest, used) for row in pair if row is not None)
+    rows = {row.id: row for row in in_turn}.values()
+    return [to_fact(row) for row in sorted(rows, key=lambda row: row.origin != Origin.TOLD.value)][:limit]
 
 
 # --- keeping
@@ -130,6 +183,7 @@ _REWRITE: Final = (
         vector=bindparam("new_vector"),
         vector_model=bindparam("new_model"),
         told_at_ms=bindparam("now_ms"),
+        former=bindparam("new_former"),
     )
     .returning(facts)
 )
@@ -154,9 +208,10 @@ def _reword(
     origin: Origin,
     embedding: Embedding | None,
     *,
+    former: str,
     now_ms: int,
 ) -> Fact:
-    if origin is Origin.GATHERED and twin.origin == Origin.TOLD.value:
+    if origin is Origin.GATHERED and twin.origin == Origin.TOLD.value and not former:
         return to_fact(twin)
     content = _content(text, origin, embedding)
     new = {
@@ -167,9 +222,16 @@ def _reword(
         "new_origin": content["origin"],
         "new_vector": content["vector"],
         "new_model": content["vector_model"],
+        "new_former": former or twin.former,
         "now_ms": now_ms,
     }
     return to_fact(connection.execute(_REWRITE, new).one())
+
+
+def _former(replaced: Fact, text: str) -> str:
+    """Return what the new fact replaces; of one that says the same (a tool that is run again), what that one
+    replaced."""
+    return replaced.former if normalised(replaced.text) == normalised(text) else " ".join(replaced.text.split())
 
 
 def _make_room(connection: Connection, owner: str) -> Fact:
@@ -206,7 +268,7 @@ _SHARE: Final = (
 
 
 # --- vectors
-_HAS_VECTORS: Final = select(_READABLE.where(_OF_MODEL).exists())
+_HAS_VECTORS: Final = select(or_(_READABLE.where(_OF_MODEL).exists(), passages.HAS_VECTORS))
 _WITHOUT_VECTOR: Final = (
     select(facts).where(_IS_OWNERS, ~_OF_MODEL).order_by(*_NEWEST_FIRST).limit(bindparam("page_limit"))
 )
@@ -228,6 +290,7 @@ def to_fact(row: Row[Any]) -> Fact:
         place=row.place,
         origin=Origin(row.origin),
         is_shared=row.is_shared,
+        former=row.former,
     )
 
 
@@ -237,17 +300,20 @@ def recollected(
     said: str,
     *,
     but_session_id: str,
+    known_max: int,
     facts_max: int,
     snippets_max: int,
     near: Embedding | None = None,
 ) -> Recollection:
-    """Find facts and earlier words that have to do with `said`."""
+    """Find the facts that are always known, and facts and earlier words that have to do with `said`."""
     terms = telling_terms(said, count_max=RECALL_TERMS_MAX)
+    always = tuple(known(connection, key, limit=known_max))
     if not terms and near is None:
-        return Recollection()
+        return Recollection(known=always)
     return Recollection(
-        tuple(matching(connection, key, terms, limit=facts_max, near=near)),
-        tuple(passages.matching(connection, key, terms, but_session_id=but_session_id, limit=snippets_max)),
+        tuple(matching(connection, key, terms, limit=facts_max, near=near, is_asked_for=False)),
+        tuple(passages.matching(connection, key, terms, but_session_id=but_session_id, limit=snippets_max, near=near)),
+        always,
     )
 
 
@@ -264,26 +330,41 @@ class MemoryStore(Aggregate):
         now_ms: int,
         origin: Origin = Origin.TOLD,
         embedding: Embedding | None = None,
+        instead_of: Sequence[int] = (),
     ) -> Remembered:
         """Keep a fact that was learned in the place of `key`. What says the same as a fact of that place takes
-        that fact's row, and the newest wording stays. Raises `MemoryFull`."""
+        that fact's row, and the newest wording stays. The facts with the numbers `instead_of`, as far as they may be
+        read there, are deleted; the new one says what they said, and has the number of the first, but is read where it
+        was learned alone, whoever could read those. Raises `MemoryFull`."""
         owner = str(key.owner)
         ends = locked_ends(connection, key.owner)
         place = "/".join(key.place)
+        gone = self._deleted(connection, key, instead_of)
+        replaced = tuple(to_fact(row) for row in gone)
+        former = "\n".join(filter(None, (_former(fact, text) for fact in replaced)))
         twin = _twin(connection, owner, place, text, embedding)
         if twin is not None:
-            return Remembered(_reword(connection, twin, text, origin, embedding, now_ms=now_ms))
+            fact = _reword(connection, twin, text, origin, embedding, former=former, now_ms=now_ms)
+            return Remembered(fact, replaced)
         count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
         dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
         row = _content(text, origin, embedding) | {
             "owner": owner,
-            "number": last_number + 1,
+            "number": replaced[0].number if replaced else last_number + 1,
             "place": place,
             "is_shared": False,
             "created_at_ms": now_ms,
             "told_at_ms": now_ms,
+            "uses": max((row.uses for row in gone), default=0),
+            "former": former,
         }
-        return Remembered(to_fact(connection.execute(_ADD, row).one()), dropped)
+        return Remembered(to_fact(connection.execute(_ADD, row).one()), replaced, dropped)
+
+    @write_unsynced
+    def use(self, connection: Connection, key: SessionKey, ids: Sequence[int]) -> None:
+        """Count that these of the facts that may be read where `key` speaks were of use."""
+        if ids:
+            connection.execute(_COUNT_USES, _asking(connection, key) | {"ids": list(ids)})
 
     @read
     def recall(
@@ -300,8 +381,14 @@ class MemoryStore(Aggregate):
     @write
     def forget(self, connection: Connection, key: SessionKey, numbers: Sequence[int]) -> Sequence[Fact]:
         """Delete these of the facts that may be read where `key` speaks; those that there were."""
+        return [to_fact(row) for row in self._deleted(connection, key, numbers)]
+
+    @staticmethod
+    def _deleted(connection: Connection, key: SessionKey, numbers: Sequence[int]) -> list[Row[Any]]:
+        if not numbers:
+            return []
         rows = connection.execute(_FORGET, _asking(connection, key) | {"numbers": list(numbers)}).all()
-        return sorted((to_fact(row) for row in rows), key=lambda fact: fact.number)
+        return sorted(rows, key=lambda row: row.number)
 
     @write
     def forget_all(self, connection: Connection, key: SessionKey) -> int:
@@ -322,7 +409,8 @@ class MemoryStore(Aggregate):
     @read
     def has_vectors(self, connection: Connection, key: SessionKey, model: str) -> bool:
         """Tell whether a search by meaning could find anything."""
-        return bool(connection.execute(_HAS_VECTORS, _asking(connection, key) | {"model": model}).scalar_one())
+        wanted = _asking(connection, key) | {"model": model, "k": str(key)}
+        return bool(connection.execute(_HAS_VECTORS, wanted).scalar_one())
 
     @read
     def without_vector(self, connection: Connection, key: SessionKey, model: str, *, limit: int) -> Sequence[Fact]:
@@ -353,4 +441,6 @@ class MemoryStore(Aggregate):
             await self.database.write(partial(passages.put, rows=rows), durable=False)
             after_seq = int(rows[-1]["seq"])
 
+    passages_without_vector = reading(passages.without_vector)
+    put_passage_vectors = writing(passages.put_vectors)
     finish_boundary = writing(passages.finish)

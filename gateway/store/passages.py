@@ -10,26 +10,29 @@ stay in `entries`; what was undone or taken out there is found no more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, select, update
 
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Boundary, Snippet
+from gateway.contracts.memory import Boundary, Embedding, Snippet, Vector, unit
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import EntryKind, Role
 from gateway.limits import (
     BOUNDARIES_KEPT_H,
     BOUNDARY_TRIES_MAX,
     PASSAGE_CANDIDATES_MAX,
+    PASSAGE_EMBEDDED_CHARS_MIN,
     PASSAGE_TERMS_MAX,
+    PASSAGE_VECTORS_MAX,
     PASSAGES_INDEXED_AT_ONCE,
+    STANDS_OUT,
 )
 from gateway.store.accounts import is_of_person
 from gateway.store.engine import Connection, Values, insert_new
-from gateway.store.search import Search, fact_terms, normalised, ranked
+from gateway.store.search import Search, fact_terms, from_vector, fused, likenesses, normalised, ranked
 from gateway.store.tables import boundaries, entries, lanes, passages, sessions
 
 _HOUR_MS: Final = 3_600_000
@@ -175,15 +178,38 @@ _WORDS: Final = (
 )
 
 
+_OF_MODEL: Final = passages.c.vector_model == bindparam("model")
+HAS_VECTORS: Final = exists().where(passages.c.key == bindparam("k"), _OF_MODEL)
+"""Whether there is something of a key `k` to compare with a vector of `model`."""
+_VECTORS: Final = (
+    select(passages.c.id, passages.c.vector)
+    .where(passages.c.key == bindparam("k"), passages.c.session_id != bindparam("but_session_id"), _OF_MODEL)
+    .order_by(passages.c.id.desc())
+    .limit(PASSAGE_VECTORS_MAX)
+)
+
+
 def matching(
-    connection: Connection, key: SessionKey, terms: Sequence[str], *, but_session_id: str, limit: int
+    connection: Connection,
+    key: SessionKey,
+    terms: Sequence[str],
+    *,
+    but_session_id: str,
+    limit: int,
+    near: Embedding | None = None,
 ) -> list[Snippet]:
-    """Return the best of what shares a term, each saying something of its own."""
-    if not terms or limit <= 0:
+    """Return the best of what shares a term, or stands out by its meaning, each saying something of its own."""
+    if limit <= 0:
         return []
     parameters = {"k": str(key), "but_session_id": but_session_id}
-    rows = _CANDIDATES.find(connection, [str(key)], terms, parameters)
-    ids = ranked(terms, [(row.id, row.terms) for row in rows], limit=limit * _SPARE)
+    rows = _CANDIDATES.find(connection, [str(key)], terms, parameters) if terms else ()
+    by_words = ranked(terms, [(row.id, row.terms) for row in rows], limit=limit * _SPARE)
+    by_meaning: list[int] = []
+    if near is not None:
+        kept = connection.execute(_VECTORS, parameters | {"model": near.model}).all()
+        alike = likenesses(near.vector, [(row.id, row.vector) for row in kept])
+        by_meaning = [id_ for id_, (_, above) in alike.items() if above >= STANDS_OUT]
+    ids = fused(by_words, by_meaning)[: limit * _SPARE]
     if not ids:
         return []
     words = {
@@ -229,6 +255,52 @@ def cut(connection: Connection, boundary: Boundary, *, after_seq: int) -> list[V
 def put(connection: Connection, rows: Sequence[Values]) -> None:
     """Add rows to the index; those that it has stay."""
     connection.execute(_put(connection), list(rows))
+
+
+_WITHOUT_VECTOR: Final = (
+    select(passages.c.id, entries.c.text)
+    .join(entries, and_(entries.c.session_id == passages.c.session_id, entries.c.seq == passages.c.seq))
+    .where(
+        passages.c.session_id == bindparam("s"),
+        passages.c.seq <= bindparam("up_to_seq"),
+        passages.c.id > bindparam("after_id"),
+        passages.c.vector_model != bindparam("model"),
+        passages.c.terms != "",
+        func.length(entries.c.text) >= PASSAGE_EMBEDDED_CHARS_MIN,
+        *_IS_SAID,
+    )
+    .order_by(passages.c.id)
+    .limit(bindparam("page_limit"))
+)
+_PUT_VECTOR: Final = (
+    update(passages)
+    .where(passages.c.id == bindparam("passage_id"), passages.c.key == bindparam("k"))
+    .values(vector=bindparam("new_vector"), vector_model=bindparam("new_model"))
+)
+
+
+def without_vector(
+    connection: Connection, boundary: Boundary, model: str, *, after_id: int, limit: int
+) -> Mapping[int, CleanText]:
+    """Return words of a boundary that are indexed and that `model` has not seen, by the id of their passage."""
+    wanted = {
+        "s": boundary.session_id,
+        "up_to_seq": boundary.seq,
+        "after_id": after_id,
+        "model": model,
+        "page_limit": limit,
+    }
+    return {row.id: words_in(CleanText(row.text)) for row in connection.execute(_WITHOUT_VECTOR, wanted)}
+
+
+def put_vectors(connection: Connection, key: SessionKey, model: str, vectors: Mapping[int, Vector]) -> None:
+    """Keep what `model` made of passages, by their id; what is not there any more stays away."""
+    rows = [
+        {"k": str(key), "passage_id": id_, "new_vector": from_vector(unit(vector)), "new_model": model}
+        for id_, vector in vectors.items()
+    ]
+    if rows:
+        connection.execute(_PUT_VECTOR, rows)
 
 
 _DROP_OF_KEY: Final = delete(passages).where(passages.c.key == bindparam("k"))

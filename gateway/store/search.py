@@ -21,12 +21,14 @@ import struct
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from operator import mul
+from statistics import fmean, pstdev
 from typing import Any, Final, TypeVar
 
 import regex
 from sqlalchemy import ColumnElement, Row, Select, Table, column, select, table, text
 
-from gateway.contracts.memory import Vector, cosine
+from gateway.contracts.memory import Vector, cosine, unit
 from gateway.limits import FACT_COSINE_SAME, FACT_LIKENESS_SAME
 from gateway.store.engine import Connection
 from gateway.store.tables import facts, passages
@@ -238,6 +240,26 @@ def fused(*rankings: Sequence[H]) -> list[H]:
         for rank, thing in enumerate(dict.fromkeys(ranking), 1):
             scores[thing] += 1 / (_DAMPING + rank)
     return sorted(scores, key=lambda thing: -scores[thing])
+
+
+# --- what a model finds alike
+
+# Each model has a scale of its own: of one everything lies between 0.75 and 0.85, of another what belongs together has
+# 0.2. So a cosine is measured by those of the same question with everything else that somebody keeps.
+
+
+def likenesses(near: Vector, kept: Sequence[tuple[H, bytes]]) -> dict[H, tuple[float, float]]:
+    """Return for each of `kept`, given with its vector, the cosine with `near`, and by how many standard deviations
+    it is above the mean of all (0 where they do not differ); the highest first. Vectors of another size are left
+    out."""
+    wanted = unit(near)
+    vectors = ((thing, to_vector(vector)) for thing, vector in kept if len(vector) == len(wanted) * _FLOAT_BYTES)
+    cosines = {thing: sum(map(mul, wanted, vector)) for thing, vector in vectors}
+    middle, spread = (fmean(cosines.values()), pstdev(cosines.values())) if cosines else (0.0, 0.0)
+    return {
+        thing: (likeness, (likeness - middle) / spread if spread else 0.0)
+        for thing, likeness in sorted(cosines.items(), key=lambda item: -item[1])
+    }
 
 
 _FLOAT_BYTES: Final = 4

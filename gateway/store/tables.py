@@ -42,10 +42,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-SCHEMA_REVISION: Final = "v1"
+SCHEMA_REVISION: Final = "v2"
 """The migration this code is written for."""
 
-KNOWN_REVISIONS: Final = frozenset({"v1"})
+KNOWN_REVISIONS: Final = frozenset({"v1", "v2"})
 """Every migration up to ours."""
 
 OLD_REVISIONS: Final = frozenset({"0001", "0002", "0003", "0004", "0005", "0006", "0007"})
@@ -305,6 +305,8 @@ facts: Final = Table(
     column("vector_model", Text, doc="that model; empty for none", server_default=""),
     column("created_at_ms", BigInteger, doc="when it was remembered"),
     column("told_at_ms", BigInteger, doc="when it was last said", server_default="0"),
+    column("uses", Integer, doc="how often it was looked for, or had to do with what was said", server_default="0"),
+    column("former", AnyText, doc="what it replaced, a line each; empty for nothing", server_default=""),
     CheckConstraint("owner <> ''", name="owned"),
     Index("ix_facts_owner_number", "owner", "number", unique=True),
 )
@@ -318,6 +320,8 @@ passages: Final = Table(
     column("seq", Integer, doc="the entry"),
     column("key", Text, doc="the lane; nobody else ever finds it", index=True),
     column("terms", Text, doc="search terms of the entry, as in `facts`"),
+    column("vector", LargeBinary, doc="what an embedding model made of it, as in `facts`", nullable=True),
+    column("vector_model", Text, doc="that model; empty for none", server_default=""),
     UniqueConstraint("session_id", "seq"),
 )
 """What was said in sessions that are over, as the full-text index has it. The words themselves are in `entries`."""

@@ -232,6 +232,7 @@ def prompt_start(
         key,
         query.said,
         but_session_id=session_id,
+        known_max=query.known_max,
         facts_max=query.facts_max,
         snippets_max=query.snippets_max,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.contracts.errors import MemoryFull
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Embedding, Origin
+from gateway.contracts.memory import Embedding, Fact, Origin, Remembered
 from gateway.contracts.messages import CleanText
 from gateway.limits import FACTS_MAX
 from gateway.store import Store
@@ -20,6 +20,10 @@ from tests.contract.store_samples import ANN, ANN_IN_GROUP, BOB, SHARED_GROUP, t
 async def remember(store: Store, owner: SessionKey, *texts: str) -> None:
     for moment, text in enumerate(texts):
         await store.memories.remember(owner, CleanText(text), now_ms=moment)
+
+
+async def remembered(store: Store, owner: SessionKey, text: str) -> Fact:
+    return (await store.memories.remember(owner, CleanText(text), now_ms=200)).fact
 
 
 async def test_a_fact_is_returned_as_it_was_kept(store: Store) -> None:
@@ -222,6 +226,98 @@ async def test_facts_told_at_once_have_numbers_of_their_own(store: Store) -> Non
     assert sorted(remembered.fact.number for remembered in kept) == list(range(1, len(keys) + 1))
 
 
+# --- one fact in place of others
+
+
+async def replace(store: Store, key: SessionKey, text: str, *numbers: int) -> Remembered:
+    return await store.memories.remember(key, CleanText(text), now_ms=100, instead_of=numbers)
+
+
+async def test_a_fact_takes_the_place_of_those_it_replaces(store: Store) -> None:
+    """With the number of the first of them, and with what they said; a number that nobody has changes nothing."""
+    await remember(store, ANN, "I live in Lisbon", "My favourite town is Lisbon", "I drive a van")
+    kept = await replace(store, ANN, "I live in Porto", 2, 1, 99)
+    assert [fact.number for fact in kept.replaced] == [1, 2]
+    assert (kept.fact.number, kept.fact.former) == (1, "I live in Lisbon\nMy favourite town is Lisbon")
+    assert await facts_of(store, ANN) == ["I live in Porto", "I drive a van"]
+    assert await store.memories.recall(ANN, "favourite", limit=9) == []
+    assert (await replace(store, ANN, "I keep bees", 99)).replaced == ()
+    assert (await remembered(store, ANN, "I sail")).number == 5
+
+
+async def test_a_fact_that_is_replaced_again_after_a_crash_still_tells_what_it_replaced(store: Store) -> None:
+    await remember(store, ANN, "I live in Lisbon")
+    for _ in range(2):
+        kept = await replace(store, ANN, "I live in Porto", 1)
+    assert (kept.fact.number, kept.fact.former) == (1, "I live in Lisbon")
+
+
+async def test_a_fact_that_is_known_already_may_replace_another(store: Store) -> None:
+    """What somebody told stays in its words when a model finds it again, and tells what it replaced."""
+    await remember(store, ANN, "I live in Lisbon", "I live in Porto")
+    kept = await store.memories.remember(
+        ANN, CleanText("i live in porto"), now_ms=9, origin=Origin.GATHERED, instead_of=[1]
+    )
+    assert (kept.fact.number, kept.fact.former) == (2, "I live in Lisbon")
+    assert len(await facts_of(store, ANN)) == 1
+
+
+async def test_nobody_replaces_what_he_may_not_read(store: Store) -> None:
+    await remember(store, BOB, "told in private")
+    await remember(store, CHANNEL, "told in the channel")
+    for stranger in (ANN, CHANNEL, OTHER_CHANNEL):
+        assert (await replace(store, stranger, f"something of {stranger}", 1)).replaced == ()
+    assert {"told in private", "told in the channel"} < set(await facts_of(store, BOB))
+
+
+async def test_what_replaces_a_fact_is_read_where_it_was_said_alone(store: Store) -> None:
+    """Whoever could read the old one: what is said in private stays there."""
+    await remember(store, CHANNEL, "I sit in room 12")
+    await remember(store, BOB, "I like tea")
+    await store.memories.share(BOB, 2, is_shared=True)
+    await replace(store, BOB, "I am on sick leave", 1)
+    await replace(store, BOB, "I like whisky", 2)
+    assert await facts_of(store, CHANNEL) == []
+    assert sorted(await facts_of(store, BOB)) == ["I am on sick leave", "I like whisky"]
+
+
+# --- what is always known
+
+
+async def known(store: Store, key: SessionKey, limit: int) -> list[str]:
+    found = await store.memories.recollect(key, "", but_session_id="", known_max=limit, facts_max=5, snippets_max=5)
+    return [fact.text for fact in found.known]
+
+
+async def test_the_newest_and_the_most_used_facts_are_known(store: Store) -> None:
+    await remember(store, ANN, *(f"fact number {number}" for number in range(20)))
+    await remember(store, BOB, "his own")
+    assert len(await known(store, ANN, 99)) == 20
+    assert await known(store, ANN, 3) == [f"fact number {number}" for number in (19, 18, 17)]
+    first, second = [(await store.memories.recall(ANN, f"number {number}", limit=1))[0] for number in (0, 1)]
+    await store.memories.use(ANN, [first.id, second.id])
+    await store.memories.use(ANN, [first.id])
+    assert await known(store, ANN, 4) == ["fact number 19", "fact number 0", "fact number 18", "fact number 1"]
+    assert await known(store, ANN, 0) == []
+    assert await known(store, ANN_IN_GROUP, 9) == []
+
+
+async def test_nobody_counts_the_use_of_what_he_may_not_read(store: Store) -> None:
+    await remember(store, ANN, *(f"fact number {number}" for number in range(5)))
+    oldest = (await store.memories.recall(ANN, "number 0", limit=1))[0]
+    await store.memories.use(BOB, [oldest.id])
+    await store.memories.use(ANN_IN_GROUP, [oldest.id])
+    assert "fact number 0" not in await known(store, ANN, 3)
+
+
+async def test_what_a_model_gathered_is_known_after_what_somebody_told(store: Store) -> None:
+    await remember(store, ANN, "told")
+    for number in range(5):
+        text = CleanText(f"gathered number {number}")
+        await store.memories.remember(ANN, text, now_ms=50 + number, origin=Origin.GATHERED)
+    assert await known(store, ANN, 2) == ["told", "gathered number 4"]
+
+
 # --- how many
 
 
@@ -279,6 +375,21 @@ async def test_facts_are_found_by_meaning_where_no_word_is_shared(store: Store) 
     assert await memories.recall(ANN_IN_GROUP, "cake", limit=5, near=near(2.0, 0.0)) == []
     assert await memories.recall(ANN, "cake", limit=5, near=near(2.0, 0.0, model="another")) == []
     assert await memories.recall(ANN, "cake", limit=5, near=near(2.0, 0.0, 7.0)) == [], "another size"
+
+
+async def test_a_prompt_gets_what_stands_out_on_any_models_scale(store: Store) -> None:
+    """One model puts everything between 0.75 and 0.85, another what belongs together at 0.2. A word alone is not enough
+    where the meaning has nothing to do with it."""
+    for owner, related, other in ((ANN, 0.9, 0.8), (BOB, 0.2, 0.05)):
+        for number in range(14):
+            text, vector = CleanText(f"box {number} is shut"), near(other + 0.001 * number, 1.0)
+            await store.memories.remember(owner, text, now_ms=number, embedding=vector)
+        await store.memories.remember(owner, CleanText("I hate nuts"), now_ms=20, embedding=near(related, 1.0))
+        for said in ("bake me a cake", "bake me 3 boxes"):
+            found = await store.memories.recollect(
+                owner, said, but_session_id="", known_max=0, facts_max=5, snippets_max=5, near=near(1.0, 0.0)
+            )
+            assert [fact.text for fact in found.facts] == ["I hate nuts"]
 
 
 async def test_words_and_meaning_together_are_best(store: Store) -> None:

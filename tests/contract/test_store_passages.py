@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Boundary, Snippet
+from gateway.contracts.memory import Boundary, Embedding, Snippet, Vector
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import Effect, EntryKind, OpenSession, ResumeSession, Role, Session, TurnState
 from gateway.limits import BOUNDARIES_KEPT_H, PASSAGES_INDEXED_AT_ONCE
@@ -42,10 +43,12 @@ async def claim(store: Store, key: SessionKey | None = ANN, *, now_ms: int = 5_0
     return await store.memories.claim_boundary(key, now_ms=now_ms, for_ms=CLAIM_MS)
 
 
-async def found(store: Store, key: SessionKey, said: str, *, limit: int = 5) -> list[Snippet]:
+async def found(
+    store: Store, key: SessionKey, said: str, *, limit: int = 5, near: Embedding | None = None
+) -> list[Snippet]:
     current = await store.sessions.current(key)
     recollection = await store.memories.recollect(
-        key, said, but_session_id=current.id if current else "", facts_max=5, snippets_max=limit
+        key, said, but_session_id=current.id if current else "", known_max=0, facts_max=5, snippets_max=limit, near=near
     )
     return list(recollection.snippets)
 
@@ -160,11 +163,50 @@ async def test_a_long_session_is_indexed_page_by_page_and_again_without_harm(sto
     assert [snippet.text for snippet in await found(store, ANN, many[-1].text)] == [many[-1].text]
 
 
+async def embed(store: Store, boundary: Boundary, vector_of: Callable[[str], Vector]) -> list[str]:
+    """Have a model see what was said in a boundary, and return what it has seen."""
+    texts = await store.memories.passages_without_vector(boundary, "m", after_id=0, limit=99)
+    vectors = {id_: vector_of(text) for id_, text in texts.items()}
+    await store.memories.put_passage_vectors(boundary.key, "m", vectors)
+    return list(texts.values())
+
+
+async def test_what_stands_out_by_its_meaning_is_found(store: Store) -> None:
+    """What is too short to mean anything is not embedded; nobody else finds it, nor another model."""
+    for number in range(1, 13):
+        await talk(store, ANN, f"the invoice of month {number} is paid", number=number)
+    await talk(store, ANN, "never give me almonds or walnuts", number=13)
+    await talk(store, ANN, "ok then", number=14)
+    await store.sessions.apply(ANN, [OpenSession()], now_ms=5_000)
+    boundary = await claim(store)
+    assert boundary is not None
+    await store.memories.index(boundary)
+    assert not await store.memories.has_vectors(ANN, "m")
+    seen = await embed(store, boundary, lambda text: (1.0, 0.1) if text.startswith("never") else (0.1, 1.0))
+    assert "never give me almonds or walnuts" in seen
+    assert "ok then" not in seen
+    assert await embed(store, boundary, lambda _text: (1.0, 0.0)) == [], "each is seen once"
+    assert await store.memories.has_vectors(ANN, "m")
+    asked = Embedding("m", (2.0, 0.0))
+    assert [snippet.text for snippet in await found(store, ANN, "bake me a cake", near=asked)] == [
+        "never give me almonds or walnuts"
+    ]
+    assert await found(store, ANN, "bake me a cake", near=Embedding("another", (2.0, 0.0))) == []
+    assert await found(store, ANN, "bake me a cake", near=Embedding("m", (2.0, 0.0, 1.0))) == []
+    for stranger in (BOB, ANN_IN_GROUP, SHARED_GROUP):
+        assert await found(store, stranger, "bake me a cake", near=asked) == []
+        assert not await store.memories.has_vectors(stranger, "m")
+    await store.memories.forget_all(ANN)
+    assert not await store.memories.has_vectors(ANN, "m")
+
+
 async def test_facts_and_earlier_words_come_together(store: Store) -> None:
     await talk(store, ANN, "the dog ate the cake", number=1)
     await leave(store, ANN)
     await store.memories.remember(ANN, CleanText("My dog is called Rex"), now_ms=1)
-    recollection = await store.memories.recollect(ANN, "dogs", but_session_id="", facts_max=5, snippets_max=5)
+    recollection = await store.memories.recollect(
+        ANN, "dogs", but_session_id="", known_max=0, facts_max=5, snippets_max=5
+    )
     assert [fact.text for fact in recollection.facts] == ["My dog is called Rex"]
     assert "the dog ate the cake" in [snippet.text for snippet in recollection.snippets]
 

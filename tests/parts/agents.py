@@ -258,7 +258,13 @@ async def running_agent(
         bus=bus,
         store=store,
         clients=ModelClients(
-            provider, embeddings, transcriptions, partial(ModelEndpoint, api_base=api_base), health, fallbacks
+            provider,
+            embeddings,
+            transcriptions,
+            partial(ModelEndpoint, api_base=api_base),
+            health,
+            fallbacks,
+            embedding_model=MODEL if embeddings else "",
         ),
         scrubber=scrubber,
         clock=clock,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 PATIENCE_S: Final = 60.0  # for a machine that is busy with other things, too
@@ -25,3 +25,10 @@ async def until(is_true: Callable[[], object], what: Callable[[], object] = lamb
     """Wait for a condition; AssertionError with `what()` when it does not come."""
     if not await comes_true(is_true, within_s=PATIENCE_S):
         raise AssertionError(f"it did not happen within {PATIENCE_S:g} s: {what()}")
+
+
+async def until_found(look: Callable[[], Awaitable[object]]) -> None:
+    """Wait until a look into a database finds something; TimeoutError when it does not come."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not await look():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(POLL_S)

@@ -16,6 +16,7 @@ from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.meanings import MODEL, Meanings
 from tests.parts.minds import Mind
+from tests.parts.waiting import until_found
 
 ANNA, BEN = "telegram:1", "telegram:2"
 
@@ -57,9 +58,24 @@ async def test_a_fact_comes_back_by_its_meaning(agent: AgentProcess, mind: Mind)
     await agent.ask("bake me a cake", BEN)
     assert "allergic" not in prompt(mind)
     charged = await usage_of(agent, ANNA)
-    assert [row["model"] for row in charged] == [MODEL, MODEL]
+    assert {row["model"] for row in charged} == {MODEL}
+    assert len(charged) >= 2, "the fact, the question; and what was said before /new"
     assert all(row["owner"] == ANNA for row in charged)
     assert await usage_of(agent, BEN) == []
+
+
+async def test_an_earlier_conversation_comes_back_by_its_meaning(agent: AgentProcess, mind: Mind) -> None:
+    """Where it stands out among all that was said; never another's."""
+    for number in range(12):
+        await agent.ask(f"the invoice of month {number} is paid in full", ANNA)
+    await agent.ask("never give me anything with almonds: I would be allergic", ANNA)
+    await agent.ask("/new", ANNA)
+    await until_found(lambda: agent.store.memories.has_vectors(SessionKey.parse(ANNA), MODEL))
+    await agent.ask("bake me a cake", ANNA)
+    assert "the user: never give me anything with almonds" in prompt(mind)
+    assert "invoice" not in prompt(mind).rpartition("<memory>")[2]
+    await agent.ask("bake me a cake", BEN)
+    assert "almonds" not in prompt(mind)
 
 
 async def test_nobody_pays_for_a_memory_that_is_empty(agent: AgentProcess, meanings: Meanings) -> None:

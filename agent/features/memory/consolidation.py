@@ -12,6 +12,7 @@ import json
 import unicodedata
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
@@ -27,8 +28,8 @@ from agent.prompts.library import PROMPTS
 from gateway.contracts.context_blocks import words_in
 from gateway.contracts.errors import MemoryFull, ModelError, StoreError
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Boundary, Origin
-from gateway.contracts.messages import CleanText, clipped, joined, literal_text
+from gateway.contracts.memory import Boundary, Fact, Origin
+from gateway.contracts.messages import CleanText, clipped, in_digits, joined, literal_text
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, Role, Session, UsagePurpose
 from gateway.scrub import Scrubber
@@ -54,7 +55,15 @@ def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-def gathering_requests(said: Sequence[Entry], known: Sequence[CleanText]) -> list[tuple[PromptMessage, ...]]:
+@dataclass(frozen=True, slots=True)
+class GatheredFact:
+    """A fact that a model found, and the numbers of the facts that are no longer true because of it."""
+
+    text: str
+    replaces: tuple[int, ...] = ()
+
+
+def gathering_requests(said: Sequence[Entry], known: Sequence[Fact]) -> list[tuple[PromptMessage, ...]]:
     """Split the conversation into requests that a small model can read, oldest first; of a very long one only the
     newest parts. There is none where the user said nothing."""
     parts: list[list[CleanText]] = []
@@ -66,7 +75,8 @@ def gathering_requests(said: Sequence[Entry], known: Sequence[CleanText]) -> lis
             room = limits.GATHER_CHARS_MAX
         parts[-1].append(line)
         room -= len(line)
-    told = _block(literal_text("<known>"), known, literal_text("</known>"))
+    numbered = [joined(in_digits(fact.number), literal_text(". "), fact.text) for fact in known]
+    told = _block(literal_text("<known>"), numbered, literal_text("</known>"))
     asked = [
         [*told, *_block(literal_text("<conversation>"), part, literal_text("</conversation>"))]
         for part in parts[-limits.GATHER_REQUESTS_MAX :]
@@ -79,30 +89,34 @@ def _block(opening: CleanText, lines: Sequence[CleanText], closing: CleanText) -
     return [opening, *lines, closing] if lines else []
 
 
-def facts_in(answer: str) -> list[str]:
+def facts_in(answer: str) -> list[GatheredFact]:
     """Read the facts from a model's answer and ignore everything else in it. They still have to be scrubbed."""
-    found: dict[str, None] = {}
+    found: dict[str, GatheredFact] = {}
     for line in answer.splitlines():
         fact = _fact_in(line.strip().strip("`,"))
-        if fact:
-            found[fact] = None
-    return list(found)[: limits.GATHERED_FACTS_MAX]
+        if fact is not None:
+            found[fact.text] = fact
+    return list(found.values())[: limits.GATHERED_FACTS_MAX]
 
 
-def _fact_in(line: str) -> str:
-    """Read the fact of one line, "" if it has none of a sensible size: half a fact may say the opposite."""
+def _fact_in(line: str) -> GatheredFact | None:
+    """Read the fact of one line, None if it has none of a sensible size: half a fact may say the opposite."""
     if not line.startswith("{"):
-        return ""
+        return None
     try:
         written: Any = json.loads(line)
     except (ValueError, RecursionError):
-        return ""
+        return None
     text = written.get("fact") if isinstance(written, dict) else None
     if not isinstance(text, str):
-        return ""
+        return None
     plain = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
     fact = " ".join(plain.split())
-    return fact if len(fact) <= limits.GATHERED_FACT_CHARS_MAX else ""
+    if not fact or len(fact) > limits.GATHERED_FACT_CHARS_MAX:
+        return None
+    numbers = written.get("replaces")
+    listed = numbers if isinstance(numbers, list) else [numbers]
+    return GatheredFact(fact, tuple(number for number in listed if type(number) is int))
 
 
 _log = structlog.get_logger(__name__)
@@ -162,6 +176,7 @@ class Consolidation:
 
     async def _go_through(self, boundary: Boundary) -> None:
         await self._store.memories.index(boundary)
+        await self._memory.embed_passages(boundary)
         try:
             if self._gathers:
                 await self._gather(boundary)
@@ -175,11 +190,22 @@ class Consolidation:
         said = said_by_people(await self._entries(boundary))
         if session is None or not said:
             return
-        known = await self._memory.recall(boundary.key, "", limit=limits.GATHER_KNOWN_MAX)
+        known = await self._known(boundary.key, said)
         kept = 0
-        for messages in gathering_requests(said, [fact.text for fact in known]):
-            kept += await self._keep(boundary.key, await self._ask(session, messages))
+        for messages in gathering_requests(said, known):
+            kept += await self._keep(boundary.key, await self._ask(session, messages), known)
         _log.info("memory.gathered", session_id=session.id, entries=len(said), facts=kept)
+
+    async def _known(self, key: SessionKey, said: Sequence[Entry]) -> Sequence[Fact]:
+        """Return the newest facts, and older ones that have to do with what the user said."""
+        newest = await self._memory.recall(key, "", limit=limits.GATHER_KNOWN_MAX)
+        if len(newest) < limits.GATHER_KNOWN_MAX:  # these are all
+            return newest
+        words = "\n".join(words_in(entry.text) for entry in said if entry.role is Role.USER)
+        related = await self._memory.recall(
+            key, words[-limits.MEMORY_SAID_CHARS_MAX :], limit=limits.GATHER_RELATED_MAX
+        )
+        return list({fact.id: fact for fact in (*newest, *related)}.values())
 
     async def _entries(self, boundary: Boundary) -> list[Entry]:
         entries: list[Entry] = []
@@ -191,7 +217,7 @@ class Consolidation:
                 break
         return entries
 
-    async def _ask(self, session: Session, messages: tuple[PromptMessage, ...]) -> Sequence[str]:
+    async def _ask(self, session: Session, messages: tuple[PromptMessage, ...]) -> Sequence[GatheredFact]:
         model = self._models.utility(session)
         is_reasoning = self._models.client.facts(model).is_reasoning
         request = ModelRequest(
@@ -210,12 +236,18 @@ class Consolidation:
         await self._store.sessions.charge([usage], session_id=session.id)
         return facts_in(answer.text)
 
-    async def _keep(self, key: SessionKey, facts: Sequence[str]) -> int:
+    async def _keep(self, key: SessionKey, facts: Sequence[GatheredFact], known: Sequence[Fact]) -> int:
+        """Keep what a model found; it replaces none but facts that the model was shown."""
         scrubber = self._scrubber.for_chat(str(key))
+        shown = {fact.number for fact in known}
         for count, fact in enumerate(facts):
+            instead_of = [number for number in fact.replaces if number in shown]
             try:
-                await self._memory.remember(key, scrubber.scrub(fact), origin=Origin.GATHERED)
+                kept = await self._memory.remember(
+                    key, scrubber.scrub(fact.text), origin=Origin.GATHERED, instead_of=instead_of
+                )
             except MemoryFull:
                 _log.info("memory.full", owner=str(key.owner))
                 return count
+            shown -= {gone.number for gone in kept.replaced}
         return len(facts)
