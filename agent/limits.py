@@ -56,13 +56,14 @@ CONTEXT_BUDGET_TOKENS_MIN: Final = 32_000  # of it are cheap in any model, so a 
 # --- memory
 MEMORY_KNOWN_TOKENS_MAX: Final = 300  # of the facts that are always told: some twenty sentences
 MEMORY_KNOWN_MAX: Final = 40  # facts looked up for them; a line has seven tokens or more
-MEMORY_FACTS_MAX: Final = 5
+MEMORY_FACTS_MAX: Final = 3  # that have to do with a message, beside them: more of them are mostly not meant
+FACT_HELPS_CHARS_MAX: Final = 200  # ten words that later questions may have
 MEMORY_SNIPPETS_MAX: Final = 5
 MEMORY_SAID_CHARS_MAX: Final = 4_000  # of a message that is compared with memory: its matter is named by then
 MEMORY_LINE_CHARS_MAX: Final = 300  # of one fact or snippet before the model: ten of them are some 800 tokens
 GATHER_CHARS_MAX: Final = 16_000  # of a conversation that one call reads: some 4,000 tokens, for the smallest window
 GATHER_REQUESTS_MAX: Final = 4  # calls for one boundary; of what is longer, the newest
-GATHER_TOKENS_MAX: Final = 800  # ten facts and their frame
+GATHER_TOKENS_MAX: Final = 1_200  # ten facts, their words and their frame
 GATHER_REASONING_TOKENS_MAX: Final = 4_096
 GATHER_TEMPERATURE: Final = 0.0
 GATHER_TIMEOUT_S: Final = 30.0

@@ -27,8 +27,9 @@ class Fact:
     """One durable fact. `id` is unique per store, `number` counts those of an owner (`key`) from 1.
 
     `place` is where it was learned, "" in a direct message. A fact is read in its place, in threads inside of
-    that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`). `former` is
-    what it replaced, a line each.
+    that place, and in direct messages with its owner; everywhere only if the owner said so (`is_shared`). `helps_with`
+    are words that later questions may have in which it matters: it is found by them, too. `former` is what it replaced,
+    a line each.
     """
 
     id: int
@@ -39,6 +40,7 @@ class Fact:
     place: str = ""
     origin: Origin = Origin.TOLD
     is_shared: bool = False
+    helps_with: str = ""
     former: str = ""
 
 

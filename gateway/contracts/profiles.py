@@ -27,13 +27,14 @@ DELEGATING: Final = ("sub_agent", "sub_agent_spawn", "sub_agent_wait", "sub_agen
 CONVERSING: Final = (
     *("plan", "schedule"),  # a plan is approved, and a reminder is wanted, by the person in the conversation
     "send_file",  # goes out with an answer to a person; a sub-agent's goes to its parent, which may send the file
+    "correct_fact",  # takes away what the person has told
     "todo_write",  # the list is the conversation's, and writing it replaces it whole: under its parent, by several
     *("sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel"),  # what outlives its task would have nobody to wake
 )
 """What belongs to a conversation with a person: no sub-agent has it, whatever its type and whoever configured it."""
 
 TALKING: Final = (
-    *("todo_read", "todo_write", "remember", "recall", "load_skill", "read_more"),
+    *("todo_read", "todo_write", "remember", "recall", "correct_fact", "load_skill", "read_more"),
     *("schedule", "send_file", "plan"),
 )
 """What belongs to talking with somebody, whatever the work is."""

@@ -35,9 +35,9 @@ from gateway.limits import (
     FACT_TERMS_MAX,
     FACTS_MAX,
     KNOWN_USED_MAX,
+    NEAR_THE_BEST,
     RECALL_CANDIDATES_MAX,
     RECALL_TERMS_MAX,
-    STANDS_BELOW,
     STANDS_OUT,
 )
 from gateway.store import passages
@@ -97,8 +97,8 @@ def matching(
     is_asked_for: bool = True,
 ) -> list[Fact]:
     """Return the best of those that share a term or a meaning; of two that say the same words, the better one. Unless
-    somebody asks for them, only those whose meaning stands out, and no word alone makes a fact fit."""
-    by_words = _by_words(connection, key, terms)
+    somebody asks for them, only those that share about as much as the best one, or whose meaning stands out."""
+    by_words = _by_words(connection, key, terms, share_min=0.0 if is_asked_for else NEAR_THE_BEST)
     known = {fact.id: fact for fact in by_words}
     alike = _alike(connection, key, near) if near is not None else {}
     if is_asked_for:
@@ -107,7 +107,6 @@ def matching(
         ]
     else:
         by_meaning = [id_ for id_, (_, above) in alike.items() if above >= STANDS_OUT]
-        by_words = [fact for fact in by_words if fact.id not in alike or alike[fact.id][1] >= STANDS_BELOW]
     missing = [id_ for id_ in by_meaning if id_ not in known]
     if missing:
         more = connection.execute(_SOME, _asking(connection, key) | {"ids": missing})
@@ -119,12 +118,13 @@ def matching(
     return list(best.values())[: max(limit, 0)]
 
 
-def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str]) -> list[Fact]:
+def _by_words(connection: Connection, key: SessionKey, terms: Sequence[str], *, share_min: float) -> list[Fact]:
     if not terms:
         return []
     parameters = _asking(connection, key) | {"page_limit": RECALL_CANDIDATES_MAX}
     rows = _WITH_A_TERM.find(connection, parameters["ends"], terms, parameters)
-    return ranked(terms, [(to_fact(row), row.terms) for row in rows], limit=RECALL_CANDIDATES_MAX)
+    candidates = [(to_fact(row), row.terms) for row in rows]
+    return ranked(terms, candidates, limit=RECALL_CANDIDATES_MAX, share_min=share_min)
 
 
 def _alike(connection: Connection, key: SessionKey, near: Embedding) -> dict[int, tuple[float, float]]:
@@ -183,6 +183,7 @@ _REWRITE: Final = (
         vector=bindparam("new_vector"),
         vector_model=bindparam("new_model"),
         told_at_ms=bindparam("now_ms"),
+        helps_with=bindparam("new_helps_with"),
         former=bindparam("new_former"),
     )
     .returning(facts)
@@ -208,12 +209,13 @@ def _reword(
     origin: Origin,
     embedding: Embedding | None,
     *,
+    helps_with: str,
     former: str,
     now_ms: int,
 ) -> Fact:
     if origin is Origin.GATHERED and twin.origin == Origin.TOLD.value and not former:
         return to_fact(twin)
-    content = _content(text, origin, embedding)
+    content = _content(text, origin, embedding, helps_with or twin.helps_with)
     new = {
         "whose": twin.owner,
         "fact_id": twin.id,
@@ -222,6 +224,7 @@ def _reword(
         "new_origin": content["origin"],
         "new_vector": content["vector"],
         "new_model": content["vector_model"],
+        "new_helps_with": content["helps_with"],
         "new_former": former or twin.former,
         "now_ms": now_ms,
     }
@@ -243,10 +246,11 @@ def _make_room(connection: Connection, owner: str) -> Fact:
     return to_fact(oldest)
 
 
-def _content(text: CleanText, origin: Origin, embedding: Embedding | None) -> Values:
+def _content(text: CleanText, origin: Origin, embedding: Embedding | None, helps_with: str) -> Values:
     return {
         "text": text,
-        "terms": " ".join(fact_terms(text, count_max=FACT_TERMS_MAX)),
+        "helps_with": helps_with,
+        "terms": " ".join(fact_terms(f"{helps_with}\n{text}", count_max=FACT_TERMS_MAX)),
         "origin": origin.value,
         "vector": None if embedding is None else from_vector(unit(embedding.vector)),
         "vector_model": "" if embedding is None else embedding.model,
@@ -290,6 +294,7 @@ def to_fact(row: Row[Any]) -> Fact:
         place=row.place,
         origin=Origin(row.origin),
         is_shared=row.is_shared,
+        helps_with=row.helps_with,
         former=row.former,
     )
 
@@ -330,12 +335,14 @@ class MemoryStore(Aggregate):
         now_ms: int,
         origin: Origin = Origin.TOLD,
         embedding: Embedding | None = None,
+        helps_with: str = "",
         instead_of: Sequence[int] = (),
     ) -> Remembered:
-        """Keep a fact that was learned in the place of `key`. What says the same as a fact of that place takes
-        that fact's row, and the newest wording stays. The facts with the numbers `instead_of`, as far as they may be
-        read there, are deleted; the new one says what they said, and has the number of the first, but is read where it
-        was learned alone, whoever could read those. Raises `MemoryFull`."""
+        """Keep a fact that was learned in the place of `key`, and is also found by the words `helps_with`. What says
+        the same as a fact of that place takes that fact's row, and the newest wording stays. The facts with the numbers
+        `instead_of`, as far as they may be read there, are deleted; the new one says what they said, and has the
+        number of the first, but is read where it was learned alone, whoever could read those. Raises
+        `MemoryFull`."""
         owner = str(key.owner)
         ends = locked_ends(connection, key.owner)
         place = "/".join(key.place)
@@ -344,11 +351,13 @@ class MemoryStore(Aggregate):
         former = "\n".join(filter(None, (_former(fact, text) for fact in replaced)))
         twin = _twin(connection, owner, place, text, embedding)
         if twin is not None:
-            fact = _reword(connection, twin, text, origin, embedding, former=former, now_ms=now_ms)
+            fact = _reword(
+                connection, twin, text, origin, embedding, helps_with=helps_with, former=former, now_ms=now_ms
+            )
             return Remembered(fact, replaced)
         count, last_number = connection.execute(_SIZE, {"whose": owner, "ends": ends}).one()
         dropped = _make_room(connection, owner) if count >= FACTS_MAX else None
-        row = _content(text, origin, embedding) | {
+        row = _content(text, origin, embedding, helps_with) | {
             "owner": owner,
             "number": replaced[0].number if replaced else last_number + 1,
             "place": place,

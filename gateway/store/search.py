@@ -62,16 +62,17 @@ def telling_terms(text: str, *, count_max: int) -> list[str]:
     return _distinct((term for word, terms in _asked_of(text) if word not in _STOP for term in terms), count_max)
 
 
-def ranked(query: Sequence[str], candidates: Sequence[tuple[T, str]], *, limit: int) -> list[T]:
+def ranked(query: Sequence[str], candidates: Sequence[tuple[T, str]], *, limit: int, share_min: float = 0.0) -> list[T]:
     """Return the best `limit` candidates, each given with its terms as they are stored, between spaces: a shared term
-    weighs more the fewer candidates have it. Equal ones keep their order."""
+    weighs more the fewer candidates have it. Equal ones keep their order; those with less than that share of the best
+    score are left out."""
     spaced = [(term, f" {term} ") for term in query]
     shared = [[term for term, wanted in spaced if wanted in terms] for terms in (f" {has} " for _, has in candidates)]
     counts = Counter(term for terms in shared for term in terms)
     weights = {term: math.log1p(len(shared) / count) for term, count in counts.items()}
     scores = [sum(weights[term] for term in terms) for terms in shared]
-    best = sorted(range(len(shared)), key=lambda index: -scores[index])
-    return [candidates[index][0] for index in best[: max(limit, 0)]]
+    best = sorted(range(len(shared)), key=lambda index: -scores[index])[: max(limit, 0)]
+    return [candidates[index][0] for index in best if scores[index] >= share_min * scores[best[0]]]
 
 
 def _asked(text: str) -> Iterator[str]:

@@ -306,6 +306,9 @@ facts: Final = Table(
     column("created_at_ms", BigInteger, doc="when it was remembered"),
     column("told_at_ms", BigInteger, doc="when it was last said", server_default="0"),
     column("uses", Integer, doc="how often it was looked for, or had to do with what was said", server_default="0"),
+    column(
+        "helps_with", AnyText, doc="words that later questions may have; it is found by them, too", server_default=""
+    ),
     column("former", AnyText, doc="what it replaced, a line each; empty for nothing", server_default=""),
     CheckConstraint("owner <> ''", name="owned"),
     Index("ix_facts_owner_number", "owner", "number", unique=True),

@@ -378,18 +378,40 @@ async def test_facts_are_found_by_meaning_where_no_word_is_shared(store: Store) 
 
 
 async def test_a_prompt_gets_what_stands_out_on_any_models_scale(store: Store) -> None:
-    """One model puts everything between 0.75 and 0.85, another what belongs together at 0.2. A word alone is not enough
-    where the meaning has nothing to do with it."""
+    """One model puts everything between 0.75 and 0.85, another what belongs together at 0.2."""
     for owner, related, other in ((ANN, 0.9, 0.8), (BOB, 0.2, 0.05)):
         for number in range(14):
             text, vector = CleanText(f"box {number} is shut"), near(other + 0.001 * number, 1.0)
             await store.memories.remember(owner, text, now_ms=number, embedding=vector)
         await store.memories.remember(owner, CleanText("I hate nuts"), now_ms=20, embedding=near(related, 1.0))
-        for said in ("bake me a cake", "bake me 3 boxes"):
-            found = await store.memories.recollect(
-                owner, said, but_session_id="", known_max=0, facts_max=5, snippets_max=5, near=near(1.0, 0.0)
-            )
-            assert [fact.text for fact in found.facts] == ["I hate nuts"]
+        assert await found_for(store, owner, "bake me a cake", near(1.0, 0.0)) == ["I hate nuts"]
+        assert "box 3 is shut" in await found_for(store, owner, "bake me 3 cakes", near(1.0, 0.0))
+
+
+async def found_for(store: Store, owner: SessionKey, said: str, asked: Embedding | None = None) -> list[str]:
+    """What a prompt would hold beside what is always known."""
+    found = await store.memories.recollect(
+        owner, said, but_session_id="", known_max=0, facts_max=5, snippets_max=5, near=asked
+    )
+    return [fact.text for fact in found.facts]
+
+
+async def test_a_prompt_gets_what_shares_as_much_as_the_best(store: Store) -> None:
+    await remember(store, ANN, "my dog eats fish", "my dog sleeps", "my neighbour is a dog walker", "I like tea")
+    assert await found_for(store, ANN, "what does my dog eat") == ["my dog eats fish"]
+    assert len(await found_for(store, ANN, "about the dog")) == 3
+    assert len(await store.memories.recall(ANN, "what does my dog eat", limit=9)) == 3, "who asks for them gets all"
+
+
+async def test_a_fact_is_found_by_the_words_it_helps_with(store: Store) -> None:
+    """They stay with it when it is told again, and go with it when it is replaced."""
+    kept = await store.memories.remember(ANN, CleanText("I am vegetarian"), now_ms=1, helps_with="cook dinner")
+    assert await found_for(store, ANN, "what should I cook tonight?") == ["I am vegetarian"]
+    again = await store.memories.remember(ANN, CleanText("I am vegetarian."), now_ms=2)
+    assert (again.fact.number, again.fact.helps_with) == (kept.fact.number, "cook dinner")
+    assert await found_for(store, ANN, "what should I cook tonight?") == ["I am vegetarian."]
+    await replace(store, ANN, "I eat everything", 1)
+    assert await found_for(store, ANN, "what should I cook tonight?") == []
 
 
 async def test_words_and_meaning_together_are_best(store: Store) -> None:

@@ -15,7 +15,18 @@ from gateway.contracts.sessions import GrantRole
 TOOLS = (
     *("file_read", "file_write", "file_edit", "file_patch", "file_delete", "file_rename", "file_list", "file_tree"),
     *("file_info", "file_search", "file_undo", "file_redo", "shell", "code_exec", "web_search", "web_fetch"),
-    *("browser", "db_query", "todo_read", "todo_write", "remember", "recall", "load_skill", "send_file", "schedule"),
+    *(
+        "browser",
+        "db_query",
+        "todo_read",
+        "todo_write",
+        "remember",
+        "recall",
+        "correct_fact",
+        "load_skill",
+        "send_file",
+        "schedule",
+    ),
     *("read_more", "plan"),
     *("sub_agent", "sub_agent_spawn", "sub_agent_wait", "sub_agent_cancel", "orchestrate"),
 )

@@ -57,10 +57,12 @@ def said_by_people(entries: Iterable[Entry]) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class GatheredFact:
-    """A fact that a model found, and the numbers of the facts that are no longer true because of it."""
+    """A fact that a model found, the words of questions that it helps with, and the numbers of the facts that are no
+    longer true because of it."""
 
     text: str
     replaces: tuple[int, ...] = ()
+    helps_with: str = ""
 
 
 def gathering_requests(said: Sequence[Entry], known: Sequence[Fact]) -> list[tuple[PromptMessage, ...]]:
@@ -116,7 +118,12 @@ def _fact_in(line: str) -> GatheredFact | None:
         return None
     numbers = written.get("replaces")
     listed = numbers if isinstance(numbers, list) else [numbers]
-    return GatheredFact(fact, tuple(number for number in listed if type(number) is int))
+    helps_with = written.get("helps_with")
+    return GatheredFact(
+        fact,
+        tuple(number for number in listed if type(number) is int),
+        " ".join(helps_with.split()) if isinstance(helps_with, str) else "",
+    )
 
 
 _log = structlog.get_logger(__name__)
@@ -244,7 +251,11 @@ class Consolidation:
             instead_of = [number for number in fact.replaces if number in shown]
             try:
                 kept = await self._memory.remember(
-                    key, scrubber.scrub(fact.text), origin=Origin.GATHERED, instead_of=instead_of
+                    key,
+                    scrubber.scrub(fact.text),
+                    origin=Origin.GATHERED,
+                    helps_with=fact.helps_with,
+                    instead_of=instead_of,
                 )
             except MemoryFull:
                 _log.info("memory.full", owner=str(key.owner))

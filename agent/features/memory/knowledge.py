@@ -33,7 +33,7 @@ from agent.tools.tool import Tool, ToolContext
 from gateway.contracts.errors import MemoryFull, ModelError, ModelRejected, StoreError, ToolError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.memory import Boundary, Embedding, Fact, Origin, Recollection, Remembered
-from gateway.contracts.messages import CleanText, clipped
+from gateway.contracts.messages import CleanText, clipped, joined
 from gateway.contracts.ports import Clock
 from gateway.contracts.sessions import Entry, EntryKind, PromptQuery, PromptStart, Role, Session, Usage, UsagePurpose
 from gateway.i18n import Words, sentence
@@ -252,16 +252,24 @@ class PersonMemory:
             await self._store.use(finished.turn.batch.key, finished.turn.used_facts)
 
     async def remember(
-        self, key: SessionKey, text: CleanText, *, origin: Origin = Origin.TOLD, instead_of: Sequence[int] = ()
+        self,
+        key: SessionKey,
+        text: CleanText,
+        *,
+        origin: Origin = Origin.TOLD,
+        helps_with: str = "",
+        instead_of: Sequence[int] = (),
     ) -> Remembered:
-        """Keep a fact that was learned where `key` speaks, in place of those with these numbers. Raises
-        `MemoryFull`."""
+        """Keep a fact that was learned where `key` speaks, found by the words `helps_with`, too; in place of those with
+        these numbers. Raises `MemoryFull`."""
+        helps_with = clipped(self._scrubber.for_chat(str(key)).scrub(helps_with), limits.FACT_HELPS_CHARS_MAX)
         kept = await self._store.remember(
             key,
             text,
             now_ms=self._clock.now_ms(),
             origin=origin,
-            embedding=await self._embedded(key, text),
+            embedding=await self._embedded(key, _meant(text, helps_with)),
+            helps_with=helps_with,
             instead_of=instead_of,
         )
         if kept.dropped is not None:
@@ -316,13 +324,20 @@ class PersonMemory:
             return None
         unseen = await self._store.without_vector(key, embedder.model, limit=limits.EMBEDDING_TEXTS_MAX - 1)
         try:
-            first, *others = await embedder.embed(key, [text, *(fact.text for fact in unseen)])
+            first, *others = await embedder.embed(
+                key, [text, *(_meant(fact.text, CleanText(fact.helps_with)) for fact in unseen)]
+            )
         except ModelError as error:
             _log.warning("memory.not_embedded", reason=str(error))
             return None
         vectors = dict(zip((fact.id for fact in unseen), others, strict=True))
         await self._store.put_vectors(key, embedder.model, vectors)
         return Embedding(embedder.model, first)
+
+
+def _meant(text: CleanText, helps_with: CleanText) -> CleanText:
+    """Return what is embedded of a fact."""
+    return joined(text, helps_with, by="\n") if helps_with else text
 
 
 # The person's own control of this memory: /memory, /forget.
@@ -477,10 +492,17 @@ def _line(fact: Fact, key: SessionKey, words: Words) -> str:
 # Durable facts of one user: `remember`, `recall` and `correct_fact`.
 
 
+_HELPS_WITH: Final = {
+    "type": "string",
+    "maxLength": limits.FACT_HELPS_CHARS_MAX,
+    "description": "Five to ten single words, in the user's language, of later questions in which the fact matters; "
+    "for a diet: food cook recipe dinner restaurant snack",
+}
 _REMEMBER: Final = ToolSpec(
     "remember",
-    "Keep one durable fact about this user (a preference, a name, a decision) for later conversations.",
-    object_schema({"fact": text_schema(limits.FACT_CHARS_MAX)}, "fact"),
+    "Keep one durable fact about this user (a preference, a name, a decision) for later conversations. It is found "
+    "again by its words and by those in `helps_with`.",
+    object_schema({"fact": text_schema(limits.FACT_CHARS_MAX), "helps_with": _HELPS_WITH}, "fact"),
 )
 _RECALL: Final = ToolSpec(
     "recall",
@@ -501,6 +523,7 @@ _CORRECT_FACT: Final = ToolSpec(
         {
             "number": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},
             "fact": {"type": "string", "maxLength": limits.FACT_CHARS_MAX},
+            "helps_with": _HELPS_WITH,
         },
         "number",
         "fact",
@@ -511,17 +534,18 @@ _CORRECT_FACT: Final = ToolSpec(
 def memory_tools(memory: PersonMemory, store: MemoryStore, scrubber: Scrubber) -> tuple[Tool, ...]:
     """Build the tools; facts never leave their owner, nor the place where they were learned."""
 
-    async def keep(context: ToolContext, text: str, instead_of: Sequence[int] = ()) -> Remembered:
+    async def keep(context: ToolContext, arguments: Mapping[str, Any], instead_of: Sequence[int] = ()) -> Remembered:
         try:
-            clean = scrubber.for_chat(str(context.key)).scrub(text)
-            return await memory.remember(context.key, clean, instead_of=instead_of)
+            clean = scrubber.for_chat(str(context.key)).scrub(arguments["fact"].strip())
+            helps_with = arguments.get("helps_with", "")
+            return await memory.remember(context.key, clean, helps_with=helps_with, instead_of=instead_of)
         except MemoryFull as error:
             raise ToolError("the memory of this user is full: they can make room with /memory and /forget") from error
 
     async def remember(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         if not arguments["fact"].strip():
             raise ToolError("there is nothing to remember")
-        kept = await keep(context, arguments["fact"].strip())
+        kept = await keep(context, arguments)
         return f"Remembered: {kept.fact.text}"
 
     async def recall(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -534,7 +558,7 @@ def memory_tools(memory: PersonMemory, store: MemoryStore, scrubber: Scrubber) -
     async def correct_fact(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         number, text = int(arguments["number"]), arguments["fact"].strip()
         if text:
-            kept = await keep(context, text, [number])
+            kept = await keep(context, arguments, [number])
             gone, outcome = kept.replaced, f"Remembered: {kept.fact.text}"
         else:
             gone, outcome = tuple(await store.forget(context.key, [number])), "Nothing was forgotten"

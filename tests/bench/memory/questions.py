@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import re
@@ -14,7 +15,7 @@ from typing import Final
 from agent.features.memory.knowledge import PersonMemory
 from agent.tokens import estimate_tokens
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.memory import Vector
+from gateway.contracts.memory import Embedding, Vector
 from gateway.contracts.messages import CleanText
 from gateway.contracts.sessions import OpenSession
 from gateway.store import Store
@@ -28,12 +29,24 @@ _FACT: Final = re.compile(r"\d+\. (.*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A fact and a later question that it matters to."""
+class SampleFact:
+    """A fact, and the words of later questions that a model writes with it."""
 
     language: str
     matter: str
-    fact: str
+    text: str
+    helps_with: str
+
+    def meant(self, *, has_words: bool) -> str:
+        """Return what is embedded of it (agent.features.memory.knowledge)."""
+        return f"{self.text}\n{self.helps_with}" if has_words else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A fact and a later question that it matters to."""
+
+    fact: SampleFact
     question: str
 
 
@@ -63,33 +76,43 @@ class Sets:
 
     pairs: tuple[Pair, ...]
     apart: tuple[Pair, ...]
-    others: tuple[tuple[str, str, str], ...]
+    others: tuple[SampleFact, ...]
     unrelated: tuple[tuple[str, str], ...]
 
     @classmethod
     def read(cls) -> Sets:
         """Read them from the files beside this one."""
         return cls(
-            tuple(Pair(*row) for row in _rows("pairs.tsv")),
-            tuple(Pair(*row) for row in _rows("pairs_apart.tsv")),
-            tuple((language, matter, fact) for language, matter, fact in _rows("others.tsv")),
+            _pairs("pairs.tsv"),
+            _pairs("pairs_apart.tsv"),
+            tuple(SampleFact(*row) for row in _rows("others.tsv")),
             tuple((language, question) for language, question in _rows("unrelated.tsv")),
         )
 
     @property
+    def facts(self) -> list[SampleFact]:
+        """List all facts."""
+        return [*(pair.fact for pair in (*self.pairs, *self.apart)), *self.others]
+
+    @property
     def texts(self) -> list[str]:
         """List everything that may have to be embedded."""
-        both = (*self.pairs, *self.apart)
         return [
-            *(text for pair in both for text in (pair.fact, pair.question)),
-            *(fact for _, _, fact in self.others),
+            *(fact.meant(has_words=has_words) for fact in self.facts for has_words in (False, True)),
+            *(pair.question for pair in (*self.pairs, *self.apart)),
             *(question for _, question in self.unrelated),
         ]
 
-    def facts(self, language: str, *, but: str = "") -> list[str]:
+    def beside(self, language: str, matter: str = "") -> list[SampleFact]:
         """List the facts in a language that are not about a matter."""
-        rows = [*((pair.language, pair.matter, pair.fact) for pair in (*self.pairs, *self.apart)), *self.others]
-        return [fact for spoken, matter, fact in rows if spoken == language and matter != but]
+        return [fact for fact in self.facts if fact.language == language and fact.matter != matter]
+
+
+def _pairs(name: str) -> tuple[Pair, ...]:
+    return tuple(
+        Pair(SampleFact(language, matter, fact, helps_with), question)
+        for language, matter, fact, question, helps_with in _rows(name)
+    )
 
 
 def _rows(name: str) -> list[list[str]]:
@@ -119,53 +142,59 @@ def embedded(texts: Sequence[str]) -> Mapping[str, KnownVectors]:
 
 @dataclass(slots=True)
 class Desk:
-    """Takes the questions, one person after the other."""
+    """Takes the questions, one person after the other. With `has_words`, each fact was kept with the words of later
+    questions."""
 
     store: Store
     sets: Sets
-    embedder: KnownVectors | None
+    embedder: KnownVectors | None = None
+    has_words: bool = False
     clock: ManualClock = field(default_factory=ManualClock)
     people: int = 0
 
-    async def told(self, language: str, question: str, wanted: str, matter: str, facts_count: int, seed: str) -> Told:
-        """Ask a question as a person with so many facts, told over a year."""
-        draw = random.Random(seed)
-        among = [fact for fact in self.sets.facts(language, but=matter) if fact != wanted]
-        facts = draw.sample(among, facts_count - 1 if wanted else facts_count)
-        if wanted:
-            facts.insert(draw.randrange(facts_count), wanted)
-        self.people += 1
-        key = SessionKey("telegram", str(self.people))
-        memory = PersonMemory(self.store.memories, PlainScrubber(), self.clock, embedder=self.embedder)
-        days = sorted(draw.sample(range(365), facts_count))
-        began_ms = self.clock.at_ms
-        for fact, day in zip(facts, days, strict=True):
-            self.clock.at_ms = began_ms + day * _DAY_MS
-            await memory.remember(key, CleanText(fact))
-        self.clock.at_ms = began_ms
-        session = await self.store.sessions.apply(key, [OpenSession()], now_ms=began_ms)
-        always = (await memory.block(session, CleanText(" "))).text or ""
-        block = (await memory.block(session, CleanText(question))).text or ""
-        lines = _facts_in(always)
-        return Told(
-            language, lines, _facts_in(block) - lines, wanted, estimate_tokens("\n".join(always.splitlines()[3:]))
-        )
-
     async def ask(self, pairs: Iterable[Pair], facts_count: int) -> list[Told]:
-        """Ask the question of each pair."""
-        return [
-            await self.told(
-                pair.language, pair.question, pair.fact, pair.matter, facts_count, f"{facts_count} {pair.fact}"
-            )
-            for pair in pairs
-        ]
+        """Ask the question of each pair, as a person with so many facts, told over a year."""
+        asked = []
+        for pair in pairs:
+            draw = random.Random(f"{facts_count} {pair.fact.text}")
+            facts = draw.sample(self.sets.beside(pair.fact.language, pair.fact.matter), facts_count - 1)
+            facts.insert(draw.randrange(facts_count), pair.fact)
+            asked.append(await self._told(facts, pair.question, pair.fact.text, draw))
+        return asked
 
     async def ask_unrelated(self, facts_count: int) -> list[Told]:
-        """Ask the questions that no fact has to do with."""
-        return [
-            await self.told(language, question, "", "", facts_count, f"{facts_count} {question}")
-            for language, question in self.sets.unrelated
-        ]
+        """Ask the questions that no fact has to do with, likewise."""
+        asked = []
+        for language, question in self.sets.unrelated:
+            draw = random.Random(f"{facts_count} {question}")
+            facts = draw.sample(self.sets.beside(language), facts_count)
+            asked.append(await self._told(facts, question, "", draw))
+        return asked
+
+    async def _told(self, facts: Sequence[SampleFact], question: str, wanted: str, draw: random.Random) -> Told:
+        self.people += 1
+        key = SessionKey("telegram", str(self.people))
+        days = sorted(draw.sample(range(365), len(facts)))
+        await asyncio.gather(*(self._keep(key, fact, day) for fact, day in zip(facts, days, strict=True)))
+        session = await self.store.sessions.apply(key, [OpenSession()], now_ms=self.clock.now_ms())
+        memory = PersonMemory(self.store.memories, PlainScrubber(), self.clock, embedder=self.embedder)
+        known = (
+            await PersonMemory(self.store.memories, PlainScrubber(), self.clock).block(session, CleanText(" "))
+        ).text
+        block = (await memory.block(session, CleanText(question))).text or ""
+        always = _facts_in(known or "")
+        tokens = estimate_tokens("\n".join((known or "").splitlines()[3:-1]))
+        return Told(facts[0].language, always, _facts_in(block) - always, wanted, tokens)
+
+    async def _keep(self, key: SessionKey, fact: SampleFact, day: int) -> None:
+        meant, embedder = fact.meant(has_words=self.has_words), self.embedder
+        await self.store.memories.remember(
+            key,
+            CleanText(fact.text),
+            now_ms=self.clock.now_ms() + day * _DAY_MS,
+            helps_with=fact.helps_with if self.has_words else "",
+            embedding=Embedding(embedder.model, embedder.vectors[meant]) if embedder else None,
+        )
 
 
 def _facts_in(block: str) -> frozenset[str]:

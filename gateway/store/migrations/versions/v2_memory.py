@@ -1,4 +1,4 @@
-"""Facts know what they replaced and how often they were of use, and passages what an embedding model made of them."""
+"""Facts know what they replaced, what they help with and how often they were of use; passages have vectors."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def upgrade() -> None:
     """Add the columns."""
     op.add_column("facts", sa.Column("uses", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("facts", sa.Column("former", sa.Text(), nullable=False, server_default=""))
+    op.add_column("facts", sa.Column("helps_with", sa.Text(), nullable=False, server_default=""))
     op.add_column("passages", sa.Column("vector", sa.LargeBinary(), nullable=True))
     op.add_column("passages", sa.Column("vector_model", sa.Text(), nullable=False, server_default=""))
     if op.get_bind().dialect.name == "sqlite":
