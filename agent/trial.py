@@ -24,7 +24,7 @@ from agent.limits import TRIAL_CHARS_MAX, TRIAL_TIMEOUT_S, TRIAL_TOKENS_MAX
 from agent.model_clients import model_clients
 from agent.models.client import ModelClient
 from agent.models.requests import EmbeddingRequest, ModelRequest, PromptMessage, TranscriptionRequest, ask
-from agent.models.selection import named_models, utility_model
+from agent.models.selection import embedding_model, named_models, utility_model
 from agent.subagents.sandbox import choose
 from agent.tools.toolbox import mcp_servers
 from gateway import process
@@ -89,15 +89,17 @@ async def _tried(settings: Settings, scrubber: Scrubber) -> str:
 async def _tried_all(settings: Settings, scrubber: Scrubber) -> str:
     """Try all models. Return what is wrong with each, and what to do about it; both empty where nothing is."""
     client, named = _client(settings), dict[str, str]()
+    embeds = embedding_model(settings, client.facts)
     for setting, models in (
         *named_models(settings).items(),
         ("agent.utility_model", (utility_model(settings, client.facts),)),
+        ("agent.embedding_model", (embeds,)),
     ):
-        for model in models:
+        for model in filter(None, models):
             named.setdefault(model, setting)
     tried = {model: setting for model, setting in named.items() if not model.startswith(SCRIPTED_MODEL)}
     try:
-        wrong = await asyncio.gather(*(_what_is_wrong(client, settings, model) for model in tried))
+        wrong = await asyncio.gather(*(_what_is_wrong(client, settings, model, embeds) for model in tried))
     finally:
         await client.close()
     rows = [
@@ -113,9 +115,9 @@ def _client(settings: Settings) -> ModelClient:
     return model_clients(settings.model_copy(update={"agent": alone})).client()
 
 
-async def _what_is_wrong(client: ModelClient, settings: Settings, model: str) -> tuple[str, str]:
+async def _what_is_wrong(client: ModelClient, settings: Settings, model: str, embeds: str) -> tuple[str, str]:
     try:
-        if model == settings.agent.embedding_model:
+        if model == embeds:
             await _embedded(client, model)
         elif model == settings.agent.transcription_model:
             await _heard(client, model)

@@ -323,7 +323,7 @@ def named_models(settings: Settings) -> Mapping[str, Sequence[str]]:
     named = {
         "agent.model": (agent.model,),
         "agent.utility_model": (agent.utility_model,),
-        "agent.embedding_model": (agent.embedding_model.removeprefix(NO_MODEL),),
+        "agent.embedding_model": () if agent.embedding_model == NO_MODEL else (agent.embedding_model,),
         "agent.vision_model": (agent.vision_model,),
         "agent.transcription_model": (agent.transcription_model,),
         "agent.fallback_models": agent.fallback_models,

@@ -14,6 +14,7 @@ from agent.models.catalog import ModelCatalog
 from gateway.config import NO_MODEL, Settings
 from gateway.config.features import CacheSettings, MemorySettings
 from gateway.config.settings import AgentSettings
+from gateway.contracts.errors import ConfigError
 
 TODAY = date(2026, 11, 27)
 PICKS = {
@@ -70,6 +71,8 @@ def test_what_is_configured_is_taken(tmp_path: Path) -> None:
     assert picked(tmp_path, model="openai/gpt-4o", api_key=key) == "openai/text-embedding-3-small"
     assert picked(tmp_path, model="openai/gpt-4o", embedding_model="mistral/mistral-embed") == "mistral/mistral-embed"
     assert picked(tmp_path, model="openai/gpt-4o", embedding_model=NO_MODEL) == ""
+    with pytest.raises(ConfigError, match=r"agent\.embedding_model"):
+        picked(tmp_path, model="openai/gpt-4o", embedding_model="none-of-these")
 
 
 def test_a_server_of_ones_own_is_not_asked_for_what_it_may_not_have(tmp_path: Path) -> None:
