@@ -11,7 +11,7 @@ SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 CONTEST := tests/bench/contest
 
-.PHONY: help setup demo up test test-llm eval check lint stats types fmt faults bench bench-scrub fuzz words lock
+.PHONY: help setup demo up test test-llm eval check lint stats types fmt faults bench bench-memory bench-scrub fuzz words lock
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -82,6 +82,9 @@ faults: $(READY) ## kill, pause, cut and slow everything, the long way, then the
 bench: $(READY) ## print the performance tables
 	$(BIN)/python -m tests.bench $(ARGS)
 
+bench-memory: $(READY) ## how often memory tells the fact that a question needs; ARGS="--facts 20" for a look
+	$(BIN)/python -m tests.bench.memory $(ARGS)
+
 bench-scrub: $(READY) ## print the scrubber's goals and how near it is; ARGS=--quick for a look
 	$(BIN)/python -m tests.bench.scrub $(ARGS)
 
@@ -95,4 +98,4 @@ lock: $(READY) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --group dev pyproject.toml --output-file requirements.lock
 	$(COMPILE) --no-deps tests/checks.in --output-file tests/checks.lock
 	$(COMPILE) --no-deps tests/llm/llama.in --output-file tests/llm/llama.lock
-	for pins in $(CONTEST)/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	for pins in $(CONTEST)/*.in tests/bench/memory/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done

@@ -1,1 +1,1 @@
-"""How often memory tells a model the fact that a question needs, and how often another."""
+"""How often memory tells a model the fact that a question needs, and how often another: `make bench-memory`."""

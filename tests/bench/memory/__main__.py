@@ -1,12 +1,12 @@
-"""`python -m tests.bench.memory [--facts 5 20 60]`: labelled pairs of a fact and a later question, as turns meet them.
+"""`make bench-memory`, or `python -m tests.bench.memory [--facts 5 20 60]`: pairs of a fact and a later question.
 
-Each question is asked by a person of its own who has told so many facts: the one that matters, somewhere among others
-that have nothing to do with the question. None of them was of use before. Everything is the product's own, down to
-SQLite; an embedding model is a real, small one, which runs here.
+They meet memory as in a turn. Each question is asked by a person of its own who has told so many facts: the one that
+matters, somewhere among others that have nothing to do with the question. None of them was of use before. Everything is
+the product's own, down to SQLite; an embedding model is a real, small one, which runs here.
 
 - `pairs.tsv`: language, matter, fact, question, and words of later questions, as a model writes them with a fact that
   it keeps; here a person wrote them. What memory was tuned on. Few questions share a word with their fact.
-- `pairs_apart.tsv`: others, which nothing was tuned on.
+- `pairs_apart.tsv`: others, by the same hand; no limit was chosen by them alone.
 - `others.tsv`: facts that no question is about. `unrelated.tsv`: questions that no fact has to do with.
 """
 
@@ -38,6 +38,7 @@ async def measure(desk: Desk, counts: Sequence[int], table: Table) -> None:
         unrelated = await desk.ask_unrelated(count)
         for name, pairs in (("pairs", desk.sets.pairs), ("apart", desk.sets.apart)):
             told = await desk.ask(pairs, count)
+            sys.stderr.write(f"bench-memory: {found_by}, {count} facts, {name}\n")
             table.add_row(found_by, "yes" if desk.has_words else "no", str(count), name, *_columns(told, unrelated))
 
 
