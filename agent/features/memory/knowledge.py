@@ -492,16 +492,11 @@ def _line(fact: Fact, key: SessionKey, words: Words) -> str:
 # Durable facts of one user: `remember`, `recall` and `correct_fact`.
 
 
-_HELPS_WITH: Final = {
-    "type": "string",
-    "maxLength": limits.FACT_HELPS_CHARS_MAX,
-    "description": "Five to ten single words, in the user's language, of later questions in which the fact matters; "
-    "for a diet: food cook recipe dinner restaurant snack",
-}
+_HELPS_WITH: Final = {"type": "string", "maxLength": limits.FACT_HELPS_CHARS_MAX}
 _REMEMBER: Final = ToolSpec(
     "remember",
-    "Keep one durable fact about this user (a preference, a name, a decision) for later conversations. It is found "
-    "again by its words and by those in `helps_with`.",
+    "Keep one durable fact about this user (a preference, a name, a decision) for later conversations. It is found by "
+    "its words and by `helps_with`: five to ten words of later questions, such as food, cook, dinner for a diet.",
     object_schema({"fact": text_schema(limits.FACT_CHARS_MAX), "helps_with": _HELPS_WITH}, "fact"),
 )
 _RECALL: Final = ToolSpec(
@@ -517,8 +512,7 @@ _RECALL: Final = ToolSpec(
 )
 _CORRECT_FACT: Final = ToolSpec(
     "correct_fact",
-    "Put a new wording in place of a kept fact that is no longer true, by the number that <memory> and recall show. "
-    "With an empty `fact` it is forgotten: only if the user asks for that.",
+    "Replace a kept fact that is no longer true, by its number in <memory> or recall. An empty `fact` forgets it.",
     object_schema(
         {
             "number": {"type": "integer", "minimum": 1, "maximum": 2**31 - 1},

@@ -7,6 +7,8 @@ the product's own, down to SQLite; an embedding model is a real, small one, whic
 - `pairs.tsv`: language, matter, fact, question, and words of later questions, as a model writes them with a fact that
   it keeps; here a person wrote them. What memory was tuned on. Few questions share a word with their fact.
 - `pairs_apart.tsv`: others, by the same hand; no limit was chosen by them alone.
+- `pairs_blind.tsv`: more, written when all limits stood, each with its words before its question: in the other two the
+  words flatter, since their author knew the questions.
 - `others.tsv`: facts that no question is about. `unrelated.tsv`: questions that no fact has to do with.
 """
 
@@ -36,7 +38,7 @@ async def measure(desk: Desk, counts: Sequence[int], table: Table) -> None:
     found_by = MODELS[desk.embedder.model if desk.embedder else ""]
     for count in counts:
         unrelated = await desk.ask_unrelated(count)
-        for name, pairs in (("pairs", desk.sets.pairs), ("apart", desk.sets.apart)):
+        for name, pairs in (("pairs", desk.sets.pairs), ("apart", desk.sets.apart), ("blind", desk.sets.blind)):
             told = await desk.ask(pairs, count)
             sys.stderr.write(f"bench-memory: {found_by}, {count} facts, {name}\n")
             table.add_row(found_by, "yes" if desk.has_words else "no", str(count), name, *_columns(told, unrelated))

@@ -76,6 +76,7 @@ class Sets:
 
     pairs: tuple[Pair, ...]
     apart: tuple[Pair, ...]
+    blind: tuple[Pair, ...]
     others: tuple[SampleFact, ...]
     unrelated: tuple[tuple[str, str], ...]
 
@@ -85,21 +86,26 @@ class Sets:
         return cls(
             _pairs("pairs.tsv"),
             _pairs("pairs_apart.tsv"),
+            _pairs("pairs_blind.tsv"),
             tuple(SampleFact(*row) for row in _rows("others.tsv")),
             tuple((language, question) for language, question in _rows("unrelated.tsv")),
         )
 
     @property
     def facts(self) -> list[SampleFact]:
-        """List all facts."""
+        """List the facts that people may have told besides."""
         return [*(pair.fact for pair in (*self.pairs, *self.apart)), *self.others]
 
     @property
     def texts(self) -> list[str]:
         """List everything that may have to be embedded."""
         return [
-            *(fact.meant(has_words=has_words) for fact in self.facts for has_words in (False, True)),
-            *(pair.question for pair in (*self.pairs, *self.apart)),
+            *(
+                fact.meant(has_words=has_words)
+                for fact in (*self.facts, *(pair.fact for pair in self.blind))
+                for has_words in (False, True)
+            ),
+            *(pair.question for pair in (*self.pairs, *self.apart, *self.blind)),
             *(question for _, question in self.unrelated),
         ]
 
