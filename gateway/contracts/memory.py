@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import mul
+from typing import Final
 
 from gateway.contracts.ids import SessionKey
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import CleanText, literal_text
 from gateway.contracts.sessions import Role
+
+_NOTHING: Final = literal_text("")
 
 
 class Origin(StrEnum):
@@ -40,7 +43,7 @@ class Fact:
     place: str = ""
     origin: Origin = Origin.TOLD
     is_shared: bool = False
-    helps_with: str = ""
+    helps_with: CleanText = _NOTHING
     former: str = ""
 
 

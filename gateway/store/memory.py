@@ -294,7 +294,7 @@ def to_fact(row: Row[Any]) -> Fact:
         place=row.place,
         origin=Origin(row.origin),
         is_shared=row.is_shared,
-        helps_with=row.helps_with,
+        helps_with=CleanText(row.helps_with),
         former=row.former,
     )
 

@@ -247,8 +247,8 @@ async def test_a_fact_takes_the_place_of_those_it_replaces(store: Store) -> None
 
 async def test_a_fact_that_is_replaced_again_after_a_crash_still_tells_what_it_replaced(store: Store) -> None:
     await remember(store, ANN, "I live in Lisbon")
-    for _ in range(2):
-        kept = await replace(store, ANN, "I live in Porto", 1)
+    await replace(store, ANN, "I live in Porto", 1)
+    kept = await replace(store, ANN, "I live in Porto", 1)
     assert (kept.fact.number, kept.fact.former) == (1, "I live in Lisbon")
 
 

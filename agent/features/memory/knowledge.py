@@ -262,14 +262,14 @@ class PersonMemory:
     ) -> Remembered:
         """Keep a fact that was learned where `key` speaks, found by the words `helps_with`, too; in place of those with
         these numbers. Raises `MemoryFull`."""
-        helps_with = clipped(self._scrubber.for_chat(str(key)).scrub(helps_with), limits.FACT_HELPS_CHARS_MAX)
+        words = clipped(self._scrubber.for_chat(str(key)).scrub(helps_with), limits.FACT_HELPS_CHARS_MAX)
         kept = await self._store.remember(
             key,
             text,
             now_ms=self._clock.now_ms(),
             origin=origin,
-            embedding=await self._embedded(key, _meant(text, helps_with)),
-            helps_with=helps_with,
+            embedding=await self._embedded(key, _meant(text, words)),
+            helps_with=words,
             instead_of=instead_of,
         )
         if kept.dropped is not None:
@@ -324,9 +324,7 @@ class PersonMemory:
             return None
         unseen = await self._store.without_vector(key, embedder.model, limit=limits.EMBEDDING_TEXTS_MAX - 1)
         try:
-            first, *others = await embedder.embed(
-                key, [text, *(_meant(fact.text, CleanText(fact.helps_with)) for fact in unseen)]
-            )
+            first, *others = await embedder.embed(key, [text, *(_meant(fact.text, fact.helps_with) for fact in unseen)])
         except ModelError as error:
             _log.warning("memory.not_embedded", reason=str(error))
             return None
