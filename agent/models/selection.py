@@ -283,7 +283,7 @@ def embedding_model(settings: Settings, facts: Callable[[str], ModelFacts]) -> s
     """Return the model that embeds texts: as configured, else one that is called in the same way as the configured
     model; empty where there is none, or nothing to embed."""
     configured = settings.agent.embedding_model
-    if configured == NO_MODEL or not (settings.memory.enabled or settings.cache.enabled):
+    if configured == NO_MODEL or not settings.memory.enabled:
         return ""
     return configured or facts(settings.agent.model).embedding_sibling
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from agent.model_clients import model_clients
 from agent.models.catalog import ModelCatalog
 from gateway.config import NO_MODEL, Settings
-from gateway.config.features import CacheSettings, MemorySettings
+from gateway.config.features import MemorySettings
 from gateway.config.settings import AgentSettings
 from gateway.contracts.errors import ConfigError
 
@@ -48,12 +48,11 @@ def test_a_model_that_retires_soon_is_no_pick() -> None:
     assert gone.facts("gemini/gemini-2.5-pro").embedding_sibling == "gemini/gemini-embedding-2"
 
 
-def picked(data_dir: Path, *, memory: bool = True, cache: bool = False, **agent: Any) -> str:
+def picked(data_dir: Path, *, memory: bool = True, **agent: Any) -> str:
     settings = Settings(
         data_dir=data_dir,
         agent=AgentSettings(**agent),
         memory=MemorySettings(enabled=memory),
-        cache=CacheSettings(enabled=cache),
     )
     clients = model_clients(settings)
     assert (clients.embeddings is None) == (clients.embedding_model == "")
@@ -81,4 +80,3 @@ def test_a_server_of_ones_own_is_not_asked_for_what_it_may_not_have(tmp_path: Pa
 
 def test_nothing_is_embedded_that_nobody_looks_for(tmp_path: Path) -> None:
     assert picked(tmp_path, model="openai/gpt-4o", memory=False) == ""
-    assert picked(tmp_path, model="openai/gpt-4o", memory=False, cache=True) == "openai/text-embedding-3-small"
