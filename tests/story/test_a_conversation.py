@@ -264,7 +264,7 @@ async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store
 
     class Recording(ScriptedClient):
         def facts(self, model: str) -> ModelFacts:
-            return ModelFacts(context_window=2_000, output_max=200)
+            return ModelFacts(context_window=3_000, output_max=200)
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             prompts.append(request)
@@ -272,17 +272,17 @@ async def test_a_long_conversation_is_condensed_and_goes_on(bus: RedisBus, store
                 yield event
 
     async with running_agent(bus, store, Recording(), tmp_path, subagents=SubagentSettings(enabled=False)) as agent:
-        for number in range(8):
+        for number in range(12):
             await agent.ask(f"say number {number}: {'words ' * 100}")
         session = await agent.store.sessions.current(SessionKey.parse(ANNA))
         assert session is not None
         whole = await agent.store.transcript.page(session.id)
     summaries = [entry for entry in whole if entry.kind is EntryKind.COMPACTION]
     assert summaries
-    assert sum(bool(entry.message_id) for entry in whole) == 8
+    assert sum(bool(entry.message_id) for entry in whole) == 12
     last = [request for request in prompts if request.purpose is UsagePurpose.TURN][-1]
     assert "<summary>" in last.messages[0].text
-    assert "number 7" in last.messages[-1].text
+    assert "number 11" in last.messages[-1].text
 
 
 async def titled(agent: AgentProcess, key: str) -> str:

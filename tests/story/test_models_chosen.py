@@ -31,7 +31,7 @@ class Models(Mind):
 
     def __init__(self) -> None:
         super().__init__()
-        self.windows = {QUICK: 2_200}
+        self.windows = {QUICK: 3_000}
 
     def facts(self, model: str) -> ModelFacts:
         return ModelFacts(provider="demo/", context_window=self.windows.get(model, 32_768), output_max=500)
