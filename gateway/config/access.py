@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    WithJsonSchema,
+)
 
 from gateway.clients import CHANNEL
-from gateway.config.section import Section, expecting
+from gateway.config.section import Secret, Section, expecting
 from gateway.contracts.access import (
     PLACE_ROLES_MAX,
     PLACE_TOOLS_MAX,
@@ -17,6 +25,7 @@ from gateway.contracts.access import (
     Audience,
     BadRule,
     ChannelPolicy,
+    OwnerCode,
     PlaceRule,
     StrangerRule,
     place_named,
@@ -57,6 +66,12 @@ def _checked(rule: PlaceRule) -> PlaceRule:
         return rule.checked()
     except BadRule as error:
         raise ValueError(str(error)) from error
+
+
+def _checked_owner_code(code: SecretStr | None) -> SecretStr | None:
+    if code is not None:
+        OwnerCode.parse(code.get_secret_value())
+    return code
 
 
 def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
@@ -162,6 +177,12 @@ class AccessSettings(Section):
         "asks to be let in. Each hears it where he wrote to the agent last in a direct message.",
         json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
     )
+    owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = Field(
+        default=None,
+        description="The one-time code of `trivet up`, digested, and when it ends: who sends it first in a direct "
+        "message is admin, while nobody else is. `trivet up` sets it for its roles.",
+        json_schema_extra=expecting("empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds"),
+    )
     default: StrangerRule = Field(
         default=StrangerRule.PAIRING,
         description="What a stranger may do: talk (open), ask for a code that an admin approves (pairing), nothing "
@@ -201,4 +222,5 @@ class AccessSettings(Section):
                 CHANNEL: ChannelPolicy(StrangerRule.CLOSED),
             },
             {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},
+            None if self.owner_code is None else OwnerCode.parse(self.owner_code.get_secret_value()),
         )

@@ -105,8 +105,8 @@ _COMMAND: Final = re.compile(
     rf"{_GAP}*{_SLASH}([A-Za-z][A-Za-z0-9_-]{{0,31}})(?:@\w{{1,64}})?(?:{_GAP}+(.*))?", re.DOTALL
 )
 _SPECS: Final = {spec.name: spec for spec in COMMANDS}
-_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind is not ControlKind.PRESS}
-"""What people say; nobody says a token."""
+_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind not in (ControlKind.PRESS, ControlKind.CLAIM)}
+"""What people say; nobody says a token or a claim."""
 
 
 @dataclass(frozen=True, slots=True)

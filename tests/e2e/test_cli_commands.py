@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+import yaml
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -27,6 +29,7 @@ from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import conversation, opened
 from tests.parts.warm import WarmTrivet
 
+ROOT = Path(__file__).parents[2]
 SECRET = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
 TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123456:quiet"}
 
@@ -178,6 +181,13 @@ def test_up_without_a_channel_says_what_to_set(trivet: Trivet) -> None:
 def test_up_with_a_channel_that_lacks_a_token_names_the_key(trivet: Trivet) -> None:
     environ = {"TRIVET_CHANNELS__SLACK__ENABLED": "true", "TRIVET_CHANNELS__SLACK__BOT_TOKEN": "xoxb-1"}
     assert "channels.slack.app_token is empty" in trivet.refusal("up", environ=environ, code=2)
+
+
+def test_half_an_app_of_slack_is_told_where_a_whole_one_is_made(trivet: Trivet) -> None:
+    told = trivet.refusal("up", "--slack-bot", "xoxb-1", code=2)
+    assert "needs two tokens" in told
+    manifest = unquote(told.partition("manifest_yaml=")[2])
+    assert yaml.safe_load(manifest) == yaml.safe_load((ROOT / "deploy" / "slack-manifest.yaml").read_text())
 
 
 def test_up_with_a_port_in_use_names_the_key(trivet: Trivet, taken_port: int) -> None:

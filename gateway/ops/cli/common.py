@@ -17,7 +17,7 @@ import typer
 from gateway import process
 from gateway.access import AccessService
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, database_url, load, process_environment
+from gateway.config import Loaded, Settings, database_url, load_settings, process_environment
 from gateway.config.loader import CONFIG_VARIABLE
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.messages import each_text
@@ -34,10 +34,10 @@ ConfigOption: TypeAlias = Annotated[
 ]
 
 
-def loaded_and_warned(config: Path | None) -> Loaded:
-    """Load the settings and warn on stderr about what looks wrong in them. From now on this process knows our own
-    secrets."""
-    loaded = load(config)
+def loaded_and_warned(config: Path | None, given: Mapping[str, str] = MappingProxyType({})) -> Loaded:
+    """Load the settings, with the variables `given` on top of the environment, and warn on stderr about what looks
+    wrong in them. From now on this process knows our own secrets."""
+    loaded = load_settings(config, {**process_environment(), **given})
     process.use_scrubber(Scrubber(loaded.secrets))
     for warning in loaded.warnings:
         say(f"trivet: warning: {warning}", err=True)
@@ -56,9 +56,21 @@ def say_document(document: object) -> None:
     typer.echo(json.dumps(each_text(document, process.scrubbed), ensure_ascii=False, indent=2))
 
 
-def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:
-    """Call `become` with the configuration file that was found."""
-    become(module, *arguments, given={CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {})
+def typed_answer(asks: str, *, default: str = "", is_secret: bool = False) -> str:
+    """Ask on this process's own terminal and return the answer, without spaces around it. Piped input cannot be hidden
+    and needs not be."""
+    typed: str = typer.prompt(
+        asks, default=default, show_default=bool(default), hide_input=is_secret and sys.stdin.isatty()
+    )
+    return typed.strip()
+
+
+def become_role(
+    loaded: Loaded, module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})
+) -> NoReturn:
+    """Call `become` with the configuration file that was found, and the variables `given`."""
+    found = {CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {}
+    become(module, *arguments, given=found | dict(given))
 
 
 def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})) -> NoReturn:

@@ -10,19 +10,23 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, BinaryIO, Final
 
 import typer
 
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
-from gateway.config.loader import CONFIG_VARIABLE, DEFAULT_FILE
 from gateway.config.show import as_table, env_example, json_schema
-from gateway.contracts.errors import AlreadyRunning, ConfigError, TrivetError
+from gateway.contracts.errors import AlreadyRunning, TrivetError
 from gateway.contracts.ids import SessionKey
-from gateway.ops.cli.common import ConfigOption, become, checked_store, loaded_and_warned, private_file, say
-from gateway.ops.init.questions import configuration_text
+from gateway.ops.cli.common import (
+    ConfigOption,
+    become,
+    checked_store,
+    loaded_and_warned,
+    private_file,
+    say,
+)
 from gateway.process import EXIT_FAILED
 from gateway.scrub import Scrubber
 
@@ -183,42 +187,6 @@ def show(config: ConfigOption = None) -> None:
 def env() -> None:
     """Print every key as an environment variable, with meaning and default."""
     typer.echo(env_example(), nl=False)
-
-
-# `trivet init`: the first command on a new machine.
-
-
-def init(config: ConfigOption = None) -> None:
-    """Ask for tokens and a model, try each of them, and write the configuration file."""
-    from gateway.ops.init.interview import (  # noqa: PLC0415 - start-up: only this needs the doctor's clients
-        AnswerChecks,
-        Interview,
-    )
-
-    environ = process_environment()
-    path = (config or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)).expanduser()
-    if path.exists():
-        raise ConfigError(f"{path} is there already: `trivet doctor` looks at it, --config names another")
-    with TemporaryDirectory() as folder:
-        blank = Path(folder, DEFAULT_FILE)
-        blank.touch()
-        interview = Interview(_Typed(), AnswerChecks(blank, environ))
-        answers = interview.held(str(path))
-    with private_file(path, "--config") as file:
-        file.write(configuration_text(answers).encode())
-    interview.show_what_next(str(path))
-
-
-class _Typed:
-    """`interview.Terminal` on this process's own terminal. Piped input cannot be hidden and needs not be."""
-
-    show = staticmethod(say)
-
-    def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
-        typed: str = typer.prompt(
-            asks, default=default, show_default=bool(default), hide_input=is_secret and sys.stdin.isatty()
-        )
-        return typed.strip()
 
 
 # `trivet scrub`: a filter for files of any size.

@@ -18,16 +18,19 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One row: the name of the check, its result, the finding, and the remedy."""
+    """One row: the name of the check, its result, the finding, and the remedy. `link` is where a person meets what was
+    found; `is_unreachable`: nothing is known, since nobody answered."""
 
     name: str
     state: CheckState
     seen: str
     remedy: str = ""
+    link: str = ""
+    is_unreachable: bool = False
 
 
-def ok(name: str, seen: str) -> CheckResult:
-    return CheckResult(name, CheckState.OK, seen)
+def ok(name: str, seen: str, link: str = "") -> CheckResult:
+    return CheckResult(name, CheckState.OK, seen, link=link)
 
 
 def warning(name: str, seen: str, remedy: str) -> CheckResult:
