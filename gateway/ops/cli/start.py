@@ -28,7 +28,7 @@ from gateway.config import (
     table_of,
 )
 from gateway.config.catalog import catalog
-from gateway.config.derived import provider_of
+from gateway.config.derived import check_installed, provider_of
 from gateway.config.loader import CONFIG_VARIABLE, DEFAULT_FILE
 from gateway.contracts.access import OwnerCode
 from gateway.contracts.errors import ConfigError, TrivetError
@@ -177,6 +177,7 @@ def checked_options(loaded: Loaded) -> UpOptions:
         if missing := settings.channels.each()[name].missing:
             keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
             raise ConfigError(f"{table_of(name)} is enabled, but {keys} is empty: set it or disable the channel")
+        check_installed(name.partition(".")[0], table_of(name))
     check_exporter(settings.telemetry)
     check_port_free(settings.http.host, settings.http.port, "http.port")
     admin_token(settings)
