@@ -440,8 +440,8 @@ _FAULTS: Final = {
 
 
 class AdminNotices:
-    """Tells those whom `access.notify` names of each stranger with a code, once; and all admins of each model that does
-    not answer, once an hour while it is asked in vain."""
+    """Tells admins of each stranger with a code, once: those whom `access.notify` names, all where it names nobody; and
+    all of each model that does not answer, once an hour while it is asked in vain."""
 
     def __init__(
         self,
@@ -475,16 +475,17 @@ class AdminNotices:
 
     async def look(self) -> None:
         """Tell of what this process has not told of."""
-        if self._notified:
-            await self._look_for_strangers()
+        await self._look_for_strangers()
         await self._look_for_models()
 
     async def _look_for_strangers(self) -> None:
         waiting = await self._access.pairings()
-        for pairing in waiting:
-            if pairing.code not in self._told:
-                for admin in self._notified:
-                    await self._tell_of_stranger(admin, pairing)
+        if new := [pairing for pairing in waiting if pairing.code not in self._told]:
+            admins = await self._admins()
+            for pairing in new:
+                if pairing.owner not in admins:  # who became admin otherwise waits for nobody
+                    for admin in self._notified or admins:
+                        await self._tell_of_stranger(admin, pairing)
         self._told = frozenset(pairing.code for pairing in waiting)
 
     async def _look_for_models(self) -> None:

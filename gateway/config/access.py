@@ -20,7 +20,6 @@ from gateway.config.section import Secret, Section, expecting
 from gateway.contracts.access import (
     PLACE_ROLES_MAX,
     PLACE_TOOLS_MAX,
-    TERMINAL,
     AccessPolicy,
     Audience,
     BadRule,
@@ -174,7 +173,7 @@ class AccessSettings(Section):
     notify: tuple[Key, ...] = Field(
         default=(),
         description="Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger "
-        "asks to be let in. Each hears it where he wrote to the agent last in a direct message.",
+        "asks to be let in. Each hears it where he wrote to the agent last in a direct message. Empty: all admins.",
         json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
     )
     owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = Field(
@@ -218,7 +217,6 @@ class AccessSettings(Section):
             frozenset(self.admins),
             {
                 **{name: channel.policy for name, channel in self.each().items()},
-                TERMINAL.channel: ChannelPolicy(users=frozenset({TERMINAL.user})),
                 CHANNEL: ChannelPolicy(StrangerRule.CLOSED),
             },
             {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},

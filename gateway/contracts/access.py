@@ -27,7 +27,8 @@ PLACE_TOOLS_MAX: Final = 128  # what models take at all
 PLACE_ROLES_MAX: Final = 64  # Discord allows 250 in a server; nobody lists that many
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TERMINAL: Final = SessionKey("cli", "default")
-"""Whoever sits in front of `trivet chat`: the machine has let him in, and no configuration says so."""
+"""Whoever sits in front of `trivet chat`: the machine has let him in, and whoever may start it may `trivet pair` and
+read data_dir, too. So this is an admin, whatever the configuration says."""
 RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 """From the least to the most."""
 GIVEN: Final = RANKS[1:]
@@ -225,7 +226,7 @@ class AccessPolicy:
     def role_of(self, owner: SessionKey, granted: str | None) -> GrantRole | None:
         """Return the role of a person with this grant, None for a stranger. A role of an unknown name blocks. A person
         whom the configuration blocks stays blocked under any grant; an admin by configuration stays an admin."""
-        if owner in self.admins:
+        if owner in self.admins or owner == TERMINAL:
             return GrantRole.ADMIN
         channel = self._channel(owner)
         if _names(channel.blocked, owner):
@@ -395,10 +396,12 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class PairingOffer:
-    """What a stranger gets: a code; or none, because too many wait, or because he was turned down (`is_denied`)."""
+    """What a stranger gets: a code, which holds for `left_ms` more; or none, because too many wait, or because he was
+    turned down (`is_denied`)."""
 
     code: str = ""
     is_denied: bool = False
+    left_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
