@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 from importlib.metadata import version as installed_version
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from gateway.ops.cli import access, clients, maintenance, sessions, start
 from gateway.process import run_to_exit
 
+ORDER: Final = (
+    *("init", "up", "status", "chat", "pair", "access", "doctor", "sessions", "trace", "dead"),
+    *("export", "erase", "backup", "restore", "config", "demo", "scrub"),
+    *("channels", "agent", "admin", "migrate", "installation"),
+)
+"""In which the commands are listed: from the first day to several machines."""
+
+
+class InOrderOfUse(TyperGroup):
+    """The commands of `trivet`, as help lists them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name in ORDER if name in self.commands]
+
+
 app = typer.Typer(
     name="trivet",
+    cls=InOrderOfUse,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Trivet: one agent in Telegram, Discord and Slack.",
@@ -26,13 +43,16 @@ for command in (
     start.admin,
     start.chat,
     sessions.trace,
+    access.pair,
+    maintenance.status,
     maintenance.demo,
     maintenance.doctor,
     maintenance.migrate,
     maintenance.installation,
-    access.pair,
     maintenance.export,
+    maintenance.erase,
     maintenance.backup,
+    maintenance.restore,
     maintenance.scrub,
 ):
     app.command()(command)

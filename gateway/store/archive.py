@@ -1,4 +1,4 @@
-"""One archive of all that an installation keeps on this machine, taken while everything runs.
+"""One archive of all that an installation keeps on this machine, taken while everything runs, and its way back.
 
 The database is copied as it stands at one moment (https://sqlite.org/backup.html). Files are copied one by one: of one
 that is written meanwhile the archive has some whole state, or its beginning. What waits in the queue is not in it: it
@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import grp
 import gzip
+import io
 import os
 import pwd
 import shutil
 import sqlite3
 import stat
 import tarfile
-from collections.abc import Set
+import time
+import zlib
+from collections.abc import Mapping, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -25,8 +28,11 @@ from typing import IO, Final
 from gateway.contracts.errors import ConfigError, StoreUnavailable
 
 DATABASE_NAME: Final = "trivet.db"
+SETTINGS_NAME: Final = "trivet.toml"
+_COUNTED: Final = ("sessions", "entries", "facts", "grants", "schedules")
 _NOT_KEPT: Final = frozenset({"redis"})
 """Folders of `data_dir` that belong to running servers."""
+_PATH_BYTES_MAX: Final = 4096  # PATH_MAX of Linux
 _DEPTH_MAX: Final = 300  # folders in one another, each held open: no tool of ours goes so deep
 _OPENED: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FLAGS: Final = {stat.S_IFREG: _OPENED, stat.S_IFDIR: _OPENED | os.O_DIRECTORY}
@@ -42,8 +48,20 @@ class Archived:
     left_out: int
 
 
-def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder: Path) -> Archived:
-    """Write all that is in `data_dir`, and the SQLite file `database`, to `output` as a `.tar.gz`.
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came back: how many rows of each kind (None: no database, for it is on a server), how many files, how many
+    that lead elsewhere or lie too deep did not, and where the configuration file is that came along."""
+
+    rows: Mapping[str, int] | None
+    files: int
+    left_out: int
+    settings: Path | None
+
+
+def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder: Path, settings: str = "") -> Archived:
+    """Write all that is in `data_dir`, the SQLite file `database`, and the text of the configuration file as
+    SETTINGS_NAME, to `output` as a `.tar.gz`.
 
     Names in it are those below `data_dir`: unpacked as a `data_dir`, it is one. `folder` has room for a copy of the
     database. Raises `ConfigError` where there is nothing, `StoreUnavailable` where the database cannot be read, and
@@ -56,6 +74,9 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
     )
     with gzip.GzipFile(fileobj=output, mode="wb") as packed, tarfile.open(fileobj=packed, mode="w|") as into:
         database_bytes = _add_database(into, database, folder) if database is not None else 0
+        if settings:
+            _add_text(into, SETTINGS_NAME, settings)
+            kept_apart.add(str(data_dir / SETTINGS_NAME))
         packing = _Packing(into, data_dir, kept_apart, os.fstat(output.fileno()))
         packing.add_all()
     return Archived(database_bytes, packing.files, packing.left_out)
@@ -137,6 +158,65 @@ def _row(path: PurePath, found: os.stat_result, kind: bytes, target: str = "") -
     with suppress(KeyError):  # users and groups may have no names
         row.uname, row.gname = pwd.getpwuid(row.uid).pw_name, grp.getgrgid(row.gid).gr_name
     return row
+
+
+def _add_text(into: tarfile.TarFile, name: str, text: str) -> None:
+    row, content = tarfile.TarInfo(name), text.encode()
+    row.mode, row.size, row.mtime = 0o600, len(content), int(time.time())
+    into.addfile(row, io.BytesIO(content))
+
+
+def restore(source: IO[bytes], data_dir: Path) -> Restored:
+    """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked stands
+    beside it until its database has been read through. Owners are not restored: all of it belongs to whoever restores
+    it.
+
+    Raises `ConfigError` where `data_dir` holds something or `source` is no archive of ours, and `StoreUnavailable`
+    where the database in it is damaged.
+    """
+    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+        raise ConfigError(f"{data_dir} is not empty: move it away, or name another data_dir")
+    data_dir.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=data_dir.parent, prefix=f".{data_dir.name}-") as place:  # nobody else may look in
+        unpacked = Path(place, "unpacked")
+        unpacked.mkdir(mode=0o700)
+        left_out = 0
+
+        def kept(row: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+            """Leave out what leads out of the folder, as a person's links may, and what lies too deep to be named."""
+            nonlocal left_out
+            try:
+                if len(os.fsencode(f"{folder}/{row.name}")) < _PATH_BYTES_MAX:
+                    return tarfile.data_filter(row, folder)
+            except tarfile.FilterError:
+                pass
+            left_out += 1
+            return None
+
+        try:
+            with tarfile.open(fileobj=source, mode="r|gz") as packed:
+                packed.extractall(unpacked, filter=kept)  # noqa: S202 - the filter keeps all of it inside
+        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ConfigError(f"this is no whole archive of `trivet backup`: {error}") from error
+        rows = _checked_rows(unpacked / DATABASE_NAME)
+        files = sum(path.is_file() for path in unpacked.rglob("*"))
+        unpacked.replace(data_dir)
+    settings = data_dir / SETTINGS_NAME
+    return Restored(rows, files, left_out, settings if settings.is_file() else None)
+
+
+def _checked_rows(database: Path) -> dict[str, int] | None:
+    """Read a database through, and count what is in it; None where there is none."""
+    if not database.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as opened:
+            [[said]] = opened.execute("PRAGMA integrity_check(1)").fetchall()
+            if said == "ok":
+                return {name: opened.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in _COUNTED}  # noqa: S608 - our names
+    except sqlite3.Error as error:
+        said = str(error)
+    raise StoreUnavailable(f"the database in the archive is damaged: {said}")
 
 
 def _add_database(into: tarfile.TarFile, database: Path, folder: Path) -> int:

@@ -18,7 +18,7 @@ import yaml
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from gateway.__main__ import app
+from gateway.__main__ import ORDER, app
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -287,15 +287,37 @@ def test_every_json_document_keeps_our_ids_and_no_secret(trivet: Trivet) -> None
     """Of each command that prints one; what a person said in it is scrubbed, whoever put it there raw."""
     key = SessionKey("telegram", "9448585923", ("-1004963670360",))
     asyncio.run(_delegate(f"sqlite+aiosqlite:///{trivet.folder}/data/trivet.db", key, title=f"my key is {SECRET}"))
-    spoken = [path for path, options in _commands(get_command(app)) if "--json" in options]
-    assert ("sessions", "tree") in spoken
-    for path in spoken:
+    of_rows = [path for path, options in _commands(get_command(app)) if "--json" in options and path[0] == "sessions"]
+    assert ("sessions", "tree") in of_rows
+    for path in of_rows:
         ended = trivet.run(*path, "--json")
         rows = json.loads(ended.stdout)
         assert {row["key"] for row in rows} == {str(key)}
         assert all(row["title"].startswith("my key is [redacted:") for row in rows)
         assert ended.stdout.count("[redacted:") == len(rows)
         assert SECRET not in ended.stdout
+
+
+def test_all_that_lists_is_there_for_programs_too(trivet: Trivet, server: EmbeddedValkey) -> None:
+    """On an installation where nothing has happened yet, and where no role runs."""
+    ours = {"TRIVET_REDIS__URL": server.url}
+    trivet.run("migrate", "--quiet", environ=ours)
+    of_lists = {path for path, options in _commands(get_command(app)) if "--json" in options}
+    named: dict[tuple[str, ...], tuple[str, ...]] = {("pair",): ("pair", "list"), ("trace",): ("trace", "none")}
+    assert {("access", "list"), ("dead", "list"), ("doctor",), ("config", "show"), ("status",), *named} <= of_lists
+    for path in of_lists - {("trace",)}:
+        ended = trivet.run(*named.get(path, path), "--json", environ=ours | {"TRIVET_CHANNELS__TELEGRAM__TOKEN": ""})
+        assert json.loads(ended.stdout) is not None, path
+
+
+def test_help_names_every_command_in_the_order_of_use(trivet: Trivet) -> None:
+    shown = re.findall(r"^  ([a-z]+)  ", trivet.run("-h").stdout, re.MULTILINE)
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    assert shown == list(ORDER)
+    assert set(shown) == set(group.commands)
+    assert "--show-completion" in trivet.run("--help").stdout
+    assert trivet.run("pair", "-h").stdout == trivet.run("pair", "--help").stdout
 
 
 def _commands(command: object, *path: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:

@@ -5,7 +5,7 @@ Here are the results of its checks and the table of them, pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -41,12 +41,12 @@ def wrong(name: str, seen: str, remedy: str) -> CheckResult:
     return CheckResult(name, CheckState.WRONG, seen, remedy)
 
 
-def as_table(findings: Sequence[CheckResult]) -> str:
-    """Write one line for each finding, its remedy beneath it."""
+def as_table(findings: Sequence[CheckResult], *, paint: Callable[[CheckState, str], str] = lambda _, text: text) -> str:
+    """Write one line for each finding, its remedy beneath it; `paint` may colour how it is."""
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.state.value:<7}  {finding.name:<{width}}  {finding.seen}")
+        lines.append(f"{paint(finding.state, f'{finding.state.value:<7}')}  {finding.name:<{width}}  {finding.seen}")
         if finding.remedy:
             lines.append(f"{'':<7}  {'':<{width}}  -> {finding.remedy}")
     return "\n".join(lines)
