@@ -1,8 +1,10 @@
 """One archive of all that an installation keeps on this machine, taken while everything runs, and its way back.
 
 The database is copied as it stands at one moment (https://sqlite.org/backup.html). Files are copied one by one: of one
-that is written meanwhile the archive has some whole state, or its beginning. What waits in the queue is not in it: it
-belongs to those who are about to answer it, and would be answered twice.
+that is written meanwhile the archive has some whole state, or its beginning.
+
+The queue of the embedded server is copied before the database: what was answered between the two is known there as
+answered. It comes back only where that is asked for, since what was answered after the backup would be answered twice.
 """
 
 from __future__ import annotations
@@ -30,8 +32,13 @@ from gateway.contracts.errors import ConfigError, StoreUnavailable
 DATABASE_NAME: Final = "trivet.db"
 SETTINGS_NAME: Final = "trivet.toml"
 _COUNTED: Final = ("sessions", "entries", "facts", "grants", "schedules")
-_NOT_KEPT: Final = frozenset({"redis"})
+QUEUE_NAME: Final = "redis"
+_NOT_KEPT: Final = frozenset({QUEUE_NAME})
 """Folders of `data_dir` that belong to running servers."""
+_LOG_FOLDER: Final = "appendonlydir"
+_MANIFEST: Final = "appendonly.aof.manifest"
+"""The server's own names: https://valkey.io/topics/persistence"""
+_QUEUE_TRIES: Final = 5  # a rewrite of the log takes less than a second, and comes once in a while
 _PATH_BYTES_MAX: Final = 4096  # PATH_MAX of Linux
 _DEPTH_MAX: Final = 300  # folders in one another, each held open: no tool of ours goes so deep
 _OPENED: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -41,21 +48,25 @@ _FLAGS: Final = {stat.S_IFREG: _OPENED, stat.S_IFDIR: _OPENED | os.O_DIRECTORY}
 @dataclass(frozen=True, slots=True)
 class Archived:
     """What an archive holds. `database_bytes` 0: no database, for it is on a server or was never made. `left_out` were
-    files and folders that could not be read, or lay too deep."""
+    files and folders that could not be read, or lay too deep. `has_queue`: that of the embedded server, if there is
+    one."""
 
     database_bytes: int
     files: int
     left_out: int
+    has_queue: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
     """What came back: how many rows of each kind (None: no database, for it is on a server), how many files, how many
-    that lead elsewhere or lie too deep did not, and where the configuration file is that came along."""
+    that lead elsewhere or lie too deep did not, whether the archive has a queue, and where the configuration file is
+    that came along."""
 
     rows: Mapping[str, int] | None
     files: int
     left_out: int
+    has_queue: bool
     settings: Path | None
 
 
@@ -73,13 +84,14 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
         {f"{database}{ending}" for ending in ("", "-wal", "-shm", "-journal")} if database is not None else set()
     )
     with gzip.GzipFile(fileobj=output, mode="wb") as packed, tarfile.open(fileobj=packed, mode="w|") as into:
+        has_queue = _add_queue(into, data_dir / QUEUE_NAME / _LOG_FOLDER, folder)
         database_bytes = _add_database(into, database, folder) if database is not None else 0
         if settings:
             _add_text(into, SETTINGS_NAME, settings)
             kept_apart.add(str(data_dir / SETTINGS_NAME))
         packing = _Packing(into, data_dir, kept_apart, os.fstat(output.fileno()))
         packing.add_all()
-    return Archived(database_bytes, packing.files, packing.left_out)
+    return Archived(database_bytes, packing.files, packing.left_out, has_queue)
 
 
 class _Packing:
@@ -166,7 +178,31 @@ def _add_text(into: tarfile.TarFile, name: str, text: str) -> None:
     into.addfile(row, io.BytesIO(content))
 
 
-def restore(source: IO[bytes], data_dir: Path) -> Restored:
+def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:
+    """Add the server's log as it stands at one moment: the files that its manifest names, the last of them perhaps cut
+    off, which the server mends at its start. Raises `StoreUnavailable` where it changes as often as it is read."""
+    for _ in range(_QUEUE_TRIES):
+        with TemporaryDirectory(dir=folder) as place:
+            try:
+                manifest = (log / _MANIFEST).read_bytes()
+                names = [line.split()[1] for line in manifest.decode().splitlines() if line.startswith("file ")]
+                for name in names:
+                    shutil.copyfile(log / name, Path(place, name))
+                is_whole = (log / _MANIFEST).read_bytes() == manifest
+            except FileNotFoundError:
+                if not (log / _MANIFEST).exists():
+                    return False
+                continue
+            if is_whole:
+                Path(place, _MANIFEST).write_bytes(manifest)
+                for name in (*names, _MANIFEST):
+                    Path(place, name).chmod(0o600)
+                    into.add(Path(place, name), f"{QUEUE_NAME}/{_LOG_FOLDER}/{name}")
+                return True
+    raise StoreUnavailable(f"the queue in {log} is written anew all the time: try again")
+
+
+def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored:
     """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked stands
     beside it until its database has been read through. Owners are not restored: all of it belongs to whoever restores
     it.
@@ -200,9 +236,12 @@ def restore(source: IO[bytes], data_dir: Path) -> Restored:
             raise ConfigError(f"this is no whole archive of `trivet backup`: {error}") from error
         rows = _checked_rows(unpacked / DATABASE_NAME)
         files = sum(path.is_file() for path in unpacked.rglob("*"))
+        has_queue = (unpacked / QUEUE_NAME).is_dir()
+        if has_queue and not takes_queue:
+            shutil.rmtree(unpacked / QUEUE_NAME)
         unpacked.replace(data_dir)
     settings = data_dir / SETTINGS_NAME
-    return Restored(rows, files, left_out, settings if settings.is_file() else None)
+    return Restored(rows, files, left_out, has_queue, settings if settings.is_file() else None)
 
 
 def _checked_rows(database: Path) -> dict[str, int] | None:

@@ -15,10 +15,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.__main__ import app
+from gateway.bus.bus import open_bus
+from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import open_store
 from gateway.store.migrations import migrate
+from tests.parts.bus_samples import message
 
 
 @pytest.fixture
@@ -164,8 +167,8 @@ def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-def restored(archive: str = "all.tar.gz") -> Result:
-    return CliRunner().invoke(app, ["restore", archive])
+def restored(archive: str = "all.tar.gz", *options: str) -> Result:
+    return CliRunner().invoke(app, ["restore", archive, *options])
 
 
 async def test_a_backup_is_put_back_whole_and_counted(
@@ -193,6 +196,41 @@ async def test_a_backup_is_put_back_whole_and_counted(
     assert "[channels.telegram]" in settings
     assert "secret-of-the-bot" not in settings
     assert "is not empty" in str((await asyncio.to_thread(restored)).exception)
+
+
+@pytest.mark.parametrize("options", [(), ("--with-queue",)])
+async def test_what_waits_is_in_it_and_waits_again_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Taken from a server that serves, with something written every moment."""
+    home = tmp_path / "kept"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(home))
+    server = EmbeddedValkey(home)
+    await migrate(url_of(home))
+    bus = await open_bus(await server.start(), installation="us")
+    await bus.intake.enqueue(message(1))
+    taking = asyncio.create_task(asyncio.to_thread(taken, "--output", "all.tar.gz"))
+    written = 1
+    while not taking.done():
+        written += 1
+        await bus.intake.enqueue(message(written, SessionKey("telegram", str(written))))
+        await asyncio.sleep(0)
+    assert "and what waits for an answer" in taking.result().output
+    await bus.close()
+    await server.stop()
+    again = tmp_path / "again"
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(again))
+    result = await asyncio.to_thread(restored, "all.tar.gz", *options)
+    assert ("waits again" if options else "--with-queue") in result.output
+    server = EmbeddedValkey(again)
+    bus = await open_bus(await server.start(), installation="us")
+    try:
+        queued = (await bus.operator.figures()).queued
+        assert 1 <= queued <= written if options else queued == 0
+    finally:
+        await bus.close()
+        await server.stop()
 
 
 def test_the_settings_are_taken_as_they_are_where_that_is_asked_for(kept: Path, tmp_path: Path) -> None:

@@ -121,8 +121,9 @@ def backup(
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write all that is kept on this machine into one archive, while Trivet runs: database, files, settings. Unpacked,
-    it is a data_dir; `trivet restore` does that and looks whether it is whole."""
+    """Write all that is kept on this machine into one archive, while Trivet runs: database, files, settings, and what
+    waits in a queue of our own. Unpacked, it is a data_dir; `trivet restore` does that, and looks whether it is
+    whole."""
     from gateway.store.archive import archive  # noqa: PLC0415 - start-up
     from gateway.store.engine import sqlite_file  # noqa: PLC0415 - as above
 
@@ -145,11 +146,19 @@ def backup(
     if database is None:
         say(f"{path}: {archived.files} files. The database is on a server, copy it there: pg_dump of {masked_url(url)}")
     else:
-        say(f"{path}: a database of {archived.database_bytes:,} bytes and {archived.files} files")
+        queue = ", and what waits for an answer" if archived.has_queue else ""
+        say(f"{path}: a database of {archived.database_bytes:,} bytes and {archived.files} files{queue}")
 
 
 def restore(
     archive: Annotated[Path, typer.Argument(help="What `trivet backup` wrote.")],
+    with_queue: Annotated[
+        bool,
+        typer.Option(
+            "--with-queue",
+            help="Answer what waited then, too; only where nothing has answered since, or it is answered twice.",
+        ),
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
     """Unpack a backup as data_dir, which must not exist or be empty, and look whether its database is whole. Nothing
@@ -159,13 +168,15 @@ def restore(
     data_dir = loaded_and_warned(config).settings.data_dir
     try:
         with archive.open("rb") as file, working(f"Unpacking {archive} …"):
-            restored = unpack(file, data_dir)
+            restored = unpack(file, data_dir, takes_queue=with_queue)
     except OSError as error:
         raise ConfigError(f"{archive} cannot be unpacked to {data_dir} ({error.strerror})") from error
     counted = ", ".join(f"{count:,} {name}" for name, count in (restored.rows or {}).items())
     say(f"{data_dir}: {restored.files} files; {counted or 'no database: it is on a server, restore it there'}")
     if restored.left_out:
         typer.echo(f"links that lead elsewhere, and what lay too deep, left out: {restored.left_out}", err=True)
+    if restored.has_queue:
+        say(f"What waited for an answer then {'waits again' if with_queue else 'stays in the archive: --with-queue'}.")
     if restored.settings is not None:
         say(f"The settings of that time: {restored.settings}; name them with --config to have them in force.")
 
