@@ -10,6 +10,8 @@ CHECKED := $(VENV)/.checked
 ARGS ?=
 LIGHT ?=
 EXTRAS ?= $(if $(LIGHT),,all)
+PREFIX ?= $(HOME)/.local
+APP = $(PREFIX)/lib/trivet
 MINUTES ?= 10
 SOURCES := gateway channels agent tests
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
@@ -59,10 +61,14 @@ demo: $(READY) ## emulators, playground and everything else; ARGS=--headless for
 up: $(READY) ## start Trivet with ./trivet.toml or the environment
 	$(BIN)/trivet up $(ARGS)
 
-# A tool of uv's has an environment of its own and needs this clone no more.
+# An environment of its own, which needs this clone no more. `uv tool install` would do the same, but checks no hashes.
 install: $(UV) ## put `trivet` on the PATH, as the lock names it; LIGHT=1 for Telegram alone, EXTRAS=discord for some
-	$(BIN)/uv tool install --quiet --force --reinstall-package trivet --constraints requirements.lock $(if $(LIGHT),--overrides deploy/light.txt) '.[$(EXTRAS)]'
-	@echo "trivet is in $$($(BIN)/uv tool dir --bin)"; command -v trivet > /dev/null || $(BIN)/uv tool update-shell
+	rm -rf build  # of an earlier release, which would be installed along
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(APP)
+	$(BIN)/uv pip install --quiet --python $(APP)/bin/python --constraint requirements.lock setuptools
+	$(BIN)/uv pip install --quiet --python $(APP)/bin/python --constraint requirements.lock --no-build-isolation $(if $(LIGHT),--override deploy/light.txt) '.[$(EXTRAS)]'
+	mkdir -p $(PREFIX)/bin && ln -sf $(APP)/bin/trivet $(PREFIX)/bin/trivet
+	@command -v trivet > /dev/null || echo 'trivet is in $(PREFIX)/bin, which is not on your PATH: export PATH=$(PREFIX)/bin:$$PATH'
 
 bench-install: $(TOOLS) ## megabytes and seconds of an install for Telegram alone, and of all, from a warm cache
 	$(BIN)/python -m tests.bench.install
