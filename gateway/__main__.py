@@ -12,7 +12,7 @@ from gateway.ops.cli import access, clients, maintenance, sessions, start
 from gateway.process import run_to_exit
 
 ORDER: Final = (
-    *("init", "up", "status", "chat", "pair", "access", "doctor", "sessions", "trace", "dead"),
+    *("init", "up", "status", "chat", "pair", "access", "doctor", "logs", "sessions", "trace", "dead"),
     *("export", "erase", "backup", "restore", "config", "demo", "scrub"),
     *("channels", "agent", "admin", "migrate", "installation"),
 )
@@ -45,6 +45,7 @@ for command in (
     sessions.trace,
     access.pair,
     maintenance.status,
+    maintenance.logs,
     maintenance.demo,
     maintenance.doctor,
     maintenance.migrate,

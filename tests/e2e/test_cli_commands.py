@@ -310,6 +310,21 @@ def test_all_that_lists_is_there_for_programs_too(trivet: Trivet, server: Embedd
         assert json.loads(ended.stdout) is not None, path
 
 
+@pytest.mark.parametrize("said", ["2026-11-27 a line of ours", ""])
+def test_the_log_is_the_journal_of_our_units(trivet: Trivet, said: str) -> None:
+    """Where systemd keeps it; elsewhere we say who does."""
+    program = trivet.folder / "journalctl"
+    program.write_text(f'#!/bin/sh\necho "{said}"\ntest -z "{said}" || echo "$@"\n')
+    program.chmod(0o755)
+    environ = {"PATH": f"{trivet.folder}:{os.environ['PATH']}"}
+    if said:
+        shown = trivet.run("logs", "-f", "--about", "turn1", environ=environ).stdout
+        assert said in shown
+        assert "--unit trivet* --output cat --lines 100 --follow --grep turn1" in shown
+    else:
+        assert "no journal of a unit trivet*" in trivet.refusal("logs", environ=environ, code=2)
+
+
 def test_help_names_every_command_in_the_order_of_use(trivet: Trivet) -> None:
     shown = re.findall(r"^  ([a-z]+)  ", trivet.run("-h").stdout, re.MULTILINE)
     group = get_command(app)

@@ -1,14 +1,17 @@
-"""What an operator runs once in a while: `trivet status|doctor|export|erase|backup|restore|migrate|installation|demo`,
-`trivet config` and `trivet scrub`."""
+"""What an operator runs once in a while: `trivet status|logs|doctor|export|erase|backup|restore|migrate`,
+`trivet installation|demo|config|scrub`."""
 
 from __future__ import annotations
 
 import asyncio
 import codecs
 import contextlib
+import os
+import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +21,7 @@ import typer
 
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
+from gateway.config.secrets import names_a_secret
 from gateway.config.show import as_table, env_example, json_schema, rows
 from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError, StoreError, TrivetError
 from gateway.contracts.ids import WORKSPACES, SessionKey
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from gateway.ops.admin.views import Erased
 
 
+_UNITS: Final = "trivet*"
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "wrong": "red"}
 
 
@@ -219,6 +224,36 @@ def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             say(line)
     if state["reasons"]:
         raise typer.Exit(EXIT_FAILED)
+
+
+def logs(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is written.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="The newest of them.")] = 100,
+    about: Annotated[
+        str, typer.Option(metavar="ID", help="Only lines with this id: of a turn, a message, a reply, a lane.")
+    ] = "",
+) -> None:
+    """Show what the units of systemd logged (deploy/systemd). Trivet keeps no log of its own: that would have to be
+    erased with each person, and `trivet trace` tells of one message without it."""
+    journal = shutil.which("journalctl")
+    chosen = ("--unit", _UNITS, "--output", "cat")
+    if journal is None or not _has_lines((journal, *chosen, "--lines", "1")):
+        raise ConfigError(
+            "there is no journal of a unit trivet*: `trivet up` logs to standard error, to be kept by what starts it; "
+            "`docker compose logs`, `kubectl logs` and a file behind `2>` have it there"
+        )
+    wanted = (*chosen, "--lines", str(lines), *(("--follow",) if follow else ()), *(("--grep", about) if about else ()))
+    sys.stdout.flush()
+    os.execve(journal, (journal, *wanted), _without_secrets())  # noqa: S606 - the system's own program
+
+
+def _has_lines(command: Sequence[str]) -> bool:
+    found = subprocess.run(command, capture_output=True, check=False, env=_without_secrets())  # noqa: S603 - as above
+    return bool(found.stdout.strip())
+
+
+def _without_secrets() -> dict[str, str]:
+    return {name: value for name, value in process_environment().items() if not names_a_secret(name)}
 
 
 async def _state(loaded: Loaded) -> dict[str, Any]:
