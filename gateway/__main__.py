@@ -12,7 +12,7 @@ from gateway.ops.cli import access, clients, maintenance, sessions, start
 from gateway.process import run_to_exit
 
 ORDER: Final = (
-    *("init", "up", "status", "chat", "pair", "access", "doctor", "logs", "sessions", "trace", "dead"),
+    *("init", "up", "status", "chat", "pair", "access", "clients", "doctor", "logs", "sessions", "trace", "dead"),
     *("export", "erase", "backup", "restore", "config", "demo", "scrub"),
     *("channels", "agent", "admin", "migrate", "installation"),
 )

@@ -17,6 +17,7 @@ from gateway.access import AccessService
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.operator import Operator
+from gateway.clients import CHANNEL as PROGRAMS
 from gateway.config.access import AccessSettings
 from gateway.contracts.access import (
     GIVEN,
@@ -498,10 +499,11 @@ class AdminNotices:
         self._told_of_models = frozenset(troubles)
 
     async def _admins(self) -> Sequence[SessionKey]:
-        """List the admins of the configuration, and those who were made one since."""
+        """List the admins of the configuration, and people who were made one since; no program reads notices."""
         granted = {grant.key.owner: grant.role.value for grant in await self._store.access.grants()}
         known = (*(admin.owner for admin in self._policy.admins), *granted)
-        return [who for who in dict.fromkeys(known) if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
+        people = [who for who in dict.fromkeys(known) if who.channel != PROGRAMS]
+        return [who for who in people if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
         words = await self._words_of(admin)
