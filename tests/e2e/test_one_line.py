@@ -91,6 +91,34 @@ async def test_no_token_is_on_a_command_line_or_in_a_file_and_nothing_is_written
     assert not any(token in path.read_text("utf-8", "replace") for token in tokens for path in _kept(product))
 
 
+@pytest.mark.parametrize(("base", "code"), [("", 2), ("http://127.0.0.1:1", None)])
+async def test_a_refused_token_starts_nothing_and_a_platform_that_is_away_stops_nothing(
+    tmp_path: Path, base: str, code: int | None
+) -> None:
+    async with emulated_platforms(["telegram"]) as (_, access):
+        access["TRIVET_CHANNELS__TELEGRAM__API_BASE"] = base or access["TRIVET_CHANNELS__TELEGRAM__API_BASE"]
+        told = {"TRIVET_DATA_DIR": str(tmp_path / "data"), "TRIVET_HTTP__PORT": str(free_port())}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gateway", "up", "--telegram", "4242001:of-somebody-else"),
+            env=clean_environment() | access | told,
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(PATIENCE_S):
+            if code is None:
+                said = await process.stdout.readuntil(b"role started")
+                process.terminate()
+                await process.communicate()
+                assert b"telegram  its API cannot be used" in said
+            else:
+                said = await process.stdout.read()
+                assert await process.wait() == code
+                assert b"trivet: telegram: the token is refused" in said
+                assert b"role started" not in said
+
+
 async def test_the_interview_ends_by_starting(tmp_path: Path) -> None:
     async with emulated_platforms(["telegram"]) as (_, access):
         token = access.pop("TRIVET_CHANNELS__TELEGRAM__TOKEN")

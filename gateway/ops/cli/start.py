@@ -195,7 +195,8 @@ def introduced(loaded: Loaded) -> Mapping[str, str]:
 
     settings = loaded.settings
     found = asyncio.run(check_platforms(settings))
-    refused = [each for each in found if each.state is CheckState.WRONG and not each.is_unreachable]
+    known = {each.name for each in found if each.state is CheckState.OK}
+    refused = [each for each in found if each.name not in known and not each.is_unreachable]
     if refused:
         raise ConfigError("\n".join(f"{each.name}: {each.seen}; {each.remedy}" for each in refused))
     bots = [each for each in found if each.link]
@@ -204,10 +205,8 @@ def introduced(loaded: Loaded) -> Mapping[str, str]:
     if rest := [each for each in found if each.state is not CheckState.OK]:
         say(as_table(rest))
     say(f"model      {_model_line(settings)}")
-    say(
-        f"dashboard  http://{at(settings.http.host, settings.http.port)} (any name; the password is "
-        f"{'http.admin_token' if settings.http.admin_token else f'in {settings.data_dir}/admin-token'})"
-    )
+    token = "http.admin_token" if settings.http.admin_token else f"in {settings.data_dir}/admin-token"
+    say(f"dashboard  http://{at(settings.http.host, settings.http.port)} (the token to sign in with is {token})")
     say(f"data       {settings.data_dir}")
     if asyncio.run(_has_admin(settings)):
         return {}
