@@ -163,9 +163,7 @@ def control_lane(
     deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
     pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
     access = access_service(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
-    return ControlService(
-        worker_id, bus, store, deciding, pressing, access, scrubber, clock, prices_of=prices_of
-    )
+    return ControlService(worker_id, bus, store, deciding, pressing, access, scrubber, clock, prices_of=prices_of)
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:

@@ -132,7 +132,7 @@ async def test_the_interview_ends_by_starting(tmp_path: Path) -> None:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write("\n".join((token, "", "", "", "telegram:1", "yes", "")).encode())
+        process.stdin.write("\n".join((token, "", "", "", "", "telegram:1", "yes", "")).encode())
         try:
             async with asyncio.timeout(PATIENCE_S):
                 said = await process.stdout.readuntil(b"Trivet is ready")
