@@ -206,7 +206,7 @@ def test_up_with_a_redis_that_does_not_answer_says_so_without_its_password(trive
 
 def test_channels_refuses_a_name_it_does_not_know(trivet: Trivet) -> None:
     told = trivet.refusal("channels", "myspace", code=2)
-    assert told == "there is no channel 'myspace': choose from telegram, discord, slack"
+    assert told == "there is no channel 'myspace': choose from telegram, discord, slack, api"
 
 
 def test_migrate_makes_the_database_and_is_content_the_second_time(trivet: Trivet) -> None:
