@@ -162,18 +162,8 @@ def control_lane(
     people = _people(settings, bus, store, clock)
     deciding = ApprovalDecisions(bus.questions, bus.lanes, store.tasks, people, scrubber, clock)
     pressing = ButtonPresses(store, bus.intake, people, scrubber, clock)
-    return ControlService(
-        worker_id,
-        bus.control,
-        bus.lanes,
-        bus.deliveries,
-        store,
-        deciding,
-        pressing,
-        scrubber,
-        clock,
-        prices_of=prices_of,
-    )
+    access = access_service(settings, bus=bus, store=store, scrubber=scrubber, clock=clock)
+    return ControlService(worker_id, bus, store, deciding, pressing, access, scrubber, clock, prices_of=prices_of)
 
 
 def announcing(settings: Settings, *, bus: RedisBus, store: Store, scrubber: Scrubber, clock: Clock) -> AdminNotices:

@@ -36,6 +36,7 @@ from gateway.config import (
     webhook_host,
 )
 from gateway.config.channels import PlaceholderUse
+from gateway.config.derived import check_installed
 from gateway.contracts.errors import ConfigError, CredentialsRejected
 from gateway.limits import BUS_WAIT_S
 from gateway.process import end_loading, guard_streams, report_ready, run_to_exit, stop_event
@@ -127,6 +128,7 @@ def chosen(settings: Settings, asked: tuple[str, ...]) -> tuple[str, ...]:
         if missing := known[name].missing:
             keys = " and ".join(f"{table_of(name)}.{key}" for key in missing)
             raise ConfigError(f"channel {name} cannot start without {keys}: set it or disable the channel")
+        check_installed(name.partition(".")[0], table_of(name))
     return tuple(wanted)
 
 

@@ -102,6 +102,17 @@ class AccessService:
         await self.book.note_denial(owner, actor=actor, now_ms=self._clock.now_ms())
         return owner
 
+    async def claim(self, person: SessionKey, at_ms: int) -> bool:
+        """Make the person who sent the owner code at `at_ms` (Unix) the first admin. False: there is no such code, it
+        came too late, or somebody is admin already."""
+        code, owner = self._policy.owner_code, person.owner
+        if code is None or at_ms >= code.expires_at_ms or self._policy.admins:
+            return False
+        grant = Grant(owner, GrantRole.ADMIN, code.name, self._clock.now_ms())
+        is_owner = await self.book.put_owner(grant)
+        await self.project()
+        return is_owner
+
     # --- people
 
     async def grant(self, person: SessionKey, role: GrantRole, *, actor: str, reason: str = "") -> bool:

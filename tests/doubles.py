@@ -224,7 +224,8 @@ class MemoryBus(Access, Deliveries, Files, Inbound, Places, Questions, Suggestio
 
     async def ask_pairing(self, pairing: Pairing, *, ttl_s: int, pending_max: int) -> PairingOffer:
         self._check()
-        return PairingOffer("" if self.pending_max_reached else self.codes.setdefault(str(pairing.owner), pairing.code))
+        code = "" if self.pending_max_reached else self.codes.setdefault(str(pairing.owner), pairing.code)
+        return PairingOffer(code, left_ms=ttl_s * 1000)
 
     async def take_pairing(self, code: str, *, by: str, taker: str) -> PairingResult:
         return PairingResult()

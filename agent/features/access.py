@@ -17,6 +17,7 @@ from gateway.access import AccessService
 from gateway.bus.access import Access
 from gateway.bus.deliveries import Deliveries
 from gateway.bus.operator import Operator
+from gateway.clients import CHANNEL as PROGRAMS
 from gateway.config.access import AccessSettings
 from gateway.contracts.access import (
     GIVEN,
@@ -440,8 +441,8 @@ _FAULTS: Final = {
 
 
 class AdminNotices:
-    """Tells those whom `access.notify` names of each stranger with a code, once; and all admins of each model that does
-    not answer, once an hour while it is asked in vain."""
+    """Tells admins of each stranger with a code, once: those whom `access.notify` names, all where it names nobody; and
+    all of each model that does not answer, once an hour while it is asked in vain."""
 
     def __init__(
         self,
@@ -475,16 +476,17 @@ class AdminNotices:
 
     async def look(self) -> None:
         """Tell of what this process has not told of."""
-        if self._notified:
-            await self._look_for_strangers()
+        await self._look_for_strangers()
         await self._look_for_models()
 
     async def _look_for_strangers(self) -> None:
         waiting = await self._access.pairings()
-        for pairing in waiting:
-            if pairing.code not in self._told:
-                for admin in self._notified:
-                    await self._tell_of_stranger(admin, pairing)
+        if new := [pairing for pairing in waiting if pairing.code not in self._told]:
+            admins = await self._admins()
+            for pairing in new:
+                if pairing.owner not in admins:  # who became admin otherwise waits for nobody
+                    for admin in self._notified or admins:
+                        await self._tell_of_stranger(admin, pairing)
         self._told = frozenset(pairing.code for pairing in waiting)
 
     async def _look_for_models(self) -> None:
@@ -497,10 +499,11 @@ class AdminNotices:
         self._told_of_models = frozenset(troubles)
 
     async def _admins(self) -> Sequence[SessionKey]:
-        """List the admins of the configuration, and those who were made one since."""
+        """List the admins of the configuration, and people who were made one since; no program reads notices."""
         granted = {grant.key.owner: grant.role.value for grant in await self._store.access.grants()}
         known = (*(admin.owner for admin in self._policy.admins), *granted)
-        return [who for who in dict.fromkeys(known) if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
+        people = [who for who in dict.fromkeys(known) if who.channel != PROGRAMS]
+        return [who for who in people if self._policy.role_of(who, granted.get(who)) is GrantRole.ADMIN]
 
     async def _tell_of_stranger(self, admin: SessionKey, pairing: Pairing) -> None:
         words = await self._words_of(admin)

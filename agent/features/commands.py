@@ -13,7 +13,7 @@ from agent.limits import BUTTON_LABEL_CHARS_MAX, BUTTON_TOKEN_CHARS, BUTTON_TTL_
 from agent.models.requests import Permit
 from agent.tools.policy import Permissions, Visibility
 from agent.tools.tool import CallOrigin, Enclosed, ToolContext
-from gateway.contracts.commands import COMMANDS, CommandSpec, find_command, is_offered
+from gateway.contracts.commands import COMMANDS, CommandSpec, HelpTopic, find_command, is_offered
 from gateway.contracts.errors import ContextTooLong, ModelError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import Button, Choice, CleanText, InboundMessage, Reply, clipped, joined, literal_text
@@ -87,14 +87,42 @@ def retry_offers(error: Exception, turn_id: str, words: Words) -> tuple[Offer, .
 # The answer to /help: the commands that a person of some role may use, in the person's language. Pure.
 
 
-def help_text(role: GrantRole, words: Words, *, listed: Set[str], can_split: bool) -> str:
-    """List every command that `role` may use, among those that are `listed` here; `can_split` tells whether the asker
-    may have tasks split among sub-agents."""
-    lines = "\n".join(_line(spec, words) for spec in COMMANDS if spec.name in listed and is_offered(spec, role))
-    said = [words.say("Write to me as you would to a person. I also understand:"), lines]
+_TOPICS: Final = {
+    HelpTopic.TALK: sentence("Conversations"),
+    HelpTopic.AGENT: sentence("Who answers, and how it goes"),
+    HelpTopic.MEMORY: sentence("What I keep"),
+    HelpTopic.ACCESS: sentence("Who may do what"),
+}
+_START: Final = (
+    sentence("Write to me as you would to a person: ask, give me a task, send me a file, in any language."),
+    sentence("/new begins another conversation, /stop ends what I am doing, /help says what else I understand."),
+    sentence("/memory shows what I remember of you, and /forget makes me forget it."),
+)
+
+
+def start_text(words: Words) -> str:
+    """Greet in three lines."""
+    return "\n".join(map(words.say, _START))
+
+
+def help_text(
+    role: GrantRole, words: Words, *, listed: Set[str], can_split: bool, topic: HelpTopic | None = None
+) -> str:
+    """List every command that `role` may use, among those that are `listed` here, by topics, or those of one;
+    `can_split` tells whether the asker may have tasks split among sub-agents."""
+    offered = [spec for spec in COMMANDS if spec.name in listed and is_offered(spec, role)]
+    parts = {each: [_line(spec, words) for spec in offered if spec.topic is each] for each in HelpTopic}
+    if topic is not None and parts[topic]:
+        return "\n\n".join((_heading(topic, words), "\n".join(parts[topic])))
+    said: list[str] = [words.say("Write to me as you would to a person. I also understand:")]
+    said += ["\n\n".join((_heading(each, words), "\n".join(lines))) for each, lines in parts.items() if lines]
     if can_split:
         said.append(words.say("Parts of a task can be done side by side: ask me to split it among sub-agents."))
     return "\n\n".join(said)
+
+
+def _heading(topic: HelpTopic, words: Words) -> str:
+    return f"**{words.say(_TOPICS[topic])}** (/help {topic.value})"
 
 
 def _line(spec: CommandSpec, words: Words) -> str:
@@ -190,7 +218,7 @@ class CommandTable:
         """Collect the rows. `can_split` tells for a command whether its author may have tasks split among
         sub-agents."""
         self._can_split = can_split
-        known = (CommandRow("help", self._help), *rows, CommandRow("start", self._help, is_listed=False))
+        known = (CommandRow("help", self._help), *rows, CommandRow("start", self._start, is_listed=False))
         self._rows = {row.name: row for row in known}
         if len(self._rows) != len(known):
             raise ValueError("two commands share a name")
@@ -226,7 +254,12 @@ class CommandTable:
 
     async def _help(self, asked: CommandRequest) -> str:
         listed = {name for name, row in self._rows.items() if row.is_listed}
-        return help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked))
+        named = asked.argument.strip().lower()
+        topic = HelpTopic(named) if named in set(HelpTopic) else None
+        return help_text(asked.role, asked.words, listed=listed, can_split=self._can_split(asked), topic=topic)
+
+    async def _start(self, asked: CommandRequest) -> str:
+        return start_text(asked.words)
 
 
 def _is_for(role: GrantRole, name: str) -> bool:

@@ -38,9 +38,10 @@ from agent.tools.questions import (
     lasts_of,
     settled_word,
 )
+from gateway.access import AccessService
 from gateway.bus.access import Questions
+from gateway.bus.bus import RedisBus
 from gateway.bus.control import Control
-from gateway.bus.deliveries import Deliveries
 from gateway.bus.inbound import Inbound
 from gateway.bus.lanes import Lanes
 from gateway.contracts.commands import find_command
@@ -244,6 +245,12 @@ class ButtonPresses:
         )
 
 
+OWNER_WORD: Final = sentence(
+    "You are my admin now: I ask you before I change anything, and tell you who wants to be let in. Write to me as you "
+    "would to a person; /help says what else I understand."
+)
+NO_OWNER_WORD: Final = sentence("This code is used up or too old. An admin can let you in with /pair.")
+
 _RETRY_S: Final = 0.5
 _LOOK_EVERY_S: Final = 0.02  # a turn that is cancelled ends within some milliseconds
 _REPLIES_SHOWN: Final = 3
@@ -257,24 +264,24 @@ class ControlService:
     def __init__(
         self,
         worker_id: str,
-        control: Control,
-        lanes: Lanes,
-        deliveries: Deliveries,
+        bus: RedisBus,
         store: Store,
         deciding: ApprovalDecisions,
         pressing: ButtonPresses,
+        access: AccessService,
         scrubber: Scrubber,
         clock: Clock,
         *,
         prices_of: PricesOf,
     ) -> None:
         self._id = worker_id
-        self._control = control
-        self._deliveries = deliveries
-        self._lanes = lanes
+        self._control: Control = bus.control
+        self._deliveries = bus.deliveries
+        self._lanes = bus.lanes
         self._store = store
         self._deciding = deciding
         self._pressing = pressing
+        self._access = access
         self._ending = SubagentStopper(store.tasks, clock)
         self._scrubber = scrubber
         self._clock = clock
@@ -381,6 +388,9 @@ class ControlService:
                 return await self._whereabouts(key, words)
             case ControlKind.APPROVE | ControlKind.DENY:
                 return await self._shown(await self._deciding.decide(request, words))
+            case ControlKind.CLAIM:
+                is_owner = await self._access.claim(request.message.author, request.message.received_at_ms)
+                return words.say(OWNER_WORD if is_owner else NO_OWNER_WORD)
             case ControlKind.PRESS:
                 return await self._shown(await self._pressing.press(request.message, words))
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -205,7 +206,7 @@ def _engine(web: WebSettings) -> SearchEngine | None:
     key = web.key.get_secret_value() if web.key else ""
     match web.engine:
         case "ddgs":
-            return Keyless(web.url)
+            return Keyless(web.url) if find_spec("ddgs") else None  # a light installation does without
         case "searxng":
             return Searxng(web.url)
         case "brave":

@@ -197,10 +197,12 @@ class RejectionNotifier:
     def words(self, incoming: Incoming) -> Words:
         return words_for(self._language or incoming.language, incoming.text)
 
-    async def tell(self, incoming: Incoming, key: SessionKey, topic: str, sentence: str) -> None:
-        """Say a sentence of ours, unless it was said within a minute: this process remembers that, and the
-        sentence's id prevents a repetition for a redelivered message. The connection that brought a menu command
-        tells its author itself, and a bot is told nothing: it would answer."""
+    async def tell(
+        self, incoming: Incoming, key: SessionKey, topic: str, sentence: str, *, is_once: bool = False
+    ) -> None:
+        """Say a sentence of ours, unless it was said within a minute, or ever if it `is_once`: this process remembers
+        the former, and the sentence's id prevents a repetition for a redelivered message. The connection that brought
+        a menu command tells its author itself, and a bot is told nothing: it would answer."""
         if incoming.is_bot:
             return
         if incoming.id in self._at_once:
@@ -209,7 +211,7 @@ class RejectionNotifier:
         what, at_ms = f"{topic}:{key}:{incoming.address.lane}", incoming.sent_at_ms or self._clock.now_ms()
         if abs(at_ms - self._told_at_ms.get(what, -NOTICE_EVERY_MS)) < NOTICE_EVERY_MS:
             return
-        mark = f"{what}:{at_ms // NOTICE_EVERY_MS}"
+        mark = what if is_once else f"{what}:{at_ms // NOTICE_EVERY_MS}"
         await self._outbound.publish([self._notice(incoming, key, mark, sentence)])
         self._told_at_ms[what] = at_ms
         self._told_at_ms.move_to_end(what)
@@ -253,7 +255,11 @@ class RejectionNotifier:
             ttl_s=PAIRING_TTL_S,
             pending_max=PAIRING_PENDING_MAX,
         )
-        if asked.code:
+        waited_ms = PAIRING_TTL_S * 1000 - asked.left_ms
+        if asked.code and asked.code != code and waited_ms >= NOTICE_EVERY_MS:
+            sentence = notices.still_waiting(asked.code, waited_ms, asked.left_ms, words)
+            await self.tell(incoming, owner, f"waits:{asked.code}", sentence, is_once=True)
+        elif asked.code:
             await self.tell(incoming, owner, f"pairing:{asked.code}", notices.pairing(asked.code, words))
         elif asked.is_denied:
             await self.tell(incoming, owner, "denied", words.say(notices.CLOSED))

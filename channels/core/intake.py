@@ -13,7 +13,7 @@ import shutil
 import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -275,6 +275,7 @@ class MessageIntake:
         self._scrubber = scrubber
         self._clock = clock
         self._admission = AdmissionControl(deps.access, config.access, config.rate_of, config.command_rate_of)
+        self._owner_code = config.access.owner_code
         self._presses = deps.presses
         self._deferred_replies = deferred_replies
         self._suggestions = deps.suggestions
@@ -310,6 +311,9 @@ class MessageIntake:
         kind = incoming.command.control if incoming.command else None
         is_for_lane = kind is None and not incoming.is_edit
         judged = await self._admission.judge(incoming, lane=incoming.key(self._scope) if is_for_lane else None)
+        if judged.admittance is not Admittance.BLOCKED and self._is_owner_code(incoming):
+            claim = self._sanitizer.clean(replace(incoming, text=""))  # of the code itself nothing goes further
+            return await self._request(ControlRequest(ControlKind.CLAIM, claim), incoming)
         if not judged.is_admitted:
             if not incoming.is_edit:
                 await self._notifier.turn_away(incoming, judged.admittance)
@@ -394,6 +398,14 @@ class MessageIntake:
     def _is_on_a_lane(self, incoming: Incoming) -> bool:
         """Tell whether an edit concerns a message that we have, even if the edit takes the bot's name away."""
         return incoming.is_edit and self._recent.key_of(incoming.id) is not None
+
+    def _is_owner_code(self, incoming: Incoming) -> bool:
+        """Tell whether a direct message is the code that makes its author admin, or opens Telegram's link with it."""
+        if self._owner_code is None or not incoming.is_private or incoming.is_edit or incoming.is_bot:
+            return False
+        command = incoming.command
+        said = command.arguments if command is not None and command.name == "start" else incoming.text
+        return self._owner_code.is_meant_by(said, self._clock.now_ms())
 
     async def _amend(self, incoming: Incoming) -> IntakeOutcome:
         """Change what waits, or is being answered. Of a message that is neither, an edit makes nothing new: not
@@ -491,9 +503,14 @@ class MessageIntake:
             await self._secret_capture.keep(message, incoming.text)
 
     async def _control(self, incoming: Incoming, kind: ControlKind) -> IntakeOutcome:
-        message, rate = self._sanitizer.clean(incoming), self._admission.command_rate_of(incoming)
-        admission = await self._bus.request_control(ControlRequest(kind, message), rate=rate)
+        message = self._sanitizer.clean(incoming)
+        outcome = await self._request(ControlRequest(kind, message), incoming)
         await self._delete_if_secret(message)
+        return outcome
+
+    async def _request(self, request: ControlRequest, incoming: Incoming) -> IntakeOutcome:
+        message, kind = request.message, request.kind
+        admission = await self._bus.request_control(request, rate=self._admission.command_rate_of(incoming))
         if admission.verdict is Verdict.TOO_FAST:
             wait = notices.too_fast_commands(admission.wait_s, self._notifier.words(incoming))
             await self._notifier.tell(incoming, message.author, "too-fast-commands", wait)

@@ -82,3 +82,18 @@ def pairing(code: str, words: Words) -> str:
         code=code,
         time=words.count("{count} hour", "{count} hours", PAIRING_TTL_S // 3600),
     )
+
+
+def still_waiting(code: str, waited_ms: int, left_ms: int, words: Words) -> str:
+    """Tell a stranger who writes again that nothing was decided yet."""
+    return words.say(
+        "Your request has been waiting for {waited}, and nobody has let you in yet. An admin can, with this code, for "
+        "{left} more: **{code}**. Until then I do not answer.",
+        code=code,
+        waited=_minutes(waited_ms, words),
+        left=_minutes(left_ms, words),
+    )
+
+
+def _minutes(duration_ms: int, words: Words) -> CleanText:
+    return words.count("{count} minute", "{count} minutes", max(1, round(duration_ms / 60_000)))

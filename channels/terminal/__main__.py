@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from rich.console import Console
+from rich.live import Live
 from rich.markdown import Markdown
 
-from channels.core.adapter import CONNECTED, InboundHandler, SendBudget
+from channels.core.adapter import CONNECTED, InboundHandler, SendBudget, StreamCadence
 from channels.core.message import Addressing, Incoming
 from channels.core.runtime import ChannelConfig, ChannelDeps, ChannelRuntime
 from channels.core.secrets import open_secret_capture
@@ -27,7 +28,7 @@ from gateway.contracts.access import TERMINAL, AccessPolicy, StrangerRule
 from gateway.contracts.commands import find_command
 from gateway.contracts.errors import BusUnavailable
 from gateway.contracts.ids import ReplyAddress
-from gateway.contracts.messages import CleanText
+from gateway.contracts.messages import Choice, CleanText
 from gateway.contracts.ports import Clock
 from gateway.process import run_to_exit
 from gateway.scrub import Scrubber
@@ -39,6 +40,8 @@ from gateway.telemetry.logs import configure_logs
 KEY: Final = TERMINAL
 ADDRESS: Final = ReplyAddress(KEY.channel, KEY.user, "{}")
 PROMPT: Final = "you> "
+CADENCE: Final = StreamCadence(first_after_s=0.0, every_s=0.1, chars_min=1)
+MARGIN_LINES: Final = 4  # above what grows, so that the question stays on the screen
 SETTLED_POLL_S: Final = 0.1
 BUS_RETRY_S: Final = 0.5
 
@@ -55,6 +58,7 @@ class TerminalAdapter:
         self._operator = operator
         self._lanes = lanes
         self._clock = clock
+        self._live: Live | None = None
         self.state = CONNECTED
         self.finished = asyncio.Event()
         """Set when the input has ended and every answer has been shown."""
@@ -87,6 +91,7 @@ class TerminalAdapter:
         return ()
 
     async def send(self, address: ReplyAddress, chunk: str, *, send_id: str, plain: bool) -> tuple[str, ...]:
+        self._hide()
         if self._console.is_terminal and not plain:
             self._console.print(Markdown(chunk))
         else:
@@ -94,6 +99,41 @@ class TerminalAdapter:
             self._console.file.flush()
         self._prompt()
         return (send_id,)
+
+    # --- an answer while it grows: drawn over and over below the prompt, and gone when the whole one is printed
+
+    def cadence(self, address: ReplyAddress) -> StreamCadence | None:
+        return CADENCE if self._console.is_terminal and not self._console.is_dumb_terminal else None
+
+    def is_draft(self, address: ReplyAddress) -> bool:
+        return True
+
+    async def begin_stream(self, address: ReplyAddress, chunk: str, *, send_id: str) -> str:
+        self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self._live.start()
+        self._console.show_cursor()  # whoever ends us now keeps a cursor
+        await self.go_on(address, chunk, message_id="", send_id=send_id)
+        return ""
+
+    async def go_on(self, address: ReplyAddress, chunk: str, *, message_id: str, send_id: str) -> bool:
+        if self._live is not None:
+            end = chunk.splitlines()[-max(1, self._console.height - MARGIN_LINES) :]
+            self._live.update(Markdown("\n".join(end)), refresh=True)
+        return True
+
+    async def end_stream(self, address: ReplyAddress, *, message_id: str) -> None:
+        self._hide()
+
+    def offering(self, chunk: str, choices: Sequence[Choice]) -> str:
+        return chunk  # nothing can be pressed: the text names the command
+
+    async def amend(self, address: ReplyAddress, chunk: str, *, message_id: str, plain: bool) -> bool:
+        return True  # what was printed stays
+
+    def _hide(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     async def _hand_in(self, handler: InboundHandler, incoming: Incoming) -> None:
         while True:

@@ -122,7 +122,10 @@ class Access:
                 *(pairing.asked_at_ms, ttl_s * 1000, pending_max),
             ),
         )
-        return PairingOffer() if answer is None else PairingOffer(answer.decode(), is_denied=not answer)
+        if answer is None:
+            return PairingOffer()
+        code, left_ms = answer
+        return PairingOffer(code.decode(), is_denied=not code, left_ms=left_ms)
 
     async def take_pairing(self, code: str, *, by: str, taker: str) -> PairingResult:
         """Take a code, once: the same `taker` may ask again and is told the same. `by` is who enters it: who errs

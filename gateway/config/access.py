@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SecretStr,
+    WithJsonSchema,
+)
 
 from gateway.clients import CHANNEL
-from gateway.config.section import Section, expecting
+from gateway.config.section import Secret, Section, expecting
 from gateway.contracts.access import (
     PLACE_ROLES_MAX,
     PLACE_TOOLS_MAX,
-    TERMINAL,
     AccessPolicy,
     Audience,
     BadRule,
     ChannelPolicy,
+    OwnerCode,
     PlaceRule,
     StrangerRule,
     place_named,
@@ -57,6 +65,12 @@ def _checked(rule: PlaceRule) -> PlaceRule:
         return rule.checked()
     except BadRule as error:
         raise ValueError(str(error)) from error
+
+
+def _checked_owner_code(code: SecretStr | None) -> SecretStr | None:
+    if code is not None:
+        OwnerCode.parse(code.get_secret_value())
+    return code
 
 
 def _checked_tools(tools: tuple[str, ...]) -> tuple[str, ...]:
@@ -159,8 +173,14 @@ class AccessSettings(Section):
     notify: tuple[Key, ...] = Field(
         default=(),
         description="Session keys of those admins who are told, with buttons to let in and to refuse, when a stranger "
-        "asks to be let in. Each hears it where he wrote to the agent last in a direct message.",
+        "asks to be let in. Each hears it where he wrote to the agent last in a direct message. Empty: all admins.",
         json_schema_extra=expecting('a list of session keys such as ["telegram:123456789"]'),
+    )
+    owner_code: Annotated[Secret, AfterValidator(_checked_owner_code)] = Field(
+        default=None,
+        description="The one-time code of `trivet up`, digested, and when it ends: who sends it first in a direct "
+        "message is admin, while nobody else is. `trivet up` sets it for its roles.",
+        json_schema_extra=expecting("empty or a SHA-256 in hexadecimal, a colon and Unix milliseconds"),
     )
     default: StrangerRule = Field(
         default=StrangerRule.PAIRING,
@@ -197,8 +217,8 @@ class AccessSettings(Section):
             frozenset(self.admins),
             {
                 **{name: channel.policy for name, channel in self.each().items()},
-                TERMINAL.channel: ChannelPolicy(users=frozenset({TERMINAL.user})),
                 CHANNEL: ChannelPolicy(StrangerRule.CLOSED),
             },
             {SessionKey.parse(place): setting.rule for place, setting in self.places.items()},
+            None if self.owner_code is None else OwnerCode.parse(self.owner_code.get_secret_value()),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from gateway.config.settings import SCRIPTED_MODEL, Settings
+from gateway.contracts.errors import ConfigError
 
 # Model providers we have a default for: whose key is in the environment, which model to take.
 
@@ -41,6 +43,24 @@ def found_provider(environ: Mapping[str, str]) -> Provider | None:
 def provider_of(model: str) -> Provider | None:
     """The row that a litellm model name belongs to."""
     return next((provider for provider in PROVIDERS if model.startswith(provider.family)), None)
+
+
+EXTRAS: Final = {
+    "discord": ("discord", "discord"),
+    "slack": ("slack_bolt", "slack"),
+    "postgresql": ("asyncpg", "postgres"),
+}
+"""The package that a platform or a kind of database needs, and the extra that brings it, where there is one."""
+
+
+def check_installed(needed: str, setting: str) -> None:
+    """Raise `ConfigError` when `setting` wants a platform or a kind of database whose package is not installed."""
+    package, extra = EXTRAS.get(needed, ("", ""))
+    if package and importlib.util.find_spec(package) is None:
+        raise ConfigError(
+            f"{setting} needs the package {package}, which a light installation does without: install "
+            f"`trivet[{extra}]`, or all by `make install`"
+        )
 
 
 def database_url(settings: Settings) -> str:

@@ -8,6 +8,8 @@ counts wherever it is said, and the tools of a place are those that every word o
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -25,7 +27,8 @@ PLACE_TOOLS_MAX: Final = 128  # what models take at all
 PLACE_ROLES_MAX: Final = 64  # Discord allows 250 in a server; nobody lists that many
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 TERMINAL: Final = SessionKey("cli", "default")
-"""Whoever sits in front of `trivet chat`: the machine has let him in, and no configuration says so."""
+"""Whoever sits in front of `trivet chat`: the machine has let him in, and whoever may start it may `trivet pair` and
+read data_dir, too. So this is an admin, whatever the configuration says."""
 RANKS: Final = (GrantRole.BLOCKED, GrantRole.GUEST, GrantRole.MEMBER, GrantRole.ADMIN)
 """From the least to the most."""
 GIVEN: Final = RANKS[1:]
@@ -165,6 +168,48 @@ class ChannelPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnerCode:
+    """The one-time code with which the first admin is let in, as its SHA-256 in hexadecimal, and when it ends."""
+
+    digest: str
+    expires_at_ms: int
+
+    @classmethod
+    def of(cls, code: str, expires_at_ms: int) -> OwnerCode:
+        """Keep of a code what is enough to know it again."""
+        return cls(_digest_of(code), expires_at_ms)
+
+    @classmethod
+    def parse(cls, text: str) -> OwnerCode:
+        """Read what `str` writes. Raises `ValueError`."""
+        match = _OWNER_CODE.fullmatch(text)
+        if match is None:
+            raise ValueError("no digest of an owner code and its end")
+        return cls(match[1], int(match[2]))
+
+    def __str__(self) -> str:
+        return f"{self.digest}:{self.expires_at_ms}"
+
+    @property
+    def name(self) -> str:
+        """Return how the audit calls whoever used this code; no other code has the same name."""
+        return f"owner-code:{self.digest[:16]}"
+
+    def is_meant_by(self, text: str, now_ms: int) -> bool:
+        """Tell whether a text is the code, in time; how long that takes says nothing of how near it is."""
+        return hmac.compare_digest(_digest_of(text), self.digest) and now_ms < self.expires_at_ms
+
+
+_OWNER_CODE: Final = re.compile(r"([0-9a-f]{64}):([0-9]{1,15})")
+_NO_CODE_CHAR: Final = re.compile(r"[^A-Z0-9]+")
+
+
+def _digest_of(code: str) -> str:
+    """Digest a code without its hyphens, spaces and quotes, in capitals."""
+    return hashlib.sha256(_NO_CODE_CHAR.sub("", code.upper()).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
 class AccessPolicy:
     """Everything that the configuration says of access. `channels` by the name of the platform."""
 
@@ -172,6 +217,7 @@ class AccessPolicy:
     admins: frozenset[SessionKey] = frozenset()
     channels: Mapping[str, ChannelPolicy] = field(default_factory=dict)
     places: Mapping[SessionKey, PlaceRule] = field(default_factory=dict)
+    owner_code: OwnerCode | None = None
 
     def rule_for(self, owner: SessionKey) -> StrangerRule:
         """Return the rule for this person while no decision about them exists."""
@@ -180,7 +226,7 @@ class AccessPolicy:
     def role_of(self, owner: SessionKey, granted: str | None) -> GrantRole | None:
         """Return the role of a person with this grant, None for a stranger. A role of an unknown name blocks. A person
         whom the configuration blocks stays blocked under any grant; an admin by configuration stays an admin."""
-        if owner in self.admins:
+        if owner in self.admins or owner == TERMINAL:
             return GrantRole.ADMIN
         channel = self._channel(owner)
         if _names(channel.blocked, owner):
@@ -350,10 +396,12 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class PairingOffer:
-    """What a stranger gets: a code; or none, because too many wait, or because he was turned down (`is_denied`)."""
+    """What a stranger gets: a code, which holds for `left_ms` more; or none, because too many wait, or because he was
+    turned down (`is_denied`)."""
 
     code: str = ""
     is_denied: bool = False
+    left_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,22 @@ class Suggests(StrEnum):
     PROFILES = "profiles"
 
 
+class HelpTopic(StrEnum):
+    """What a command is about; /help has a part for each."""
+
+    TALK = "talk"
+    AGENT = "agent"
+    MEMORY = "memory"
+    ACCESS = "access"
+
+
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
     """One command as people meet it. `about` and `argument` (what may follow, empty for nothing) are English: the keys
     of their translations; `about` has at most 100 characters, which is what Discord's menu takes. Only a person of
     `role` or more is offered it; one that is `only_private`, only where nobody else reads along. `needs_argument`: it
-    does nothing without. `is_aloud`: what it leads to is said to everybody there, not only to the one who asked."""
+    does nothing without; where only some words may follow, `words` has them. `is_aloud`: what it leads to is said to
+    everybody there, not only to the one who asked."""
 
     name: str
     about: LiteralString
@@ -45,6 +55,8 @@ class CommandSpec:
     only_private: bool = False
     needs_argument: bool = False
     is_aloud: bool = False
+    topic: HelpTopic = HelpTopic.TALK
+    words: tuple[str, ...] = ()
 
 
 def is_offered(spec: CommandSpec, role: GrantRole) -> bool:
@@ -53,7 +65,7 @@ def is_offered(spec: CommandSpec, role: GrantRole) -> bool:
 
 
 COMMANDS: Final[Sequence[CommandSpec]] = (
-    CommandSpec("help", "what I understand"),
+    CommandSpec("help", "what I understand", "topic", words=tuple(HelpTopic)),
     CommandSpec("new", "begin a new conversation"),
     CommandSpec("stop", "stop what is running and drop what waits"),
     CommandSpec("retry", "answer the last message once more", is_aloud=True),
@@ -61,35 +73,87 @@ COMMANDS: Final[Sequence[CommandSpec]] = (
     CommandSpec("title", "show or set the title", "title"),
     CommandSpec("sessions", "your conversations"),
     CommandSpec("resume", "go on with an earlier conversation", "number", Suggests.SESSIONS, needs_argument=True),
-    CommandSpec("model", "show or choose the model", "model", Suggests.MODELS),
-    CommandSpec("agent", "who I am in this conversation", "name", Suggests.PROFILES),
+    CommandSpec("model", "show or choose the model", "model", Suggests.MODELS, topic=HelpTopic.AGENT),
+    CommandSpec("agent", "who I am in this conversation", "name", Suggests.PROFILES, topic=HelpTopic.AGENT),
     CommandSpec("compact", "condense this conversation", "focus"),
-    CommandSpec("status", "what is going on"),
-    CommandSpec("where", "where your messages are"),
-    CommandSpec("usage", "what you have used: today, this month"),
-    CommandSpec("memory", "what I remember", "words"),
-    CommandSpec("forget", "make me forget", "what", needs_argument=True),
-    CommandSpec("remind", "remind you of something", "when and what"),
-    CommandSpec("plan", "plan a task first, then do it when you approve", "task", needs_argument=True, is_aloud=True),
-    CommandSpec("export", "everything I keep of you, as a file", only_private=True),
-    CommandSpec("link", "make your accounts on several platforms one person", "code", only_private=True),
-    CommandSpec("unlink", "show the accounts that are linked, or part them", "platform", only_private=True),
-    CommandSpec("heartbeat", "look by myself whether something is to be done", "on, off", is_in_menu=False),
-    CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False),
-    CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False),
-    CommandSpec("pair", "let a stranger in, or list who waits", "code", role=GrantRole.ADMIN, only_private=True),
+    CommandSpec("status", "what is going on", topic=HelpTopic.AGENT),
+    CommandSpec("where", "where your messages are", topic=HelpTopic.AGENT),
+    CommandSpec("usage", "what you have used: today, this month", topic=HelpTopic.AGENT),
+    CommandSpec("memory", "what I remember", "words", topic=HelpTopic.MEMORY),
+    CommandSpec("forget", "make me forget", "what", needs_argument=True, topic=HelpTopic.MEMORY),
+    CommandSpec("remind", "remind you of something", "when and what", topic=HelpTopic.MEMORY),
     CommandSpec(
-        "role", "what a person may be", "person and role", role=GrantRole.ADMIN, only_private=True, needs_argument=True
+        "plan",
+        "plan a task first, then do it when you approve",
+        "task",
+        needs_argument=True,
+        is_aloud=True,
+        topic=HelpTopic.AGENT,
+    ),
+    CommandSpec("export", "everything I keep of you, as a file", only_private=True, topic=HelpTopic.MEMORY),
+    CommandSpec(
+        "link", "make your accounts on several platforms one person", "code", only_private=True, topic=HelpTopic.MEMORY
     ),
     CommandSpec(
-        "block", "do not listen to a person, or list who is blocked", "person", role=GrantRole.ADMIN, only_private=True
+        "unlink",
+        "show the accounts that are linked, or part them",
+        "platform",
+        only_private=True,
+        topic=HelpTopic.MEMORY,
     ),
     CommandSpec(
-        "unblock", "listen to a person again", "person", role=GrantRole.ADMIN, only_private=True, needs_argument=True
+        "heartbeat",
+        "look by myself whether something is to be done",
+        "on, off",
+        is_in_menu=False,
+        topic=HelpTopic.MEMORY,
     ),
-    CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN),
-    CommandSpec("limits", "how much a person may ask", "person and limits", role=GrantRole.ADMIN, only_private=True),
-    CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN),
+    CommandSpec("approve", "let me do what I asked about", "code", is_in_menu=False, topic=HelpTopic.ACCESS),
+    CommandSpec("deny", "do not let me do what I asked about", "code", is_in_menu=False, topic=HelpTopic.ACCESS),
+    CommandSpec(
+        "pair",
+        "let a stranger in, or list who waits",
+        "code",
+        role=GrantRole.ADMIN,
+        only_private=True,
+        topic=HelpTopic.ACCESS,
+    ),
+    CommandSpec(
+        "role",
+        "what a person may be",
+        "person and role",
+        role=GrantRole.ADMIN,
+        only_private=True,
+        needs_argument=True,
+        topic=HelpTopic.ACCESS,
+    ),
+    CommandSpec(
+        "block",
+        "do not listen to a person, or list who is blocked",
+        "person",
+        role=GrantRole.ADMIN,
+        only_private=True,
+        topic=HelpTopic.ACCESS,
+    ),
+    CommandSpec(
+        "unblock",
+        "listen to a person again",
+        "person",
+        role=GrantRole.ADMIN,
+        only_private=True,
+        needs_argument=True,
+        topic=HelpTopic.ACCESS,
+    ),
+    CommandSpec("place", "who may speak here, with which tools", "rules", role=GrantRole.ADMIN, topic=HelpTopic.ACCESS),
+    CommandSpec(
+        "limits",
+        "how much a person may ask",
+        "person and limits",
+        role=GrantRole.ADMIN,
+        only_private=True,
+        topic=HelpTopic.ACCESS,
+    ),
+    CommandSpec("queue", "how much there is to do", role=GrantRole.ADMIN, topic=HelpTopic.AGENT),
     CommandSpec("start", "what I understand", is_in_menu=False),
 )
 """In the order in which they are offered."""
@@ -105,8 +169,8 @@ _COMMAND: Final = re.compile(
     rf"{_GAP}*{_SLASH}([A-Za-z][A-Za-z0-9_-]{{0,31}})(?:@\w{{1,64}})?(?:{_GAP}+(.*))?", re.DOTALL
 )
 _SPECS: Final = {spec.name: spec for spec in COMMANDS}
-_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind is not ControlKind.PRESS}
-"""What people say; nobody says a token."""
+_CONTROL: Final = {kind.value: kind for kind in ControlKind if kind not in (ControlKind.PRESS, ControlKind.CLAIM)}
+"""What people say; nobody says a token or a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +214,8 @@ def command_behind_name(words: str) -> Command | None:
     spec = _SPECS.get(bare.name) if bare is not None else None
     if bare is None or spec is None:
         return None
+    if spec.words:
+        return bare if bare.arguments.lower() in ("", *spec.words) else None
     return bare if spec.argument or bare.control is not None or not bare.arguments else None
 
 

@@ -338,6 +338,8 @@ class ControlKind(StrEnum):
     WHERE = "where"
     APPROVE = "approve"
     DENY = "deny"
+    CLAIM = "claim"
+    """Somebody sent the owner code, which the channel has compared: no word says it."""
     PRESS = "press"
     """A button says it, with a token behind it: what it does is known to us alone (`gateway.contracts.messages`)."""
 

@@ -28,13 +28,14 @@ from gateway.store.engine import (
     write_unsynced,
     writing,
 )
-from gateway.store.tables import access_revision, grants, limit_rules, place_approvals, place_realms, place_rules
+from gateway.store.tables import access_revision, audit, grants, limit_rules, place_approvals, place_realms, place_rules
 
 PLACE: Final = "place:"
 
 _REVISION: Final = select(access_revision.c.revision)
 _GRANTS: Final = select(grants).order_by(grants.c.created_at_ms, grants.c.owner)
 _GRANT: Final = select(grants).where(grants.c.owner == bindparam("whose"))
+_BY_ACTOR: Final = select(audit.c.id).where(audit.c.actor == bindparam("who")).limit(1)
 _DROP_GRANT: Final = delete(grants).where(grants.c.owner == bindparam("whose"))
 _RULES: Final = select(place_rules).order_by(place_rules.c.place)
 _RULE: Final = select(place_rules).where(place_rules.c.place == bindparam("where_"))
@@ -71,6 +72,17 @@ def _grants(connection: Connection) -> list[Grant]:
 
 def _told(row: Row[Any] | None) -> Values | None:
     return None if row is None else {"role": row.role, "reason": row.reason}
+
+
+def _decide(connection: Connection, grant: Grant) -> bool:
+    before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
+    if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
+        return False
+    connection.execute(_put_grant(connection), from_grant(grant))
+    after = {"role": grant.role.value, "reason": grant.reason}
+    subject = f"{USER}{grant.key.owner}"
+    write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
+    return True
 
 
 def _place_rules(connection: Connection) -> dict[SessionKey, PlaceRule]:
@@ -198,14 +210,17 @@ class AccessStore(Aggregate):
     def put_grant(self, connection: Connection, grant: Grant) -> bool:
         """Replace the decision about a user with the newest. False: it is what was decided before."""
         has_changed(connection)
-        before = connection.execute(_GRANT, {"whose": str(grant.key.owner)}).first()
-        if before is not None and (before.role, before.reason) == (grant.role.value, grant.reason):
-            return False
-        connection.execute(_put_grant(connection), from_grant(grant))
-        after = {"role": grant.role.value, "reason": grant.reason}
-        subject = f"{USER}{grant.key.owner}"
-        write_down(connection, grant.granted_by, "access.grant", subject, _told(before), after, grant.created_at_ms)
-        return True
+        return _decide(connection, grant)
+
+    @write
+    def put_owner(self, connection: Connection, grant: Grant) -> bool:
+        """Make a user the first admin. False: another one is admin, or `granted_by`, which stands for a one-time code,
+        has made one before. The same user may ask again."""
+        has_changed(connection)
+        admins = {each.key: each.granted_by for each in _grants(connection) if each.role is GrantRole.ADMIN}
+        if admins or connection.execute(_BY_ACTOR, {"who": grant.granted_by}).first() is not None:
+            return admins.get(grant.key.owner) == grant.granted_by
+        return _decide(connection, grant)
 
     @write
     def drop_grant(self, connection: Connection, owner: SessionKey, *, actor: str, now_ms: int) -> bool:

@@ -1,21 +1,26 @@
-"""One archive of all that an installation keeps on this machine, taken while everything runs.
+"""One archive of all that an installation keeps on this machine, taken while everything runs, and its way back.
 
 The database is copied as it stands at one moment (https://sqlite.org/backup.html). Files are copied one by one: of one
-that is written meanwhile the archive has some whole state, or its beginning. What waits in the queue is not in it: it
-belongs to those who are about to answer it, and would be answered twice.
+that is written meanwhile the archive has some whole state, or its beginning.
+
+The queue of the embedded server is copied before the database: what was answered between the two is known there as
+answered. It comes back only where that is asked for, since what was answered after the backup would be answered twice.
 """
 
 from __future__ import annotations
 
 import grp
 import gzip
+import io
 import os
 import pwd
 import shutil
 import sqlite3
 import stat
 import tarfile
-from collections.abc import Set
+import time
+import zlib
+from collections.abc import Mapping, Set
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -25,8 +30,16 @@ from typing import IO, Final
 from gateway.contracts.errors import ConfigError, StoreUnavailable
 
 DATABASE_NAME: Final = "trivet.db"
-_NOT_KEPT: Final = frozenset({"redis"})
+SETTINGS_NAME: Final = "trivet.toml"
+_COUNTED: Final = ("sessions", "entries", "facts", "grants", "schedules")
+QUEUE_NAME: Final = "redis"
+_NOT_KEPT: Final = frozenset({QUEUE_NAME})
 """Folders of `data_dir` that belong to running servers."""
+_LOG_FOLDER: Final = "appendonlydir"
+_MANIFEST: Final = "appendonly.aof.manifest"
+"""The server's own names: https://valkey.io/topics/persistence"""
+_QUEUE_TRIES: Final = 5  # a rewrite of the log takes less than a second, and comes once in a while
+_PATH_BYTES_MAX: Final = 4096  # PATH_MAX of Linux
 _DEPTH_MAX: Final = 300  # folders in one another, each held open: no tool of ours goes so deep
 _OPENED: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FLAGS: Final = {stat.S_IFREG: _OPENED, stat.S_IFDIR: _OPENED | os.O_DIRECTORY}
@@ -35,15 +48,31 @@ _FLAGS: Final = {stat.S_IFREG: _OPENED, stat.S_IFDIR: _OPENED | os.O_DIRECTORY}
 @dataclass(frozen=True, slots=True)
 class Archived:
     """What an archive holds. `database_bytes` 0: no database, for it is on a server or was never made. `left_out` were
-    files and folders that could not be read, or lay too deep."""
+    files and folders that could not be read, or lay too deep. `has_queue`: that of the embedded server, if there is
+    one."""
 
     database_bytes: int
     files: int
     left_out: int
+    has_queue: bool
 
 
-def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder: Path) -> Archived:
-    """Write all that is in `data_dir`, and the SQLite file `database`, to `output` as a `.tar.gz`.
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What came back: how many rows of each kind (None: no database, for it is on a server), how many files, how many
+    that lead elsewhere or lie too deep did not, whether the archive has a queue, and where the configuration file is
+    that came along."""
+
+    rows: Mapping[str, int] | None
+    files: int
+    left_out: int
+    has_queue: bool
+    settings: Path | None
+
+
+def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder: Path, settings: str = "") -> Archived:
+    """Write all that is in `data_dir`, the SQLite file `database`, and the text of the configuration file as
+    SETTINGS_NAME, to `output` as a `.tar.gz`.
 
     Names in it are those below `data_dir`: unpacked as a `data_dir`, it is one. `folder` has room for a copy of the
     database. Raises `ConfigError` where there is nothing, `StoreUnavailable` where the database cannot be read, and
@@ -55,10 +84,14 @@ def archive(data_dir: Path, database: Path | None, output: IO[bytes], *, folder:
         {f"{database}{ending}" for ending in ("", "-wal", "-shm", "-journal")} if database is not None else set()
     )
     with gzip.GzipFile(fileobj=output, mode="wb") as packed, tarfile.open(fileobj=packed, mode="w|") as into:
+        has_queue = _add_queue(into, data_dir / QUEUE_NAME / _LOG_FOLDER, folder)
         database_bytes = _add_database(into, database, folder) if database is not None else 0
+        if settings:
+            _add_text(into, SETTINGS_NAME, settings)
+            kept_apart.add(str(data_dir / SETTINGS_NAME))
         packing = _Packing(into, data_dir, kept_apart, os.fstat(output.fileno()))
         packing.add_all()
-    return Archived(database_bytes, packing.files, packing.left_out)
+    return Archived(database_bytes, packing.files, packing.left_out, has_queue)
 
 
 class _Packing:
@@ -137,6 +170,92 @@ def _row(path: PurePath, found: os.stat_result, kind: bytes, target: str = "") -
     with suppress(KeyError):  # users and groups may have no names
         row.uname, row.gname = pwd.getpwuid(row.uid).pw_name, grp.getgrgid(row.gid).gr_name
     return row
+
+
+def _add_text(into: tarfile.TarFile, name: str, text: str) -> None:
+    row, content = tarfile.TarInfo(name), text.encode()
+    row.mode, row.size, row.mtime = 0o600, len(content), int(time.time())
+    into.addfile(row, io.BytesIO(content))
+
+
+def _add_queue(into: tarfile.TarFile, log: Path, folder: Path) -> bool:
+    """Add the server's log as it stands at one moment: the files that its manifest names, the last of them perhaps cut
+    off, which the server mends at its start. Raises `StoreUnavailable` where it changes as often as it is read."""
+    for _ in range(_QUEUE_TRIES):
+        with TemporaryDirectory(dir=folder) as place:
+            try:
+                manifest = (log / _MANIFEST).read_bytes()
+                names = [line.split()[1] for line in manifest.decode().splitlines() if line.startswith("file ")]
+                for name in names:
+                    shutil.copyfile(log / name, Path(place, name))
+                is_whole = (log / _MANIFEST).read_bytes() == manifest
+            except FileNotFoundError:
+                if not (log / _MANIFEST).exists():
+                    return False
+                continue
+            if is_whole:
+                Path(place, _MANIFEST).write_bytes(manifest)
+                for name in (*names, _MANIFEST):
+                    Path(place, name).chmod(0o600)
+                    into.add(Path(place, name), f"{QUEUE_NAME}/{_LOG_FOLDER}/{name}")
+                return True
+    raise StoreUnavailable(f"the queue in {log} is written anew all the time: try again")
+
+
+def restore(source: IO[bytes], data_dir: Path, *, takes_queue: bool) -> Restored:
+    """Unpack an archive as `data_dir`, which does not exist yet or is empty. It appears whole: what is unpacked stands
+    beside it until its database has been read through. Owners are not restored: all of it belongs to whoever restores
+    it.
+
+    Raises `ConfigError` where `data_dir` holds something or `source` is no archive of ours, and `StoreUnavailable`
+    where the database in it is damaged.
+    """
+    if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
+        raise ConfigError(f"{data_dir} is not empty: move it away, or name another data_dir")
+    data_dir.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=data_dir.parent, prefix=f".{data_dir.name}-") as place:  # nobody else may look in
+        unpacked = Path(place, "unpacked")
+        unpacked.mkdir(mode=0o700)
+        left_out = 0
+
+        def kept(row: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+            """Leave out what leads out of the folder, as a person's links may, and what lies too deep to be named."""
+            nonlocal left_out
+            try:
+                if len(os.fsencode(f"{folder}/{row.name}")) < _PATH_BYTES_MAX:
+                    return tarfile.data_filter(row, folder)
+            except tarfile.FilterError:
+                pass
+            left_out += 1
+            return None
+
+        try:
+            with tarfile.open(fileobj=source, mode="r|gz") as packed:
+                packed.extractall(unpacked, filter=kept)  # noqa: S202 - the filter keeps all of it inside
+        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ConfigError(f"this is no whole archive of `trivet backup`: {error}") from error
+        rows = _checked_rows(unpacked / DATABASE_NAME)
+        files = sum(path.is_file() for path in unpacked.rglob("*"))
+        has_queue = (unpacked / QUEUE_NAME).is_dir()
+        if has_queue and not takes_queue:
+            shutil.rmtree(unpacked / QUEUE_NAME)
+        unpacked.replace(data_dir)
+    settings = data_dir / SETTINGS_NAME
+    return Restored(rows, files, left_out, has_queue, settings if settings.is_file() else None)
+
+
+def _checked_rows(database: Path) -> dict[str, int] | None:
+    """Read a database through, and count what is in it; None where there is none."""
+    if not database.is_file():
+        return None
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as opened:
+            [[said]] = opened.execute("PRAGMA integrity_check(1)").fetchall()
+            if said == "ok":
+                return {name: opened.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in _COUNTED}  # noqa: S608 - our names
+    except sqlite3.Error as error:
+        said = str(error)
+    raise StoreUnavailable(f"the database in the archive is damaged: {said}")
 
 
 def _add_database(into: tarfile.TarFile, database: Path, folder: Path) -> int:

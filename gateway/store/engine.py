@@ -35,6 +35,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from gateway.config.derived import check_installed
 from gateway.contracts.errors import ConfigError, SchemaMismatch, StoreError, StoreUnavailable, TrivetError
 from gateway.contracts.ports import Clock
 from gateway.limits import (
@@ -368,6 +369,7 @@ def _parse(url: str) -> URL:
         raise ConfigError(f"database.url is not a database URL: write {_FORMS}") from None
     if parsed.drivername not in {"sqlite+aiosqlite", "postgresql+asyncpg"}:
         raise ConfigError(f"database.url uses {parsed.drivername[:40]!r}, which Trivet does not: write {_FORMS}")
+    check_installed(parsed.get_backend_name(), "database.url")
     if not parsed.database:
         raise ConfigError(f"database.url names no database: write {_FORMS}")
     return parsed

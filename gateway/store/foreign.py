@@ -24,6 +24,7 @@ import structlog
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from gateway.config.derived import check_installed
 from gateway.contracts.errors import ConfigError, QueryRefused
 from gateway.limits import (
     FOREIGN_BYTES_MAX,
@@ -191,6 +192,7 @@ class _Postgres:
 
     def __init__(self, name: str, url: URL) -> None:
         """Raise `ConfigError` for an option that the driver does not know."""
+        check_installed("postgresql", "tools.databases")
         import asyncpg  # type: ignore[import-untyped]  # noqa: PLC0415 - who has no such database does without it
 
         self._name = name

@@ -30,7 +30,9 @@ def plain(name: str) -> str:
 def declared() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = [each for extra in project["optional-dependencies"].values() for each in extra]
-    return {plain(each) for each in (*project["dependencies"], *extras)}
+    return {plain(each) for each in (*project["dependencies"], *extras)} - {
+        project["name"]
+    }  # `all` names extras of ours
 
 
 def imported() -> set[str]:

@@ -11,12 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
+import yaml
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from gateway.__main__ import app
+from gateway.__main__ import ORDER, app
 from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText
@@ -27,6 +29,7 @@ from tests.contract.store_samples import ANN
 from tests.contract.subtask_samples import conversation, opened
 from tests.parts.warm import WarmTrivet
 
+ROOT = Path(__file__).parents[2]
 SECRET = "-".join(("sk", "proj", "T3BlbkFJq7Xw2Zr9Lm4Vt8Kc1Pd6Hs5Ny0Bg"))
 TELEGRAM = {"TRIVET_CHANNELS__TELEGRAM__TOKEN": "123456:quiet"}
 
@@ -180,6 +183,13 @@ def test_up_with_a_channel_that_lacks_a_token_names_the_key(trivet: Trivet) -> N
     assert "channels.slack.app_token is empty" in trivet.refusal("up", environ=environ, code=2)
 
 
+def test_half_an_app_of_slack_is_told_where_a_whole_one_is_made(trivet: Trivet) -> None:
+    told = trivet.refusal("up", "--slack-bot", "xoxb-1", code=2)
+    assert "needs two tokens" in told
+    manifest = unquote(told.partition("manifest_yaml=")[2])
+    assert yaml.safe_load(manifest) == yaml.safe_load((ROOT / "deploy" / "slack-manifest.yaml").read_text())
+
+
 def test_up_with_a_port_in_use_names_the_key(trivet: Trivet, taken_port: int) -> None:
     told = trivet.refusal("up", environ=TELEGRAM | {"TRIVET_HTTP__PORT": str(taken_port)}, code=2)
     assert told == (
@@ -196,7 +206,7 @@ def test_up_with_a_redis_that_does_not_answer_says_so_without_its_password(trive
 
 def test_channels_refuses_a_name_it_does_not_know(trivet: Trivet) -> None:
     told = trivet.refusal("channels", "myspace", code=2)
-    assert told == "there is no channel 'myspace': choose from telegram, discord, slack"
+    assert told == "there is no channel 'myspace': choose from telegram, discord, slack, api"
 
 
 def test_migrate_makes_the_database_and_is_content_the_second_time(trivet: Trivet) -> None:
@@ -277,15 +287,52 @@ def test_every_json_document_keeps_our_ids_and_no_secret(trivet: Trivet) -> None
     """Of each command that prints one; what a person said in it is scrubbed, whoever put it there raw."""
     key = SessionKey("telegram", "9448585923", ("-1004963670360",))
     asyncio.run(_delegate(f"sqlite+aiosqlite:///{trivet.folder}/data/trivet.db", key, title=f"my key is {SECRET}"))
-    spoken = [path for path, options in _commands(get_command(app)) if "--json" in options]
-    assert ("sessions", "tree") in spoken
-    for path in spoken:
+    of_rows = [path for path, options in _commands(get_command(app)) if "--json" in options and path[0] == "sessions"]
+    assert ("sessions", "tree") in of_rows
+    for path in of_rows:
         ended = trivet.run(*path, "--json")
         rows = json.loads(ended.stdout)
         assert {row["key"] for row in rows} == {str(key)}
         assert all(row["title"].startswith("my key is [redacted:") for row in rows)
         assert ended.stdout.count("[redacted:") == len(rows)
         assert SECRET not in ended.stdout
+
+
+def test_all_that_lists_is_there_for_programs_too(trivet: Trivet, server: EmbeddedValkey) -> None:
+    """On an installation where nothing has happened yet, and where no role runs."""
+    ours = {"TRIVET_REDIS__URL": server.url}
+    trivet.run("migrate", "--quiet", environ=ours)
+    of_lists = {path for path, options in _commands(get_command(app)) if "--json" in options}
+    named: dict[tuple[str, ...], tuple[str, ...]] = {("pair",): ("pair", "list"), ("trace",): ("trace", "none")}
+    assert {("access", "list"), ("dead", "list"), ("doctor",), ("config", "show"), ("status",), *named} <= of_lists
+    for path in of_lists - {("trace",)}:
+        ended = trivet.run(*named.get(path, path), "--json", environ=ours | {"TRIVET_CHANNELS__TELEGRAM__TOKEN": ""})
+        assert json.loads(ended.stdout) is not None, path
+
+
+@pytest.mark.parametrize("said", ["2026-11-27 a line of ours", ""])
+def test_the_log_is_the_journal_of_our_units(trivet: Trivet, said: str) -> None:
+    """Where systemd keeps it; elsewhere we say who does."""
+    program = trivet.folder / "journalctl"
+    program.write_text(f'#!/bin/sh\necho "{said}"\ntest -z "{said}" || echo "$@"\n')
+    program.chmod(0o755)
+    environ = {"PATH": f"{trivet.folder}:{os.environ['PATH']}"}
+    if said:
+        shown = trivet.run("logs", "-f", "--about", "turn1", environ=environ).stdout
+        assert said in shown
+        assert "--unit trivet* --output cat --lines 100 --follow --grep turn1" in shown
+    else:
+        assert "no journal of a unit trivet*" in trivet.refusal("logs", environ=environ, code=2)
+
+
+def test_help_names_every_command_in_the_order_of_use(trivet: Trivet) -> None:
+    shown = re.findall(r"^  ([a-z]+)  ", trivet.run("-h").stdout, re.MULTILINE)
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    assert shown == list(ORDER)
+    assert set(shown) == set(group.commands)
+    assert "--show-completion" in trivet.run("--help").stdout
+    assert trivet.run("pair", "-h").stdout == trivet.run("pair", "--help").stdout
 
 
 def _commands(command: object, *path: str) -> Iterator[tuple[tuple[str, ...], set[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def trivet(
 
     async def run(*words: str) -> str:
         done = await asyncio.to_thread(CliRunner().invoke, app, list(words))
-        return str(done.exception) if done.exception else done.stdout.strip()
+        is_told = done.exception is None or isinstance(done.exception, SystemExit)
+        return done.stdout.strip() if is_told else str(done.exception)
 
     return run
 
@@ -44,7 +46,8 @@ async def test_strangers_are_listed_turned_down_and_let_in(trivet: Trivet, bus: 
         await bus.access.ask_pairing(pairing(owner, code), ttl_s=60, pending_max=3)
     assert "AAAAAAAA  telegram:1" in await trivet("pair", "list")
     assert await trivet("pair", "deny", "bbbbbbbb") == "discord:2 was turned down."
-    assert await trivet("pair", "AAAAAAAA", "guest") == "telegram:1 is guest now."
+    assert [row["key"] for row in json.loads(await trivet("pair", "list", "--json"))] == ["telegram:1"]
+    assert await trivet("pair", "approve", "AAAAAAAA", "guest") == "telegram:1 is guest now."
     assert (await bus.access.view(ANN)).granted == "guest"
     assert "no person waits" in await trivet("pair", "AAAAAAAA")
     assert "write `trivet pair CODE`" in await trivet("pair", "deny", "a", "b")
@@ -129,3 +132,38 @@ async def test_limits_are_changed_step_by_step(trivet: Trivet, bus: RedisBus) ->
     assert "emperor" in await trivet("access", "limits", "emperor", "--turns", "3")
     assert await trivet("access", "limits", "telegram:1", "--reset") == "telegram:1: as configured"
     assert (await bus.access.view(ANN)).limits == {GrantRole.GUEST: LimitRule(turns=3)}
+
+
+async def test_what_was_decided_is_one_document_for_programs(trivet: Trivet) -> None:
+    await trivet("access", "grant", "telegram:1", "admin")
+    await trivet("access", "place", "telegram:-100", "--guests")
+    await trivet("access", "limits", "guest", "--turns", "3")
+    found = json.loads(await trivet("access", "--json"))
+    assert [(row["key"], row["role"]) for row in found["grants"]] == [("telegram:1", "admin")]
+    assert [(row["place"], row["guests"]) for row in found["places"]] == [("telegram:/-100", True)]
+    assert (len(found["limits"]), found["approvals"]) == (1, [])
+    assert found == json.loads(await trivet("access", "list", "--json"))
+
+
+async def test_the_state_of_a_running_trivet_is_told_to_people_and_programs(
+    trivet: Trivet, bus: RedisBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIVET_CHANNELS__TELEGRAM__TOKEN", "1:x")
+    await bus.access.ask_pairing(pairing(ANN, "AAAAAAAA"), ttl_s=60, pending_max=3)
+    found = json.loads(await trivet("status", "--json"))
+    assert (found["messages"], found["strangers"], found["agent_processes"]) == (0, 1, 0)
+    assert found["reasons"] == ["telegram: no report from the channels role", "no agent process is alive"]
+    said = await trivet("status")
+    assert "1 wait to be let in: trivet pair list" in said
+    assert "not ready    no agent process is alive" in said
+    monkeypatch.setenv("TRIVET_REDIS__URL", "redis://127.0.0.1:1/0")
+    assert "has to run" in await trivet("status")
+
+
+async def test_every_trace_of_a_person_is_deleted_after_a_yes(trivet: Trivet, sqlite_store: Store) -> None:
+    await trivet("access", "grant", "telegram:1", "member")
+    done = await asyncio.to_thread(CliRunner().invoke, app, ["erase", "telegram:1"], input="n\n")
+    assert (done.exit_code, len(await sqlite_store.access.grants())) == (1, 1)
+    assert "grants" in await trivet("erase", "telegram:1/-100", "--yes")
+    assert await sqlite_store.access.grants() == []
+    assert await trivet("erase", "telegram:1", "--yes") == "Nothing was kept of telegram:1."

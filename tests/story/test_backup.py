@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tarfile
 from collections.abc import Callable
 from itertools import count
@@ -14,10 +15,13 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from gateway.__main__ import app
+from gateway.bus.bus import open_bus
+from gateway.bus.embedded import EmbeddedValkey
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.store import open_store
 from gateway.store.migrations import migrate
+from tests.parts.bus_samples import message
 
 
 @pytest.fixture
@@ -157,6 +161,108 @@ def test_what_a_workspace_can_hold_stops_no_backup(kept: Path, tmp_path: Path) -
     assert sorted(contents) == ["later", "later", "odd", "the key"]
     with tarfile.open(tmp_path / "all.tar.gz") as archive:
         assert archive.getmember("workspaces/telegram:1/files/root").linkname == "/"
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def restored(archive: str = "all.tar.gz", *options: str) -> Result:
+    return CliRunner().invoke(app, ["restore", archive, *options])
+
+
+async def test_a_backup_is_put_back_whole_and_counted(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(url_of(kept))
+    store = open_store(url_of(kept))
+    name = await store.installation()
+    await store.access.put_grant(granted(1))
+    await store.close()
+    (tmp_path / "trivet.toml").write_text('[channels.telegram]\ntoken = "123456:secret-of-the-bot"\n')
+    (kept / "workspaces" / "telegram:1" / "files" / "root").symlink_to("/")
+    _deepen(kept / "workspaces", "d" * 200, 30)
+    assert (await asyncio.to_thread(taken, "--output", "all.tar.gz")).exit_code == 0
+    home = tmp_path / "new" / "home"
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(home))
+    result = await asyncio.to_thread(restored)
+    assert result.exit_code == 0, result.output
+    assert f"{home}: 5 files; 0 sessions, 0 entries, 0 facts, 1 grants, 0 schedules" in result.output
+    assert re.search(r"left out: \d+\n", result.output)
+    assert await known(home) == (name, 1)
+    assert home.stat().st_mode & 0o077 == 0
+    assert names_in(home.parent) == ["home"]
+    settings = (home / "trivet.toml").read_text()
+    assert "[channels.telegram]" in settings
+    assert "secret-of-the-bot" not in settings
+    assert "is not empty" in str((await asyncio.to_thread(restored)).exception)
+
+
+@pytest.mark.parametrize("options", [(), ("--with-queue",)])
+async def test_what_waits_is_in_it_and_waits_again_where_that_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    """Taken from a server that serves, with something written every moment."""
+    home = tmp_path / "kept"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(home))
+    server = EmbeddedValkey(home)
+    await migrate(url_of(home))
+    bus = await open_bus(await server.start(), installation="us")
+    await bus.intake.enqueue(message(1))
+    taking = asyncio.create_task(asyncio.to_thread(taken, "--output", "all.tar.gz"))
+    written = 1
+    while not taking.done():
+        written += 1
+        await bus.intake.enqueue(message(written, SessionKey("telegram", str(written))))
+        await asyncio.sleep(0)
+    assert "and what waits for an answer" in taking.result().output
+    await bus.close()
+    await server.stop()
+    again = tmp_path / "again"
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(again))
+    result = await asyncio.to_thread(restored, "all.tar.gz", *options)
+    assert ("waits again" if options else "--with-queue") in result.output
+    server = EmbeddedValkey(again)
+    bus = await open_bus(await server.start(), installation="us")
+    try:
+        queued = (await bus.operator.figures()).queued
+        assert 1 <= queued <= written if options else queued == 0
+    finally:
+        await bus.close()
+        await server.stop()
+
+
+def test_the_settings_are_taken_as_they_are_where_that_is_asked_for(kept: Path, tmp_path: Path) -> None:
+    (tmp_path / "trivet.toml").write_text('[channels.telegram]\ntoken = "123456:secret-of-the-bot"\n')
+    assert taken("--output", "all.tar.gz", "--with-secrets").exit_code == 0
+    assert any("secret-of-the-bot" in text for text in _contents(tmp_path / "all.tar.gz"))
+
+
+@pytest.mark.parametrize("harm", ["cut", "no archive", "damaged"])
+async def test_what_is_not_whole_is_not_put_back(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
+) -> None:
+    await migrate(url_of(kept))
+    archive = tmp_path / "all.tar.gz"
+    match harm:
+        case "cut":
+            await asyncio.to_thread(taken, "--output", archive.name)
+            archive.write_bytes(archive.read_bytes()[:-2000])
+        case "no archive":
+            archive.write_text("hello")
+        case _:
+            (tmp_path / "trivet.db").write_bytes(b"SQLite format 3\0" + bytes(4096))
+            with tarfile.open(archive, "w:gz") as packed:
+                packed.add(tmp_path / "trivet.db", "trivet.db")
+    home = tmp_path / "new"
+    monkeypatch.setenv("TRIVET_DATA_DIR", str(home))
+    result = await asyncio.to_thread(restored)
+    assert result.exit_code == 1
+    told = str(result.exception)
+    assert "no whole archive" in told or "is damaged" in told
+    assert not home.exists()
+    assert not any(name.startswith(".") for name in names_in(tmp_path))
 
 
 def _deepen(folder: Path, name: str, levels: int) -> None:

@@ -249,12 +249,16 @@ async def test_whoever_dies_between_redeeming_and_saying_it_has_it_said_by_the_n
     assert (changed.amends, answer.kind) == (error.id, ReplyKind.ANSWER)
 
 
+@pytest.mark.parametrize("named", [(), (ANN, BOB, "telegram:9")])
 async def test_admins_are_told_of_a_stranger_and_the_first_who_presses_decides(
-    bus: RedisBus, sqlite_store: Store, tmp_path: Path
+    bus: RedisBus, sqlite_store: Store, tmp_path: Path, named: tuple[str, ...]
 ) -> None:
-    """Where each wrote last; who never wrote cannot be told. The buttons of the other go, too."""
-    admins = tuple(map(SessionKey.parse, (ANN, BOB, "telegram:9")))
-    access = AccessSettings(admins=admins, notify=admins, default=StrangerRule.OPEN)
+    """Where each wrote last; who never wrote cannot be told. The buttons of the other go, too. All admins are told
+    where the configuration names none for it, those whom others made admins among them."""
+    await sqlite_store.access.put_grant(Grant(SessionKey.parse(BOB), GrantRole.ADMIN, "cli", 1))
+    admins = tuple(map(SessionKey.parse, (ANN, "telegram:9")))
+    notify = tuple(map(SessionKey.parse, named))
+    access = AccessSettings(admins=admins, notify=notify, default=StrangerRule.OPEN)
     async with running_agent(bus, sqlite_store, Moody(), tmp_path, access=access) as agent:
         await agent.ask("/help", ANN)
         await agent.ask("/help", BOB)
@@ -268,5 +272,5 @@ async def test_admins_are_told_of_a_stranger_and_the_first_who_presses_decides(
         said = await agent.heard(8)
         assert {reply.amends for reply in said if reply.amends} == {each.id for each in told}
         assert await agent.press(behind(told[1], 1), BOB) == "One of these buttons was pressed already."
-        grants = await sqlite_store.access.grants()
-        assert [(grant.key, grant.granted_by) for grant in grants] == [(stranger, ANN)]
+        _, decided = await sqlite_store.access.grants()
+        assert (decided.key, decided.granted_by) == (stranger, ANN)

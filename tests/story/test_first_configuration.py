@@ -53,7 +53,7 @@ async def test_three_platforms_and_a_model_are_tried_and_written(here: Path, mon
         for name, path in (("telegram", ""), ("discord", "/api/v10"), ("slack", "/api/")):
             monkeypatch.setenv(f"TRIVET_CHANNELS__{name.upper()}__API_BASE", served.url_of(name) + path)
         tokens = ("4242001:somebody-elses", "", TELEGRAM, DISCORD, BOT, APP)
-        done = await init(*tokens, "openai/tried", "a-key-for-it", model.url, "team", "telegram:1, slack:U1")
+        done = await init(*tokens, "openai/tried", "a-key-for-it", model.url, "team", "telegram:1, slack:U1", "no")
     assert done.exit_code == 0, done.output
     assert "the token is refused" in done.output
     assert "openai/tried answered: echo: Say hello." in done.output

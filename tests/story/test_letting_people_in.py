@@ -28,6 +28,7 @@ from gateway.scrub import Scrubber
 from gateway.store import Store
 from tests.parts.agents import AgentProcess, running_agent
 from tests.parts.incoming import private_message
+from tests.parts.keepers import pairing
 from tests.parts.minds import Mind
 from tests.parts.waiting import PATIENCE_S
 
@@ -126,6 +127,31 @@ async def test_a_stranger_who_was_turned_down_is_told_once_and_gets_no_other_cod
     code = await code_of(street, ANN)
     assert await street.ask(BOSS, f"/pair deny {code}") == "telegram:1 was turned down."
     assert await street.ask(ANN, "and now?") == "I only talk to people whom an admin has let in."
+
+
+async def test_a_stranger_who_writes_again_is_told_once_more_how_long_that_waits(street: Street) -> None:
+    """Not within the first minute, where the same words would come again; and after that no more."""
+    await street.agent.bus.access.ask_pairing(
+        pairing(SessionKey("telegram", ANN), "ABCD2345"), ttl_s=2400, pending_max=3
+    )
+    told = await street.ask(ANN, "hello?")
+    assert "waiting for 20 minutes" in told
+    assert "for 40 minutes more: **ABCD2345**" in told
+    for again in ("is anybody there?", "hello!"):
+        assert await street.say(ANN, again) is IntakeOutcome.REFUSED
+    assert await street.ask(BEN, "hello?") != told
+    assert [reply.key.user for reply in street.agent.replies] == [ANN, BEN]
+
+
+async def test_start_says_in_three_lines_what_one_can_do_and_help_a_part_of_it(street: Street) -> None:
+    greeting = await street.ask(BOSS, "/start")
+    assert len(greeting.splitlines()) == 3
+    assert "/help" in greeting
+    access = await street.ask(BOSS, "/help Access")
+    assert access.startswith("**Who may do what** (/help access)")
+    assert "/pair" in access
+    assert "/memory" not in access
+    assert "/memory" in await street.ask(BOSS, "/help whatever")
 
 
 async def test_five_wrong_codes_lock_their_admin_out_and_nobody_else(street: Street) -> None:

@@ -177,9 +177,9 @@ def test_a_name_is_no_address_and_no_pattern(name: str) -> None:
 @pytest.mark.parametrize("rule", StrangerRule)
 def test_whoever_sits_at_the_terminal_is_let_in_whatever_strangers_may(rule: StrangerRule) -> None:
     """The terminal's own door decides; an agent that took him for a stranger would end what works for him, and wake
-    him never. He is a member: the limits of guests are for people whom nobody knows."""
+    him never. He is an admin: whoever may start `trivet chat` may let anybody in and read all that is kept."""
     policy = AccessSettings(default=rule).policy
     assert admit(TERMINAL, None, policy, PlacePolicy()) is Admittance.ADMITTED
-    assert policy.role_of(TERMINAL, None) is GrantRole.MEMBER
+    assert policy.role_of(TERMINAL, None) is GrantRole.ADMIN
     stranger = admit(SessionKey.parse("telegram:1"), None, policy, PlacePolicy())
     assert (stranger is Admittance.ADMITTED) is (rule is StrangerRule.OPEN)

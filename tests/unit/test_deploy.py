@@ -39,6 +39,7 @@ VARIABLE: Final = re.compile(r"TRIVET_[A-Z_]+")
 LABELS_OF_A_SCRAPE: Final = {"job", "instance"}
 FIXED_BY_COMPOSE: Final = {
     *("TRIVET_DATA_DIR", "TRIVET_HTTP__HOST", "TRIVET_HTTP__WEBHOOK_HOST"),  # by the image
+    "TRIVET_ACCESS__OWNER_CODE",  # only `trivet up` makes one
     *("TRIVET_HTTP__PORT", "TRIVET_HTTP__WEBHOOK_PORT"),  # by the ports that are published
     "TRIVET_HTTP__ADMIN_ON_DEMAND",  # only `trivet up` starts it so
     "TRIVET_AGENT__PROCESSES",  # each container is one; `replicas` says how many

@@ -98,7 +98,7 @@ def test_a_refused_token_is_asked_for_again_and_a_good_one_is_taken() -> None:
     }
     interview.show_what_next("trivet.toml")
     assert "trivet up" in somebody.shown[-1]
-    assert "Write to @bot in Telegram." in somebody.shown[-1]
+    assert "Write to @bot: in Telegram" in somebody.shown[-1]
     assert "trivet pair" not in somebody.shown[-1]
 
 

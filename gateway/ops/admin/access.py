@@ -139,7 +139,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
     @router.get("/pairings")
     async def pairings() -> list[PairingView]:
         """List the people who wait to be let in, oldest first."""
-        return list(map(_pairing_view, await keeper.bus.pairings()))
+        return list(map(pairing_view, await keeper.bus.pairings()))
 
     @router.post("/pairings", responses=refusals(404, 409, 429))
     async def pair(order: PairingOrder, request: Request) -> PairingView:
@@ -155,7 +155,7 @@ def _add_strangers(router: APIRouter, keeper: AccessService, clock: Clock) -> No
             raise HTTPException(status.HTTP_429_TOO_MANY_REQUESTS, str(error), wait) from error
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return _pairing_view(paired)
+        return pairing_view(paired)
 
     @router.delete("/pairings/{code}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def deny(code: str) -> None:
@@ -170,7 +170,7 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
     @router.get("/places")
     async def places() -> list[PlaceView]:
         """List the places whose rules differ from the configuration."""
-        return [_place_view(name, rule) for name, rule in (await keeper.book.place_rules()).items()]
+        return [place_view(name, rule) for name, rule in (await keeper.book.place_rules()).items()]
 
     @router.put("/places/{place:path}")
     async def put(place: str, order: PlaceOrder) -> PlaceView:
@@ -179,7 +179,7 @@ def _add_places(router: APIRouter, keeper: AccessService) -> None:
         name = read(place, place_named)
         rule = PlaceRule(order.audience, order.guests, order.tools, order.profile, order.roles)
         await keeper.set_place(name, rule, actor=ADMIN)
-        return _place_view(name, rule)
+        return place_view(name, rule)
 
     @router.delete("/places/{place:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(place: str) -> None:
@@ -202,7 +202,7 @@ def _add_approvals(router: APIRouter, keeper: AccessService) -> None:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"nothing of {tool[:80]!r} was approved for good there")
 
 
-def _pairing_view(pairing: Pairing) -> PairingView:
+def pairing_view(pairing: Pairing) -> PairingView:
     return PairingView(
         code=pairing.code,
         key=str(pairing.owner),
@@ -212,7 +212,7 @@ def _pairing_view(pairing: Pairing) -> PairingView:
     )
 
 
-def _place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
+def place_view(place: SessionKey, rule: PlaceRule) -> PlaceView:
     return PlaceView(
         place=str(place),
         audience=rule.audience,
@@ -255,7 +255,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     @router.get("")
     async def limits() -> list[LimitsView]:
         """List the limits that differ from the configuration."""
-        return [_view(whom, rule) for whom, rule in (await keeper.book.limit_rules()).items()]
+        return [limits_view(whom, rule) for whom, rule in (await keeper.book.limit_rules()).items()]
 
     @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
@@ -267,7 +267,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
             await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return _view(limited, rule)
+        return limits_view(limited, rule)
 
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
@@ -278,7 +278,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     return router
 
 
-def _view(whom: Limited, rule: LimitRule) -> LimitsView:
+def limits_view(whom: Limited, rule: LimitRule) -> LimitsView:
     return LimitsView(
         whom=str(whom),
         tokens=rule.tokens,

@@ -29,7 +29,7 @@ from gateway.limits import ADMIN_BODY_BYTES_MAX
 from gateway.ops.admin.access import access_routes, audit_routes, limit_routes
 from gateway.ops.admin.agents import agents
 from gateway.ops.admin.http import AdminToken, Malformed, clean_json, no_nul, refusals, refuse_in
-from gateway.ops.admin.people import link_routes, people, usage_routes
+from gateway.ops.admin.people import PersonEraser, link_routes, people, usage_routes
 from gateway.ops.admin.sessions import compacting, conversations, dead_letters, deliveries, families
 from gateway.ops.admin.tasks import BoardFeed, tasks
 from gateway.ops.admin.views import Readiness
@@ -209,13 +209,16 @@ def _for_operators(parts: Parts) -> Sequence[APIRouter]:
         compacting(parts.store, parts.intake, parts.scrubber, parts.clock),
         people(
             parts.store,
-            parts.keeper,
-            parts.figures,
-            parts.lanes,
-            parts.vault,
+            PersonEraser(
+                parts.store,
+                parts.keeper,
+                parts.figures,
+                parts.lanes,
+                parts.vault,
+                parts.clock,
+                parts.workspaces,
+            ),
             parts.scrubber,
-            parts.clock,
-            parts.workspaces,
         ),
         access_routes(parts.keeper, parts.clock),
         limit_routes(parts.keeper),

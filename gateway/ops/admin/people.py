@@ -36,16 +36,7 @@ DEAD_LETTERS: Final = "dead_letters"
 """What an erasure calls those that it dropped."""
 
 
-def people(
-    store: Store,
-    keeper: AccessService,
-    figures: Operator,
-    lanes: Lanes,
-    vault: Vault,
-    scrubber: Scrubber,
-    clock: Clock,
-    workspaces: Path | None,
-) -> APIRouter:
+def people(store: Store, erasing: PersonEraser, scrubber: Scrubber) -> APIRouter:
     """Build the routes below /api/users. A key with a place stands for the user in it; a shared place for itself."""
     router = APIRouter(prefix="/api/users", tags=["users"])
 
@@ -61,20 +52,47 @@ def people(
         the user's conversations on this machine included. The user's turns and sub-agents are ended first, in any
         process, and waiting messages are dropped. A process that is cut off at this moment may still write
         something; ask again to erase that, too."""
-        owner = owner_of(key)
-        ends = await store.links.ends_of(owner)
-        await _end_work({*ends, *await store.people.keys(owner)}, lanes, store.tasks, clock)
-        for end in ends:
-            await vault.drop_all(end)
-        letters = sum([await figures.forget(end) for end in ends])
-        keys = {*ends, *await store.people.keys(owner)}
-        files = await asyncio.to_thread(_erase_files, workspaces, keys) if workspaces is not None else 0
-        erased = await store.people.erase(owner)
-        await keeper.project()
-        elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
-        return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
+        return await erasing.erase(owner_of(key))
 
     return router
+
+
+class PersonEraser:
+    """Deletes every trace of a person, whoever asks for it: the API or the command line."""
+
+    def __init__(
+        self,
+        store: Store,
+        keeper: AccessService,
+        operator: Operator,
+        lanes: Lanes,
+        vault: Vault,
+        clock: Clock,
+        workspaces: Path | None,
+    ) -> None:
+        """`workspaces` is where files of conversations are; None: on another machine."""
+        self._store = store
+        self._keeper = keeper
+        self._operator = operator
+        self._lanes = lanes
+        self._vault = vault
+        self._clock = clock
+        self._workspaces = workspaces
+
+    async def erase(self, owner: SessionKey) -> Erased:
+        """End the person's work, then delete; safe to repeat. Raises `StoreUnavailable` and `BusUnavailable`."""
+        store = self._store
+        ends = await store.links.ends_of(owner)
+        await _end_work({*ends, *await store.people.keys(owner)}, self._lanes, store.tasks, self._clock)
+        for end in ends:
+            await self._vault.drop_all(end)
+        letters = sum([await self._operator.forget(end) for end in ends])
+        keys = {*ends, *await store.people.keys(owner)}
+        files = await asyncio.to_thread(_erase_files, self._workspaces, keys) if self._workspaces is not None else 0
+        erased = await store.people.erase(owner)
+        await self._keeper.project()
+        elsewhere = {WORKSPACES: files, DEAD_LETTERS: letters}
+        return Erased(key=str(owner), rows={**erased, **{name: count for name, count in elsewhere.items() if count}})
 
 
 async def _end_work(keys: Collection[SessionKey], lanes: Lanes, book: TaskStore, clock: Clock) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -18,13 +18,17 @@ from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.limits import PAIRING_TTL_S
-from gateway.ops.cli.common import ConfigOption, access_service, loaded_and_warned, say
+from gateway.ops.cli.common import ConfigOption, JsonOption, loaded_and_warned, running_installation, say, say_document
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 T = TypeVar("T")
 _ACTOR: Final = "cli"
 _NUMBER: Final = "a number, none for no limit, default for what the configuration says."
 _ROLE_FORM: Final = "guest|member|admin"
 _FORMS: Final = "write `trivet pair CODE`, `trivet pair CODE admin`, `trivet pair list` or `trivet pair deny CODE`"
+_WORDS: Final = frozenset({"list", "deny", "approve"})
 
 app = typer.Typer(help="Who may talk to the agent, and where.", invoke_without_command=True)
 
@@ -43,15 +47,16 @@ def pair(
         ),
     ],
     config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Let in the person who was given CODE, or turn that person down, or list who waits. With `trivet pair CODE admin`
     the person becomes an admin."""
     match words:
         case ["list"]:
-            _run(config, _list_pairings)
+            _run(config, _documented_pairings if as_json else _list_pairings)
         case ["deny", code]:
             say(f"{_run(config, lambda keeper: keeper.deny(code, actor=_ACTOR))} was turned down.")
-        case [code, *rest] if code not in {"list", "deny"} and len(rest) <= 1:
+        case ["approve", code, *rest] | [code, *rest] if code not in _WORDS and len(rest) <= 1:
             role, taker = _role(rest, "trivet pair ABCD2345 admin"), SystemClock().new_id()
             paired = _run(config, lambda keeper: keeper.pair(code, role, actor=_ACTOR, by=_ACTOR, taker=taker))
             say(f"{paired.owner} is {role.value} now.")
@@ -60,16 +65,16 @@ def pair(
 
 
 @app.callback()
-def access_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+def access_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """List what was decided."""
     if context.invoked_subcommand is None:
-        list_access(config)
+        list_access(config, as_json)
 
 
 @app.command("list")
-def list_access(config: ConfigOption = None) -> None:
+def list_access(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show what was decided about people and places, beside what the configuration says."""
-    _run(config, _list)
+    _run(config, _documented if as_json else _list)
 
 
 @app.command("grant")
@@ -193,7 +198,7 @@ def _run(config: Path | None, act: Callable[[AccessService], Awaitable[T]]) -> T
     loaded = loaded_and_warned(config)
 
     async def acting() -> T:
-        async with access_service(loaded) as keeper:
+        async with running_installation(loaded) as (_, _, keeper):
             return await act(keeper)
 
     return asyncio.run(acting())
@@ -216,6 +221,26 @@ async def _list(keeper: AccessService) -> None:
         say(f"{whom!s:<32}  {limit}")
     if not (grants or places or approved or limited):
         say("Nothing was decided yet: what the configuration says holds.")
+
+
+async def _documented(keeper: AccessService) -> None:
+    """Print the same as one document: a list for each kind of decision."""
+    from gateway.ops.admin import access as api  # noqa: PLC0415 - start-up
+
+    book = keeper.book
+    lists: dict[str, Iterable[BaseModel]] = {
+        "grants": [api.GrantView.model_validate(each) for each in await book.grants()],
+        "places": [api.place_view(place, rule) for place, rule in (await book.place_rules()).items()],
+        "approvals": [api.ApprovalView.model_validate(each) for each in await book.place_approvals()],
+        "limits": [api.limits_view(whom, rule) for whom, rule in (await book.limit_rules()).items()],
+    }
+    say_document({name: [row.model_dump(mode="json") for row in rows] for name, rows in lists.items()})
+
+
+async def _documented_pairings(keeper: AccessService) -> None:
+    from gateway.ops.admin.access import pairing_view  # noqa: PLC0415 - start-up
+
+    say_document([pairing_view(each).model_dump(mode="json") for each in await keeper.bus.pairings()])
 
 
 async def _list_limits(keeper: AccessService) -> None:

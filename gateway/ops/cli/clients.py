@@ -15,7 +15,7 @@ from gateway.contracts.access import GIVEN
 from gateway.contracts.errors import ConfigError
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.sessions import GrantRole
-from gateway.ops.cli.common import ConfigOption, access_service, loaded_and_warned, say
+from gateway.ops.cli.common import ConfigOption, JsonOption, loaded_and_warned, running_installation, say, say_rows
 
 T = TypeVar("T")
 _ACTOR: Final = "cli"
@@ -26,17 +26,22 @@ ClientArgument = Annotated[str, typer.Argument(help="A client as `trivet clients
 
 
 @app.callback()
-def clients_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+def clients_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """List the clients."""
     if context.invoked_subcommand is None:
-        list_clients(config)
+        list_clients(config, as_json)
 
 
 @app.command("list")
-def list_clients(config: ConfigOption = None) -> None:
+def list_clients(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the clients and what each may do."""
+    from gateway.ops.admin.access import GrantView  # noqa: PLC0415 - start-up
+
     grants = _run(loaded_and_warned(config), lambda keeper: keeper.book.grants())
     clients = [grant for grant in grants if grant.key.channel == CHANNEL]
+    if as_json:
+        say_rows(map(GrantView.model_validate, clients))
+        return
     for grant in clients:
         say(f"{grant.key.user:<40}  {grant.role.value}")
     if not clients:
@@ -72,7 +77,7 @@ def remove_client(client: ClientArgument, config: ConfigOption = None) -> None:
 
 def _run(loaded: Loaded, act: Callable[[AccessService], Awaitable[T]]) -> T:
     async def acting() -> T:
-        async with access_service(loaded) as keeper:
+        async with running_installation(loaded) as (_, _, keeper):
             return await act(keeper)
 
     return asyncio.run(acting())

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -17,13 +17,16 @@ import typer
 from gateway import process
 from gateway.access import AccessService
 from gateway.clock import SystemClock
-from gateway.config import Loaded, Settings, database_url, load, process_environment
+from gateway.config import Loaded, Settings, database_url, load_settings, process_environment
 from gateway.config.loader import CONFIG_VARIABLE
 from gateway.contracts.errors import BusUnavailable, ConfigError
 from gateway.contracts.messages import each_text
 from gateway.scrub import Scrubber
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from gateway.bus.bus import RedisBus
     from gateway.bus.operator import Operator
     from gateway.store import Store
 
@@ -34,10 +37,10 @@ ConfigOption: TypeAlias = Annotated[
 ]
 
 
-def loaded_and_warned(config: Path | None) -> Loaded:
-    """Load the settings and warn on stderr about what looks wrong in them. From now on this process knows our own
-    secrets."""
-    loaded = load(config)
+def loaded_and_warned(config: Path | None, given: Mapping[str, str] = MappingProxyType({})) -> Loaded:
+    """Load the settings, with the variables `given` on top of the environment, and warn on stderr about what looks
+    wrong in them. From now on this process knows our own secrets."""
+    loaded = load_settings(config, {**process_environment(), **given})
     process.use_scrubber(Scrubber(loaded.secrets))
     for warning in loaded.warnings:
         say(f"trivet: warning: {warning}", err=True)
@@ -56,9 +59,21 @@ def say_document(document: object) -> None:
     typer.echo(json.dumps(each_text(document, process.scrubbed), ensure_ascii=False, indent=2))
 
 
-def become_role(loaded: Loaded, module: str, *arguments: str) -> NoReturn:
-    """Call `become` with the configuration file that was found."""
-    become(module, *arguments, given={CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {})
+def typed_answer(asks: str, *, default: str = "", is_secret: bool = False) -> str:
+    """Ask on this process's own terminal and return the answer, without spaces around it. Piped input cannot be hidden
+    and needs not be."""
+    typed: str = typer.prompt(
+        asks, default=default, show_default=bool(default), hide_input=is_secret and sys.stdin.isatty()
+    )
+    return typed.strip()
+
+
+def become_role(
+    loaded: Loaded, module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})
+) -> NoReturn:
+    """Call `become` with the configuration file that was found, and the variables `given`."""
+    found = {CONFIG_VARIABLE: str(loaded.path.absolute())} if loaded.path else {}
+    become(module, *arguments, given=found | dict(given))
 
 
 def become(module: str, *arguments: str, given: Mapping[str, str] = MappingProxyType({})) -> NoReturn:
@@ -117,8 +132,9 @@ async def checked_store(settings: Settings) -> AsyncIterator[Store]:
 
 
 @contextlib.asynccontextmanager
-async def access_service(loaded: Loaded) -> AsyncIterator[AccessService]:
-    """Open the service that decides about people and places. Raises `BusUnavailable` while nothing runs."""
+async def running_installation(loaded: Loaded) -> AsyncIterator[tuple[Store, RedisBus, AccessService]]:
+    """Open database and bus, and the service that decides about people and places. Raises `BusUnavailable` while
+    nothing runs."""
     from gateway.bus.bus import open_bus  # noqa: PLC0415 - start-up
     from gateway.bus.embedded import embedded_url  # noqa: PLC0415 - start-up
 
@@ -129,8 +145,37 @@ async def access_service(loaded: Loaded) -> AsyncIterator[AccessService]:
             installation = await store.installation()
             bus = await open_bus(settings.redis.url or embedded_url(settings.data_dir), installation=installation)
         except BusUnavailable as error:
-            raise BusUnavailable(f"{error}; who is let in is told to the bus, so `trivet up` has to run") from error
+            raise BusUnavailable(f"{error}; the bus is told of it, too, so `trivet up` has to run") from error
         try:
-            yield AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, clean, clock)
+            keeper = AccessService(store.access, bus.access, bus.deliveries, settings.access.policy, clean, clock)
+            yield store, bus, keeper
         finally:
             await bus.close()
+
+
+# What commands print: rows for programs, colours for people.
+
+
+JsonOption: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="As one JSON document: the rows that the API gives, where it has them.")
+]
+
+
+def say_rows(rows: Iterable[BaseModel]) -> None:
+    """Print a list as the API gives it."""
+    say_document([row.model_dump(mode="json") for row in rows])
+
+
+def painted(text: str, colour: str) -> str:
+    """Colour a text for a terminal; elsewhere, and where NO_COLOR is set, it stays as it is."""
+    is_plain = not sys.stdout.isatty() or bool(process_environment().get("NO_COLOR"))
+    return text if is_plain else typer.style(text, fg=colour)
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show on a terminal, as long as the block lasts, that something goes on."""
+    from rich.console import Console  # noqa: PLC0415 - start-up
+
+    with Console(stderr=True).status(text):
+        yield

@@ -1,30 +1,52 @@
-"""`trivet init|migrate|installation|doctor|export|backup|demo|config|scrub`: what an operator runs once in a while."""
+"""What an operator runs once in a while: `trivet status|logs|doctor|export|erase|backup|restore|migrate`,
+`trivet installation|demo|config|scrub`."""
 
 from __future__ import annotations
 
 import asyncio
 import codecs
 import contextlib
+import os
+import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 
 from gateway.clock import SystemClock
 from gateway.config import Loaded, Settings, database_url, masked_url, process_environment
-from gateway.config.loader import CONFIG_VARIABLE, DEFAULT_FILE
-from gateway.config.show import as_table, env_example, json_schema
-from gateway.contracts.errors import AlreadyRunning, ConfigError, TrivetError
-from gateway.contracts.ids import SessionKey
-from gateway.ops.cli.common import ConfigOption, become, checked_store, loaded_and_warned, private_file, say
-from gateway.ops.init.questions import configuration_text
-from gateway.process import EXIT_FAILED
+from gateway.config.secrets import names_a_secret
+from gateway.config.show import as_table, env_example, json_schema, rows
+from gateway.contracts.errors import AlreadyRunning, BusError, ConfigError, StoreError, TrivetError
+from gateway.contracts.ids import WORKSPACES, SessionKey
+from gateway.ops.cli.common import (
+    ConfigOption,
+    JsonOption,
+    become,
+    checked_store,
+    loaded_and_warned,
+    painted,
+    private_file,
+    running_installation,
+    say,
+    say_document,
+    working,
+)
+from gateway.process import EXIT_FAILED, scrubbed
 from gateway.scrub import Scrubber
+
+if TYPE_CHECKING:
+    from gateway.ops.admin.views import Erased
+
+
+_UNITS: Final = "trivet*"
+_COLOURS: Final = {"ok": "green", "warning": "yellow", "wrong": "red"}
 
 
 def migrate(
@@ -60,6 +82,7 @@ def installation(
 def doctor(
     config: ConfigOption = None,
     offline: Annotated[bool, typer.Option("--offline", help="Call neither platforms nor models.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Find what is wrong and say how to mend it: each model is asked for one token. The exit code is 1 when something
     is."""
@@ -69,8 +92,13 @@ def doctor(
     )
     from gateway.ops.doctor.checks import examine  # noqa: PLC0415 - start-up: only this needs every client
 
-    found = asyncio.run(examine(loaded_and_warned(config), process_environment(), is_offline=offline))
-    say(as_table(found))
+    loaded = loaded_and_warned(config)
+    with working("Looking …"):
+        found = asyncio.run(examine(loaded, process_environment(), is_offline=offline))
+    if as_json:
+        say_document([asdict(each) for each in found])
+    else:
+        say(as_table(found, paint=lambda state, text: painted(text, _COLOURS[state])))
     if not is_healthy(found):
         raise typer.Exit(EXIT_FAILED)
 
@@ -93,25 +121,180 @@ def backup(
     output: Annotated[
         Path | None, typer.Option(help="Where to write it. Without it: a file named after the time, here.")
     ] = None,
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Take the configuration file as it is; else without its secrets.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write all that is kept on this machine into one archive, while Trivet runs. Unpacked, it is a data_dir."""
+    """Write all that is kept on this machine into one archive, while Trivet runs: database, files, settings, and what
+    waits in a queue of our own. Unpacked, it is a data_dir; `trivet restore` does that, and looks whether it is
+    whole."""
     from gateway.store.archive import archive  # noqa: PLC0415 - start-up
     from gateway.store.engine import sqlite_file  # noqa: PLC0415 - as above
 
-    settings = loaded_and_warned(config).settings
-    url = database_url(settings)
+    loaded = loaded_and_warned(config)
+    settings, url = loaded.settings, database_url(loaded.settings)
     database = sqlite_file(url)
+    written = loaded.path.read_text("utf-8") if loaded.path else ""
     taken = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     path = output or Path(f"trivet-{taken:%Y%m%d-%H%M%S}.tar.gz")
-    with private_file(path, "--output") as file:
-        archived = archive(settings.data_dir, database, file, folder=path.parent)
+    with private_file(path, "--output") as file, working(f"Writing {path} …"):
+        archived = archive(
+            settings.data_dir,
+            database,
+            file,
+            folder=path.parent,
+            settings=written if with_secrets else scrubbed(written),
+        )
     if archived.left_out:
         typer.echo(f"files and folders that could not be read, and are not in it: {archived.left_out}", err=True)
     if database is None:
         say(f"{path}: {archived.files} files. The database is on a server, copy it there: pg_dump of {masked_url(url)}")
     else:
-        say(f"{path}: a database of {archived.database_bytes:,} bytes and {archived.files} files")
+        queue = ", and what waits for an answer" if archived.has_queue else ""
+        say(f"{path}: a database of {archived.database_bytes:,} bytes and {archived.files} files{queue}")
+
+
+def restore(
+    archive: Annotated[Path, typer.Argument(help="What `trivet backup` wrote.")],
+    with_queue: Annotated[
+        bool,
+        typer.Option(
+            "--with-queue",
+            help="Answer what waited then, too; only where nothing has answered since, or it is answered twice.",
+        ),
+    ] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Unpack a backup as data_dir, which must not exist or be empty, and look whether its database is whole. Nothing
+    else may use that data_dir meanwhile."""
+    from gateway.store.archive import restore as unpack  # noqa: PLC0415 - start-up
+
+    data_dir = loaded_and_warned(config).settings.data_dir
+    try:
+        with archive.open("rb") as file, working(f"Unpacking {archive} …"):
+            restored = unpack(file, data_dir, takes_queue=with_queue)
+    except OSError as error:
+        raise ConfigError(f"{archive} cannot be unpacked to {data_dir} ({error.strerror})") from error
+    counted = ", ".join(f"{count:,} {name}" for name, count in (restored.rows or {}).items())
+    say(f"{data_dir}: {restored.files} files; {counted or 'no database: it is on a server, restore it there'}")
+    if restored.left_out:
+        typer.echo(f"links that lead elsewhere, and what lay too deep, left out: {restored.left_out}", err=True)
+    if restored.has_queue:
+        say(f"What waited for an answer then {'waits again' if with_queue else 'stays in the archive: --with-queue'}.")
+    if restored.settings is not None:
+        say(f"The settings of that time: {restored.settings}; name them with --config to have them in force.")
+
+
+def erase(
+    key: Annotated[str, typer.Argument(help="A session key of the person, such as telegram:123456789.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Delete every trace of a person, at all linked accounts: conversations, memory, files, grants, waiting messages.
+    `trivet export` before shows what that is. It cannot be undone."""
+    owner = SessionKey.parse(key).owner
+    loaded = loaded_and_warned(config)
+    if not yes:
+        typer.confirm(f"Delete all that is kept of {owner}?", abort=True)
+    erased = asyncio.run(_erased(loaded, owner))
+    for table, count in erased.rows.items():
+        say(f"{count:>8}  {table}")
+    say(f"Nothing is kept of {erased.key} any more." if erased.rows else f"Nothing was kept of {erased.key}.")
+
+
+async def _erased(loaded: Loaded, owner: SessionKey) -> Erased:
+    from gateway.ops.admin.people import PersonEraser  # noqa: PLC0415 - start-up
+
+    workspaces = loaded.settings.data_dir / WORKSPACES
+    async with running_installation(loaded) as (store, bus, keeper):
+        eraser = PersonEraser(store, keeper, bus.operator, bus.lanes, bus.vault, SystemClock(), workspaces)
+        return await eraser.erase(owner)
+
+
+def status(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Show how a running Trivet is: channels, agents, queue, who waits to be let in. The exit code is 1 where something
+    is missing."""
+    loaded = loaded_and_warned(config)
+    state = asyncio.run(_state(loaded))
+    if as_json:
+        say_document(state)
+    else:
+        for line in state_lines(state):
+            say(line)
+    if state["reasons"]:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def logs(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is written.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="The newest of them.")] = 100,
+    about: Annotated[
+        str, typer.Option(metavar="ID", help="Only lines with this id: of a turn, a message, a reply, a lane.")
+    ] = "",
+) -> None:
+    """Show what the units of systemd logged (deploy/systemd). Trivet keeps no log of its own: that would have to be
+    erased with each person, and `trivet trace` tells of one message without it."""
+    journal = shutil.which("journalctl")
+    chosen = ("--unit", _UNITS, "--output", "cat")
+    if journal is None or not _has_lines((journal, *chosen, "--lines", "1")):
+        raise ConfigError(
+            "there is no journal of a unit trivet*: `trivet up` logs to standard error, to be kept by what starts it; "
+            "`docker compose logs`, `kubectl logs` and a file behind `2>` have it there"
+        )
+    wanted = (*chosen, "--lines", str(lines), *(("--follow",) if follow else ()), *(("--grep", about) if about else ()))
+    sys.stdout.flush()
+    os.execve(journal, (journal, *wanted), _without_secrets())  # noqa: S606 - the system's own program
+
+
+def _has_lines(command: Sequence[str]) -> bool:
+    found = subprocess.run(command, capture_output=True, check=False, env=_without_secrets())  # noqa: S603 - as above
+    return bool(found.stdout.strip())
+
+
+def _without_secrets() -> dict[str, str]:
+    return {name: value for name, value in process_environment().items() if not names_a_secret(name)}
+
+
+async def _state(loaded: Loaded) -> dict[str, Any]:
+    """Collect the queue as the API shows it, who waits, and what is wrong, in words."""
+    from gateway.ops.admin.app import in_words, reasons  # noqa: PLC0415 - start-up
+    from gateway.ops.admin.views import queue_view  # noqa: PLC0415 - start-up
+
+    try:
+        async with running_installation(loaded) as (_, bus, keeper):
+            figures = await bus.operator.figures()
+            found = list(reasons(figures, channels=loaded.settings.channels.enabled_names, database_problem=""))
+            return {
+                **queue_view(figures, now_ms=SystemClock().now_ms()).model_dump(mode="json"),
+                "strangers": len(await keeper.bus.pairings()),
+                "models": [in_words(each) for each in await bus.operator.model_troubles()],
+                "reasons": found,
+            }
+    except (BusError, StoreError) as error:
+        return {"reasons": [str(error)]}
+
+
+def state_lines(state: Mapping[str, Any]) -> Iterator[str]:
+    """Write the state for people: a line for each part that there is, the next command where there is one. Pure but
+    for colours, which are a terminal's."""
+    if "messages" in state:
+        for name, how in state["channels"].items():
+            yield f"{name:<11}  {painted(how, 'green' if how == 'connected' else 'red')}"
+        yield f"{'agents':<11}  {state['agent_processes']} alive"
+        waiting = f", the oldest for {state['oldest_wait_ms'] / 1000:.0f} s" if state["oldest_wait_ms"] else ""
+        yield f"{'queue':<11}  {state['messages']} to answer, {state['lanes_running']} running{waiting}"
+        yield f"{'replies':<11}  {sum(state['replies_unsent'].values())} on their way"
+        if state["strangers"]:
+            yield f"{'strangers':<11}  {state['strangers']} wait to be let in: trivet pair list"
+        if state["dead_letters"]:
+            yield f"{'dead':<11}  {painted(str(state['dead_letters']), 'yellow')} given up: trivet dead list"
+        for trouble in state["models"]:
+            yield f"{'model':<11}  {painted(trouble, 'yellow')}"
+    for reason in state["reasons"]:
+        yield f"{painted('not ready', 'red'):<11}  {reason}"
+    if not state["reasons"]:
+        yield painted("ready", "green")
 
 
 def demo(
@@ -173,52 +356,20 @@ def schema() -> None:
 
 
 @app.command()
-def show(config: ConfigOption = None) -> None:
+def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print every key with the value in force and where it comes from. Secrets are masked, and of tool servers neither
     arguments nor paths are shown: keys may stand there."""
-    say(as_table(loaded_and_warned(config)))
+    loaded = loaded_and_warned(config)
+    if as_json:
+        say_document([{"key": key, "value": value, "source": source} for key, value, source in rows(loaded)])
+    else:
+        say(as_table(loaded))
 
 
 @app.command()
 def env() -> None:
     """Print every key as an environment variable, with meaning and default."""
     typer.echo(env_example(), nl=False)
-
-
-# `trivet init`: the first command on a new machine.
-
-
-def init(config: ConfigOption = None) -> None:
-    """Ask for tokens and a model, try each of them, and write the configuration file."""
-    from gateway.ops.init.interview import (  # noqa: PLC0415 - start-up: only this needs the doctor's clients
-        AnswerChecks,
-        Interview,
-    )
-
-    environ = process_environment()
-    path = (config or Path(environ.get(CONFIG_VARIABLE) or DEFAULT_FILE)).expanduser()
-    if path.exists():
-        raise ConfigError(f"{path} is there already: `trivet doctor` looks at it, --config names another")
-    with TemporaryDirectory() as folder:
-        blank = Path(folder, DEFAULT_FILE)
-        blank.touch()
-        interview = Interview(_Typed(), AnswerChecks(blank, environ))
-        answers = interview.held(str(path))
-    with private_file(path, "--config") as file:
-        file.write(configuration_text(answers).encode())
-    interview.show_what_next(str(path))
-
-
-class _Typed:
-    """`interview.Terminal` on this process's own terminal. Piped input cannot be hidden and needs not be."""
-
-    show = staticmethod(say)
-
-    def ask(self, asks: str, *, default: str = "", is_secret: bool = False) -> str:
-        typed: str = typer.prompt(
-            asks, default=default, show_default=bool(default), hide_input=is_secret and sys.stdin.isatty()
-        )
-        return typed.strip()
 
 
 # `trivet scrub`: a filter for files of any size.

@@ -18,8 +18,16 @@ from gateway.contracts.sessions import Session
 from gateway.contracts.subagents import SubTask
 from gateway.i18n import ENGLISH
 from gateway.i18n.reasons import in_words
-from gateway.ops.admin.views import SessionView, nested, session_view
-from gateway.ops.cli.common import ConfigOption, checked_store, loaded_and_warned, operator_bus, say, say_document
+from gateway.ops.admin.views import HopView, dead_letter_view, nested, session_view
+from gateway.ops.cli.common import (
+    ConfigOption,
+    JsonOption,
+    checked_store,
+    loaded_and_warned,
+    operator_bus,
+    say,
+    say_rows,
+)
 
 if TYPE_CHECKING:
     from gateway.store import Store
@@ -32,7 +40,6 @@ _TITLE_SHOWN: Final = 60
 sessions = typer.Typer(help="Conversations, and the sub-agents that work for them.", invoke_without_command=True)
 
 KeyOption = Annotated[str | None, typer.Option("--key", help="Those of one session key, such as telegram:123456789.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="As one JSON document: the rows that the API gives.")]
 
 
 class NoSuchSession(TrivetError):
@@ -72,7 +79,7 @@ async def print_list(settings: Settings, key: SessionKey | None, *, as_json: boo
         found = await store.sessions.page(key=key, limit=LISTED)
         counts = await store.tasks.count_children([session.id for session in found])
     if as_json:
-        say_document(_rows([session_view(session, children_count=counts.get(session.id, 0)) for session in found]))
+        say_rows(session_view(session, children_count=counts.get(session.id, 0)) for session in found)
         return
     for session in found:
         say(f"{head_line(session)}{_children(counts.get(session.id, 0))}")
@@ -88,7 +95,7 @@ async def print_trees(settings: Settings, session_id: str | None, key: SessionKe
         found = [await _family(store, root) for root in roots]
     now_ms = SystemClock().now_ms()
     if as_json:
-        say_document(_rows([nested(family, tasks, now_ms=now_ms) for family, tasks in found]))
+        say_rows(nested(family, tasks, now_ms=now_ms) for family, tasks in found)
         return
     for family, tasks in found:
         for line in tree_lines(family, tasks, now_ms=now_ms):
@@ -102,11 +109,6 @@ async def _family(store: Store, session_id: str) -> tuple[Sequence[Session], Seq
     if not family:
         raise NoSuchSession(f"there is no session {session_id}; `trivet sessions` shows them")
     return family, await store.tasks.tasks_below(session_id)
-
-
-def _rows(rows: Sequence[SessionView]) -> list[dict[str, object]]:
-    """List the rows as the API gives them."""
-    return [row.model_dump(mode="json") for row in rows]
 
 
 def tree_lines(family: Sequence[Session], tasks: Sequence[SubTask], *, now_ms: int) -> list[str]:
@@ -188,22 +190,23 @@ def trace(
         ),
     ],
     config: ConfigOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what became of a message, hop by hop, with times."""
-    asyncio.run(_trace(loaded_and_warned(config).settings, id))
+    asyncio.run(_trace(loaded_and_warned(config).settings, id, as_json=as_json))
 
 
 @dead.callback()
-def dead_or_list(context: typer.Context, config: ConfigOption = None) -> None:
+def dead_or_list(context: typer.Context, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """List them."""
     if context.invoked_subcommand is None:
-        list_dead(config)
+        list_dead(config, as_json)
 
 
 @dead.command("list")
-def list_dead(config: ConfigOption = None) -> None:
+def list_dead(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Show the newest, newest first."""
-    asyncio.run(_list(loaded_and_warned(config).settings))
+    asyncio.run(_list(loaded_and_warned(config).settings, as_json=as_json))
 
 
 @dead.command("retry")
@@ -220,7 +223,7 @@ def drop_dead(entry: EntryArgument, config: ConfigOption = None) -> None:
     say(f"{entry} is forgotten.")
 
 
-async def _trace(settings: Settings, id_: str) -> None:
+async def _trace(settings: Settings, id_: str, *, as_json: bool) -> None:
     from gateway.ops.admin.trace import (  # noqa: PLC0415 - start-up
         hops_of,
         nothing_known,
@@ -230,13 +233,19 @@ async def _trace(settings: Settings, id_: str) -> None:
         hops = await hops_of(id_, store, bus)
     if not hops:
         raise NothingKnown(nothing_known(id_))
+    if as_json:
+        say_rows(HopView.model_validate(hop) for hop in hops)
+        return
     for hop in hops:
         say(f"{_moment(hop.at_ms):<24}  {hop.name:<16}  {hop.detail}".rstrip())
 
 
-async def _list(settings: Settings) -> None:
+async def _list(settings: Settings, *, as_json: bool) -> None:
     async with operator_bus(settings) as bus:
         letters = await bus.dead_letters(DEAD_SHOWN)
+    if as_json:
+        say_rows(map(dead_letter_view, letters))
+        return
     for letter in letters:
         say(_line(letter))
     if not letters:

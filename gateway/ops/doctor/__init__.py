@@ -5,7 +5,7 @@ Here are the results of its checks and the table of them, pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,16 +18,19 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One row: the name of the check, its result, the finding, and the remedy."""
+    """One row: the name of the check, its result, the finding, and the remedy. `link` is where a person meets what was
+    found; `is_unreachable`: nothing is known, since nobody answered."""
 
     name: str
     state: CheckState
     seen: str
     remedy: str = ""
+    link: str = ""
+    is_unreachable: bool = False
 
 
-def ok(name: str, seen: str) -> CheckResult:
-    return CheckResult(name, CheckState.OK, seen)
+def ok(name: str, seen: str, link: str = "") -> CheckResult:
+    return CheckResult(name, CheckState.OK, seen, link=link)
 
 
 def warning(name: str, seen: str, remedy: str) -> CheckResult:
@@ -38,12 +41,12 @@ def wrong(name: str, seen: str, remedy: str) -> CheckResult:
     return CheckResult(name, CheckState.WRONG, seen, remedy)
 
 
-def as_table(findings: Sequence[CheckResult]) -> str:
-    """Write one line for each finding, its remedy beneath it."""
+def as_table(findings: Sequence[CheckResult], *, paint: Callable[[CheckState, str], str] = lambda _, text: text) -> str:
+    """Write one line for each finding, its remedy beneath it; `paint` may colour how it is."""
     width = max((len(finding.name) for finding in findings), default=0)
     lines = []
     for finding in findings:
-        lines.append(f"{finding.state.value:<7}  {finding.name:<{width}}  {finding.seen}")
+        lines.append(f"{paint(finding.state, f'{finding.state.value:<7}')}  {finding.name:<{width}}  {finding.seen}")
         if finding.remedy:
             lines.append(f"{'':<7}  {'':<{width}}  -> {finding.remedy}")
     return "\n".join(lines)

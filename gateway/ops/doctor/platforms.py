@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlencode
 
 import httpx
 from pydantic import SecretStr
@@ -15,6 +16,19 @@ from gateway.ops.doctor import CheckResult, ok, warning, wrong
 
 _TIMEOUT_S: Final = 10.0
 _MESSAGE_CONTENT: Final = (1 << 18) | (1 << 19)  # Discord's application flags GATEWAY_MESSAGE_CONTENT and _LIMITED
+_SLACK_APP: Final = re.compile(r"xapp-[0-9]-(A[A-Z0-9]+)-")
+DISCORD_PERMISSIONS: Final = sum(
+    1 << bit
+    for bit in (
+        10,  # View Channels
+        11,  # Send Messages
+        15,  # Attach Files
+        16,  # Read Message History
+        35,  # Create Public Threads
+        38,  # Send Messages in Threads
+    )
+)
+"""As https://discord.com/developers/docs/topics/permissions numbers them."""
 _SIGNING_SECRET: Final = re.compile(r"[0-9a-f]{32}")  # as every app of Slack has been given one so far
 
 
@@ -53,7 +67,8 @@ class _Checks:
         if not me.get("ok"):
             yield wrong(self.name, _refusal(me, "description"), f"ask @BotFather for the token: {self.table}.token")
             return
-        yield ok(self.name, f"@{me['result'].get('username')}")
+        username = me["result"].get("username")
+        yield ok(self.name, f"@{username}", f"https://t.me/{username}")
         hook = _json(await client.get(f"{root}/getWebhookInfo")).get("result") or {}
         if telegram.mode == "polling" and hook.get("url"):
             seen = "a webhook is set, so polling gets nothing until it is removed"
@@ -78,9 +93,9 @@ class _Checks:
             remedy = f"reset the token in the developer portal, Bot page: {self.table}.token"
             yield wrong(self.name, _refusal(_json(me), "message"), remedy)
             return
-        yield ok(self.name, f"@{_json(me).get('username')}")
         answer = await client.get(f"{discord.api_base}/oauth2/applications/@me", headers=headers)
         application = _json(answer) if answer.status_code == httpx.codes.OK else {}
+        yield ok(self.name, f"@{_json(me).get('username')}", discord_invite(str(application.get("id", ""))))
         flags = application.get("flags")
         if isinstance(flags, int) and not flags & _MESSAGE_CONTENT:
             remedy = "switch it on in the developer portal, Bot page, Privileged Gateway Intents"
@@ -111,7 +126,7 @@ class _Checks:
             remedy = f"reinstall the app and copy {self.table}.bot_token (xoxb-…)"
             yield wrong(self.name, _refusal(me, "error"), remedy)
             return
-        yield ok(self.name, f"@{me.get('user')} in {me.get('team')}")
+        yield ok(self.name, f"@{me.get('user')} in {me.get('team')}", _slack_link(slack, me))
         if slack.mode == "socket":
             opened = await _slack_call(client, slack, "apps.connections.open", slack.app_token)
             if not opened.get("ok"):
@@ -144,8 +159,26 @@ async def check_platforms(settings: Settings, clients: Clients = platform_client
         except (httpx.HTTPError, ValueError, ImportError) as error:
             seen = f"its API cannot be used ({type(error).__name__})"
             remedy = f"check the network and {table}.api_base" + (f" and {table}.proxy" if account.proxy else "")
-            findings.append(wrong(name, seen, remedy))
+            findings.append(replace(wrong(name, seen, remedy), is_unreachable=True))
     return findings
+
+
+def discord_invite(application_id: str) -> str:
+    """Return the address that invites a bot with what it needs; empty where its application is not known. See
+    https://discord.com/developers/docs/topics/oauth2#bot-authorization-flow"""
+    if not application_id:
+        return ""
+    asked = {"client_id": application_id, "scope": "bot applications.commands", "permissions": DISCORD_PERMISSIONS}
+    return f"https://discord.com/oauth2/authorize?{urlencode(asked)}"
+
+
+def _slack_link(slack: SlackAccount, me: Mapping[str, Any]) -> str:
+    """Return the address of a direct message with the app, whose id its app-level token holds, else of its workspace:
+    https://docs.slack.dev/interactivity/deep-linking"""
+    named = _SLACK_APP.match(_value(slack.app_token))
+    if named is None:
+        return str(me.get("url") or "")
+    return f"https://slack.com/app_redirect?{urlencode({'app': named[1], 'team': me.get('team_id', '')})}"
 
 
 async def _slack_call(

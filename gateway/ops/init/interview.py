@@ -36,6 +36,7 @@ from gateway.ops.init.questions import (
     START,
     Platform,
     SetupQuestion,
+    slack_manifest_link,
 )
 
 Answers: TypeAlias = Mapping[str, str]
@@ -99,6 +100,11 @@ class Interview:
         self._ask_of_admins()
         return self._answers
 
+    @property
+    def has_bot(self) -> bool:
+        """Tell whether there is anything to start."""
+        return bool(self._afterwards)
+
     def show_what_next(self, path: str) -> None:
         """Show the next steps, once the file is written."""
         steps = [f"\n{path} is written. What is next:", CHECK]
@@ -108,13 +114,14 @@ class Interview:
         self._terminal.show("\n".join(steps))
 
     def _ask_of_platform(self, platform: Platform) -> None:
-        self._title(platform.title, platform.steps)
+        self._title(platform.title, platform.steps.format(manifest=slack_manifest_link()))
         given, findings = self._tried(
             lambda: self._tokens(platform), lambda given: self._checks.platform(platform.name, given)
         )
         if given:
-            bot = next((found.seen for found in findings if found.state is CheckState.OK), "the bot")
-            self._afterwards.append(f"{platform.title}: {platform.afterwards.format(bot=bot)}")
+            bot = next((found for found in findings if found.state is CheckState.OK), ok(platform.name, "the bot"))
+            step = platform.afterwards.format(bot=bot.seen, link=bot.link or platform.link)
+            self._afterwards.append(f"{platform.title}: {step}")
 
     def _tokens(self, platform: Platform) -> Answers:
         """Ask for the tokens; return none of them if one is left out."""

@@ -1,14 +1,18 @@
-"""The questions of `trivet init`, in order, and its texts between them. Pure."""
+"""The questions of `trivet init`, in order, and its texts between them. Pure, but that it reads our own files."""
 
 from __future__ import annotations
 
 import json
+import sysconfig
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from gateway.config.catalog import catalog
+from gateway.contracts.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +27,15 @@ class SetupQuestion:
 @dataclass(frozen=True, slots=True)
 class Platform:
     """A platform: how to get a bot there, the settings that Trivet needs, and the steps that remain afterwards.
-    `{bot}` in `afterwards` is the platform's name of the bot."""
+    `{bot}` in `afterwards` is the platform's name of the bot, `{link}` where to meet it, which is `link` as long as
+    nobody could ask; `{manifest}` in `steps` is where Slack makes an app of our manifest."""
 
     name: str
     title: str
     steps: str
     questions: tuple[SetupQuestion, ...]
     afterwards: str
+    link: str
 
 
 OPENING: Final = (
@@ -44,7 +50,8 @@ PLATFORMS: Final = (
         "Write /newbot to @BotFather. It asks for a name and gives you a token. For groups, /setprivacy says what the "
         "bot reads there; mentions and replies it always does.",
         (SetupQuestion("channels.telegram.token", "Bot token (empty: no Telegram)", is_secret=True),),
-        "Write to {bot} in Telegram.",
+        "Write to {bot}: {link}",
+        "in Telegram",
     ),
     Platform(
         "discord",
@@ -52,20 +59,22 @@ PLATFORMS: Final = (
         "On discord.com/developers/applications: New Application; on its page Bot switch on the Message Content "
         "Intent; Reset Token shows you the token.",
         (SetupQuestion("channels.discord.token", "Bot token (empty: no Discord)", is_secret=True),),
-        "Invite {bot} to a server: page OAuth2, URL Generator, scopes bot and applications.commands, permissions View "
-        "Channels, Send Messages, Send Messages in Threads, Create Public Threads, Attach Files and Read Message "
-        "History.",
+        "Invite {bot} to a server: {link}",
+        "discord.com/developers/applications, page OAuth2, URL Generator, scopes bot and applications.commands, "
+        "permissions View Channels, Send Messages, Send Messages in Threads, Create Public Threads, Attach Files and "
+        "Read Message History",
     ),
     Platform(
         "slack",
         "Slack",
-        "On api.slack.com/apps: Create New App, From a manifest, and paste deploy/slack-manifest.yaml. Install App "
-        "gives you the bot token; Basic Information, App-Level Tokens makes the other one, with connections:write.",
+        "This link makes the app:\n{manifest}\nInstall App gives you the bot token; Basic Information, App-Level "
+        "Tokens makes the other one, with connections:write.",
         (
             SetupQuestion("channels.slack.bot_token", "Bot token, xoxb-… (empty: no Slack)", is_secret=True),
             SetupQuestion("channels.slack.app_token", "App-level token, xapp-… (empty: no Slack)", is_secret=True),
         ),
-        "Write to {bot} in Slack, or /invite it to a channel.",
+        "Write to {bot}, or /invite it to a channel: {link}",
+        "in Slack",
     ),
 )
 
@@ -98,6 +107,31 @@ CHECK: Final = "trivet doctor    looks at everything once more"
 START: Final = "trivet up        starts everything on this machine"
 CHAT: Final = "trivet chat      talks to the agent in this terminal"
 LET_IN: Final = "Who writes first gets a code: `trivet pair CODE admin` lets you in."
+
+
+# The files of `deploy/`: beside the source in a clone, with the installed package's data elsewhere.
+
+
+_PLACES: Final = (
+    Path(__file__).parents[3] / "deploy",
+    Path(sysconfig.get_path("data")) / "share" / "trivet" / "deploy",
+)
+
+
+def deploy_file(name: str) -> Path:
+    """Return where a file or folder of `deploy/` is. Raises `ConfigError` when this installation has none."""
+    found = next((folder / name for folder in _PLACES if (folder / name).exists()), None)
+    if found is None:
+        raise ConfigError(f"deploy/{name} is not part of this installation: install Trivet again")
+    return found
+
+
+def slack_manifest_link() -> str:
+    """Return the address under which Slack makes an app of our manifest: docs.slack.dev/app-manifests, "Sharing
+    manifests"."""
+    lines = deploy_file("slack-manifest.yaml").read_text("utf-8").splitlines()
+    manifest = "\n".join(line.partition(" #")[0] for line in lines if not line.startswith("#"))
+    return f"https://api.slack.com/apps?new_app=1&manifest_yaml={quote(manifest, safe='')}"
 
 
 # The text of a configuration file from answers. Pure.
