@@ -124,4 +124,11 @@ lock: $(TOOLS) ## compile requirements.lock again from pyproject.toml
 	$(COMPILE) --extra all --group dev pyproject.toml --output-file requirements.lock
 	$(COMPILE) --no-deps tests/checks.in --output-file tests/checks.lock
 	$(COMPILE) --no-deps tests/llm/llama.in --output-file tests/llm/llama.lock
-	for pins in $(CONTEST)/*.in tests/bench/memory/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+	for pins in $(CONTEST)/*.in tests/docs/*.in tests/bench/memory/*.in tests/fuzz/*.in tests/bench/scrub/peers/*.in; do $(COMPILE) $$pins --output-file $${pins%.in}.lock; done
+
+.PHONY: docs pictures
+docs: $(READY) ## build the documentation into build/site, strictly: no dead link, nothing fetched from elsewhere
+	$(BIN)/python -m tests.docs
+
+pictures: $(READY) ## take the pictures of the documentation anew, in Chromium (Debian: apt-get install chromium)
+	$(BIN)/python -m tests.docs.pictures

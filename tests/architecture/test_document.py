@@ -1,6 +1,6 @@
 """Hold that ARCHITECTURE.md is short and names every folder, and only what exists.
 
-SECURITY.md and README.md name settings that exist and bounds that hold.
+SECURITY.md names settings that exist and bounds that hold. Of README.md and docs `tests/unit/test_docs.py` holds that.
 """
 
 from __future__ import annotations
@@ -145,11 +145,10 @@ def test_a_bound_that_is_promised_is_the_one_that_holds(words: str) -> None:
     assert in_the_code == as_said
 
 
-@pytest.mark.parametrize("document", ["SECURITY.md", "README.md"])
-def test_every_setting_that_is_named_exists(document: str) -> None:
+def test_every_setting_that_is_named_exists() -> None:
     """Or the table that it stands in; below a table of entries every name is one."""
     tables = {key.partition(".")[0] for key in catalog()}
-    named = A_SETTING.findall((ROOT / document).read_text("utf-8"))
+    named = A_SETTING.findall((ROOT / "SECURITY.md").read_text("utf-8"))
     settings = [name for name in named if name.partition(".")[0] in tables]
     assert len(settings) > 5
     assert [name for name in settings if not any(is_named(name, setting) for setting in catalog().values())] == []
