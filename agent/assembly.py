@@ -45,7 +45,7 @@ from agent.models.selection import Models, prices_of
 from agent.prompts.skills import skill_tools
 from agent.prompts.system import RuntimeFacts, SkillLayers, SystemPrompts
 from agent.runtime.claude import ClaudeEngine, is_claude
-from agent.runtime.commit import Commits, counting_turns, tracing_turns, wakes_waiting_turns
+from agent.runtime.commit import Commits, counting_turns, naming_people, tracing_turns, wakes_waiting_turns
 from agent.runtime.compaction import Compactor, Summarizer
 from agent.runtime.control import ApprovalDecisions, ButtonPresses, ControlService, answering_commands
 from agent.runtime.relay import FileServer, Relay
@@ -448,6 +448,7 @@ class _Parts:
             wakes_waiting_turns(self._ends.ring),
             tracing_turns(self._spans),
             counting_turns(self._health.tally),
+            naming_people(self._bus.operator),
         )
 
 

@@ -235,6 +235,25 @@ def tally_families(
     yield unusable
 
 
+def counted(counts: Mapping[str, int], what: Counted, *labels: str) -> int:
+    """Sum what was counted with these values of its last labels, whatever those before them are."""
+    named = [field.split(_SEPARATOR) for field in counts]
+    found = [parts for parts in named if parts[0] == what.name and tuple(parts[len(parts) - len(labels) :]) == labels]
+    return sum(counts[_SEPARATOR.join(parts)] for parts in found)
+
+
+def quantile_ms(counts: Mapping[str, int], what: Timed, share: float) -> float | None:
+    """Estimate how long `share` of them took at most, as Prometheus does: within a bucket they are spread evenly. None
+    where nothing was timed; what took longer than every bound counts as the last bound."""
+    buckets = [counted(counts, what, bucket) for bucket in _BUCKETS]
+    rank, below, floor_s = share * sum(buckets), 0, 0.0
+    for count, bound_s in zip(buckets, _BOUNDS_S, strict=False):
+        if count and below + count >= rank:
+            return 1000 * (floor_s + (bound_s - floor_s) * (rank - below) / count)
+        below, floor_s = below + count, bound_s
+    return 1000 * floor_s if buckets[-1] else None
+
+
 def _counter(what: Counted, rows: Mapping[tuple[str, ...], int], clean: Callable[[str], str]) -> Metric:
     family = CounterMetricFamily(what.name, what.meaning, labels=what.labels)
     for labels, number in sorted(rows.items()):

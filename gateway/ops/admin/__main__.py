@@ -85,6 +85,7 @@ async def serve(
                 figures=bus.operator,
                 lanes=bus.lanes,
                 intake=bus.intake,
+                deliveries=bus.deliveries,
                 keeper=keeper,
                 vault=bus.vault,
                 scrubber=scrubber,

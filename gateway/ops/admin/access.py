@@ -255,7 +255,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     @router.get("")
     async def limits() -> list[LimitsView]:
         """List the limits that differ from the configuration."""
-        return [_view(whom, rule) for whom, rule in (await keeper.book.limit_rules()).items()]
+        return [limits_view(whom, rule) for whom, rule in (await keeper.book.limit_rules()).items()]
 
     @router.put("/{whom:path}", responses=refusals(409))
     async def put(whom: str, order: LimitsOrder) -> LimitsView:
@@ -267,7 +267,7 @@ def limit_routes(keeper: AccessService) -> APIRouter:
             await keeper.change_limits(limited, lambda _: rule, actor=ADMIN)
         except Declined as error:
             raise HTTPException(status.HTTP_409_CONFLICT, str(error)) from error
-        return _view(limited, rule)
+        return limits_view(limited, rule)
 
     @router.delete("/{whom:path}", status_code=status.HTTP_204_NO_CONTENT, responses=refusals(404))
     async def reset(whom: str) -> None:
@@ -278,7 +278,8 @@ def limit_routes(keeper: AccessService) -> APIRouter:
     return router
 
 
-def _view(whom: Limited, rule: LimitRule) -> LimitsView:
+def limits_view(whom: Limited, rule: LimitRule) -> LimitsView:
+    """Convert what was decided about limits to the form that the API shows."""
     return LimitsView(
         whom=str(whom),
         tokens=rule.tokens,

@@ -1,0 +1,271 @@
+"""Whether all is well, and how much there is to do: readiness, metrics, and the overview with its last day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+from starlette import status
+
+from gateway.bus.operator import Operator
+from gateway.contracts.budgets import DAY_MS, Period, UsageSum, day_begins_ms, day_of
+from gateway.contracts.errors import BusError, StoreError
+from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures
+from gateway.limits import TALLY_SLOT_S
+from gateway.ops.admin.views import QueueView, Readiness, moment, queue_view
+from gateway.scrub import Scrubber
+from gateway.store import Store
+from gateway.telemetry.metrics import (
+    ANSWER_SECONDS,
+    CONTENT_TYPE,
+    MODEL_OUTCOMES,
+    TURNS,
+    Sums,
+    counted,
+    exposition,
+    quantile_ms,
+    tally_families,
+    usage_families,
+)
+
+# The reasons why Trivet is not ready, in words. Pure.
+
+
+CONNECTED: Final = "connected"
+_FAULTS: Final = {
+    ModelFault.KEY: "does not accept its key",
+    ModelFault.QUOTA: "says that its quota or credit is used up",
+}
+
+
+def reasons(figures: QueueFigures | None, *, channels: Iterable[str], database_problem: str) -> Iterator[str]:
+    """Yield the reasons why we are not ready; none when every configured channel is connected, an agent is alive and
+    the database answers."""
+    if database_problem:
+        yield database_problem
+    if figures is None:
+        yield "the bus does not answer"
+        return
+    for name in channels:
+        state = figures.channels_connected.get(name, "no report from the channels role")
+        if state != CONNECTED:
+            yield f"{name}: {state}"
+    if figures.workers_alive == 0:
+        yield "no agent process is alive"
+
+
+def in_words(trouble: ModelTrouble) -> str:
+    """Describe why a model does not answer, and when it was last asked in vain."""
+    asked = datetime.fromtimestamp(trouble.at_ms / 1000, UTC)
+    return f"{trouble.model}: {trouble.provider} {_FAULTS[trouble.fault]} ({asked:%Y-%m-%d %H:%M} UTC)"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What is known of the installation as a whole. What the bus or SQL cannot say just now is left out."""
+
+    store: Store
+    bus: Operator
+    scrubber: Scrubber
+    clock: Clock
+    channels: Sequence[str]
+    version: str
+
+    async def readiness(self) -> Readiness:
+        """Judge whether everything works together."""
+        found = list(
+            reasons(await self.figures(), channels=self.channels, database_problem=await self.database_problem())
+        )
+        troubles = [in_words(each) for each in await self.troubles()]
+        return Readiness(ready=not found, reasons=found, models=troubles)
+
+    async def figures(self) -> QueueFigures | None:
+        try:
+            return await self.bus.figures()
+        except BusError:
+            return None
+
+    async def troubles(self) -> Sequence[ModelTrouble]:
+        try:
+            return await self.bus.model_troubles()
+        except BusError:
+            return ()
+
+    async def counts(self) -> Mapping[str, int]:
+        try:
+            return await self.bus.counts()
+        except BusError:
+            return {}
+
+    async def past(self) -> Sequence[CountedSpan]:
+        try:
+            return await self.bus.counts_past(now_ms=self.clock.now_ms())
+        except BusError:
+            return ()
+
+    async def spent_today(self) -> Sums:
+        today = day_of(self.clock.now_ms())
+        try:
+            return await self.store.usage.by_model(Period(day_begins_ms(today), day_begins_ms(today + 1)))
+        except StoreError:
+            return {}
+
+    async def spent_by_hour(self) -> Mapping[int, UsageSum]:
+        now_ms = self.clock.now_ms()
+        try:
+            return await self.store.usage.by_hour(Period(now_ms - DAY_MS, now_ms + 1))
+        except StoreError:
+            return {}
+
+    async def database_problem(self) -> str:
+        """Say what is wrong with the database; empty when all is well."""
+        try:
+            await self.store.check_schema()
+        except StoreError as error:
+            return str(error)
+        return ""
+
+
+def readiness_routes(health: Health) -> APIRouter:
+    """Build the routes that are open to everybody."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        """Confirm that this process answers."""
+        return {"status": "ok"}
+
+    @router.get("/readyz", responses={503: {"model": Readiness}})
+    async def readyz(response: Response) -> Readiness:
+        """Confirm that every configured channel is connected, an agent is alive, and the database is ours; otherwise
+        503 and why. Models that do not answer are named, and change nothing: another may answer, and no restart mends
+        it."""
+        found = await health.readiness()
+        if not found.ready:
+            response.status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+        return found
+
+    return router
+
+
+# The overview: the numbers of this moment, and of the last day.
+
+
+_RECENT_SPANS: Final = 2  # the one that is not over and the one before it: ten minutes at most
+_HOUR_SPANS: Final = 3600 // TALLY_SLOT_S
+_ANSWERED: Final = "answered"
+
+
+class SpanView(BaseModel):
+    """Five minutes of the last day."""
+
+    at: datetime = Field(description="When they began.")
+    answers: int = Field(description="Turns that were committed.")
+    failures: int = Field(description="Of these, turns that failed.")
+    p50_ms: float | None = Field(description="From a message to its committed answer, half of them; null for none.")
+    p95_ms: float | None = Field(description="Likewise, 95 of 100.")
+    model_calls: int
+    model_errors: int = Field(description="Calls of models that gave no answer, repeated tries counted as one.")
+
+
+class HourView(BaseModel):
+    """What models cost in one hour of the last day."""
+
+    at: datetime
+    cost: float = Field(description="US dollars.")
+    tokens: int
+
+
+class OverviewView(BaseModel):
+    """The installation at this moment, and over the last day."""
+
+    at: datetime
+    ready: bool
+    reasons: list[str] = Field(description="Why it is not ready.")
+    models: list[str] = Field(description="Models that do not answer for want of a key or of credit.")
+    queue: QueueView | None = Field(description="Null while the bus does not answer.")
+    per_minute: float = Field(description="Turns committed a minute, in the last ten.")
+    p50_ms: float | None = Field(description="From a message to its committed answer in the last hour, half of them.")
+    p95_ms: float | None = Field(description="Likewise, 95 of 100.")
+    model_calls: int = Field(description="In the last hour.")
+    model_errors: int = Field(description="In the last hour.")
+    cost_today: float = Field(description="US dollars since midnight UTC.")
+    tokens_today: int
+    past: list[SpanView] = Field(description="The last day, oldest first, the one that is not over last.")
+    hours: list[HourView] = Field(description="The last day, oldest first, hours in which a model was called.")
+
+
+def overview_routes(health: Health) -> APIRouter:
+    """Build `GET /api/overview` and `GET /metrics`."""
+    router = APIRouter(tags=["health"])
+
+    @router.get("/api/overview")
+    async def overview() -> OverviewView:
+        """Show how Trivet is, how much it has to do, how fast it answers and what that costs, now and over the last
+        day. Agent processes report what they count every few seconds; it is kept on the bus for a day."""
+        readiness, figures, past = await health.readiness(), await health.figures(), await health.past()
+        today, now_ms = await health.spent_today(), health.clock.now_ms()
+        recent, hour = _together(past[-_RECENT_SPANS:]), _together(past[-_HOUR_SPANS:])
+        since_ms = past[-_RECENT_SPANS].at_ms if past else now_ms
+        calls = counted(hour, MODEL_OUTCOMES)
+        return OverviewView(
+            at=moment(now_ms),
+            **dict(readiness),
+            queue=None if figures is None else queue_view(figures, now_ms=now_ms),
+            per_minute=counted(recent, TURNS) / max((now_ms - since_ms) / 60_000, 1),
+            p50_ms=quantile_ms(hour, ANSWER_SECONDS, 0.5),
+            p95_ms=quantile_ms(hour, ANSWER_SECONDS, 0.95),
+            model_calls=calls,
+            model_errors=calls - counted(hour, MODEL_OUTCOMES, _ANSWERED),
+            cost_today=sum(each.cost_usd for each in today.values()),
+            tokens_today=sum(each.tokens for each in today.values()),
+            past=list(map(_span_view, past)),
+            hours=[
+                HourView(at=moment(at_ms), cost=found.cost_usd, tokens=found.tokens)
+                for at_ms, found in (await health.spent_by_hour()).items()
+            ],
+        )
+
+    @router.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Show the figures of bus and database as Prometheus text."""
+        clean = health.scrubber.scrub
+        text = exposition(
+            await health.figures(),
+            channels=health.channels,
+            database_up=not await health.database_problem(),
+            version=health.version,
+            more=(
+                *usage_families(await health.spent_today(), clean=clean),
+                *tally_families(await health.counts(), await health.troubles(), clean=clean),
+            ),
+        )
+        return Response(text, media_type=CONTENT_TYPE)
+
+    return router
+
+
+def _together(spans: Iterable[CountedSpan]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for span in spans:
+        for name, number in span.counts.items():
+            found[name] = found.get(name, 0) + number
+    return found
+
+
+def _span_view(span: CountedSpan) -> SpanView:
+    calls = counted(span.counts, MODEL_OUTCOMES)
+    return SpanView(
+        at=moment(span.at_ms),
+        answers=counted(span.counts, TURNS),
+        failures=counted(span.counts, TURNS, "failed"),
+        p50_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.5),
+        p95_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.95),
+        model_calls=calls,
+        model_errors=calls - counted(span.counts, MODEL_OUTCOMES, _ANSWERED),
+    )
