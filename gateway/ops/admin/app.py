@@ -24,7 +24,7 @@ from gateway.limits import ADMIN_BODY_BYTES_MAX
 from gateway.ops.admin.access import access_routes, audit_routes, limit_routes
 from gateway.ops.admin.agents import agents
 from gateway.ops.admin.belongings import belongings_routes
-from gateway.ops.admin.health import Health, overview_routes, readiness_routes
+from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
 from gateway.ops.admin.http import AdminToken, Malformed, clean_json, no_nul, refusals, refuse_in
 from gateway.ops.admin.people import known_people, link_routes, people, usage_routes
 from gateway.ops.admin.sessions import conversations, dead_letters, deliveries, families, session_orders
@@ -58,6 +58,7 @@ class Parts:
     workspaces: Path | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     hosts: Collection[str] = ()
+    settings: Sequence[SettingView] = ()
 
 
 def create_app(parts: Parts, token: str) -> FastAPI:
@@ -77,7 +78,9 @@ def create_app(parts: Parts, token: str) -> FastAPI:
     )
     app.add_middleware(Guard, hosts=parts.hosts, body_bytes_max=ADMIN_BODY_BYTES_MAX, check=door.require_before_body)
     refuse_in(app, answer)
-    health = Health(parts.store, parts.figures, parts.scrubber, parts.clock, parts.channels, parts.version)
+    health = Health(
+        parts.store, parts.figures, parts.scrubber, parts.clock, parts.channels, parts.version, parts.settings
+    )
     app.include_router(readiness_routes(health))
     for router in (overview_routes(health), *_for_operators(parts)):
         app.include_router(router, dependencies=[Depends(door.require), _TOKEN], responses=refusals(401, 503))

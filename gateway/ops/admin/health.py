@@ -24,10 +24,12 @@ from gateway.telemetry.metrics import (
     ANSWER_SECONDS,
     CONTENT_TYPE,
     MODEL_OUTCOMES,
+    MODEL_SECONDS,
     TURNS,
     Sums,
     counted,
     exposition,
+    label_values,
     quantile_ms,
     tally_families,
     usage_families,
@@ -65,6 +67,15 @@ def in_words(trouble: ModelTrouble) -> str:
     return f"{trouble.model}: {trouble.provider} {_FAULTS[trouble.fault]} ({asked:%Y-%m-%d %H:%M} UTC)"
 
 
+class SettingView(BaseModel):
+    """One setting, as it is in force."""
+
+    key: str = Field(description="As in `trivet.toml`.")
+    value: str = Field(description="As TOML; secrets are masked.")
+    source: str = Field(description="Where the value comes from: `default`, the file, or a variable.")
+    meaning: str
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """What is known of the installation as a whole. What the bus or SQL cannot say just now is left out."""
@@ -75,6 +86,7 @@ class Health:
     clock: Clock
     channels: Sequence[str]
     version: str
+    settings: Sequence[SettingView] = ()
 
     async def readiness(self) -> Readiness:
         """Judge whether everything works together."""
@@ -181,6 +193,20 @@ class HourView(BaseModel):
     tokens: int
 
 
+class ModelView(BaseModel):
+    """One model, and how its calls went. Names that no setting has are counted together, as `other`."""
+
+    model: str
+    trouble: str = Field(description="Why it does not answer, where that is for an operator to mend; else empty.")
+    calls_today: int = Field(description="Of this UTC day, as the next two.")
+    tokens_today: int
+    cost_today: float
+    answered: int = Field(description="Calls of the last day that were answered.")
+    failed: int = Field(description="Calls of the last day that were not.")
+    p50_ms: float | None = Field(description="Half of the answers of the last day took that long at most.")
+    p95_ms: float | None = Field(description="95 of 100 of them.")
+
+
 class OverviewView(BaseModel):
     """The installation at this moment, and over the last day."""
 
@@ -221,7 +247,7 @@ def overview_routes(health: Health) -> APIRouter:
             p50_ms=quantile_ms(hour, ANSWER_SECONDS, 0.5),
             p95_ms=quantile_ms(hour, ANSWER_SECONDS, 0.95),
             model_calls=calls,
-            model_errors=calls - counted(hour, MODEL_OUTCOMES, _ANSWERED),
+            model_errors=calls - counted(hour, MODEL_OUTCOMES, None, _ANSWERED),
             cost_today=sum(each.cost_usd for each in today.values()),
             tokens_today=sum(each.tokens for each in today.values()),
             past=list(map(_span_view, past)),
@@ -230,6 +256,36 @@ def overview_routes(health: Health) -> APIRouter:
                 for at_ms, found in (await health.spent_by_hour()).items()
             ],
         )
+
+    @router.get("/api/settings")
+    async def settings() -> list[SettingView]:
+        """List every setting with the value in force in this process, and where it comes from. They are read at the
+        start; what may change at run time has routes of its own: limits, places, grants, types of sub-agents."""
+        return list(health.settings)
+
+    @router.get("/api/models")
+    async def models() -> list[ModelView]:
+        """List the models that were asked today or in the last day, or that do not answer, by name."""
+        spent, counts = await health.spent_today(), _together(await health.past())
+        troubles = {each.model: each for each in await health.troubles()}
+        today: dict[str, UsageSum] = {}
+        for (_, model), found in spent.items():
+            today[model] = today.get(model, UsageSum()) + found
+        names = {*today, *troubles, *label_values(counts, MODEL_OUTCOMES)}
+        return [
+            ModelView(
+                model=name,
+                trouble="" if name not in troubles else in_words(troubles[name]),
+                calls_today=today.get(name, UsageSum()).calls,
+                tokens_today=today.get(name, UsageSum()).tokens,
+                cost_today=today.get(name, UsageSum()).cost_usd,
+                answered=counted(counts, MODEL_OUTCOMES, name, _ANSWERED),
+                failed=counted(counts, MODEL_OUTCOMES, name) - counted(counts, MODEL_OUTCOMES, name, _ANSWERED),
+                p50_ms=quantile_ms(counts, MODEL_SECONDS, 0.5, name),
+                p95_ms=quantile_ms(counts, MODEL_SECONDS, 0.95, name),
+            )
+            for name in sorted(names)
+        ]
 
     @router.get("/metrics", response_class=Response)
     async def metrics() -> Response:
@@ -267,5 +323,5 @@ def _span_view(span: CountedSpan) -> SpanView:
         p50_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.5),
         p95_ms=quantile_ms(span.counts, ANSWER_SECONDS, 0.95),
         model_calls=calls,
-        model_errors=calls - counted(span.counts, MODEL_OUTCOMES, _ANSWERED),
+        model_errors=calls - counted(span.counts, MODEL_OUTCOMES, None, _ANSWERED),
     )

@@ -58,6 +58,7 @@ from gateway.ops.admin.views import (
 )
 from gateway.scrub import Scrubber
 from gateway.store import Store
+from gateway.store.outbox import OPERATOR
 from gateway.store.sessions import SessionSearch
 from gateway.store.subagents import TaskStore
 
@@ -68,7 +69,7 @@ from gateway.store.subagents import TaskStore
 # receipt, as every channel does. The effect of the order shows in the session itself.
 
 
-NAME: Final = "admin"
+NAME: Final = OPERATOR
 _AUTHOR: Final = "operator"
 OPERATOR_WROTE: Final = literal_text("[The operator of this service wrote to the person here:]")
 """How a transcript tells of what the operator wrote."""
@@ -272,7 +273,7 @@ async def _current(store: Store, session_id: str) -> Session:
 
 async def _chat_of(store: Store, session: Session) -> ReplyAddress:
     address = await store.outbox.last_address(session.key)
-    if address is None or address.channel == NAME:
+    if address is None:
         raise HTTPException(status.HTTP_409_CONFLICT, "nothing was ever answered there, so it is not known where to")
     return address
 

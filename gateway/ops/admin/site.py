@@ -105,6 +105,7 @@ def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
     api = OwnApi(app, token)
     templates = Environment(loader=FileSystemLoader(_PAGES), autoescape=True, undefined=StrictUndefined)
     templates.filters |= FILTERS
+    templates.tests |= {"match_start": str.startswith, "contains": str.__contains__}
     signed_in = Depends(door.require_on_page)
 
     def page(name: str, template: str, asks: Mapping[str, str], *, under: str = "") -> None:
@@ -192,6 +193,17 @@ _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
     "tasks": ("tasks", {}, ""),
     "schedules": ("schedules", {"schedules": "/api/schedules?limit=500"}, ""),
     "usage": ("usage", {"rows": "/api/usage?days={days|30}&key={key}&limit=500"}, ""),
+    "models": ("models", {"models": "/api/models", "settings": "/api/settings"}, ""),
+    "settings": (
+        "settings",
+        {
+            "settings": "/api/settings",
+            "limits": "/api/limits",
+            "places": "/api/places",
+            "types": "/api/agents/sub-types",
+        },
+        "",
+    ),
     "audit": ("audit", {"lines": "/api/audit?subject={subject}&below={below}"}, ""),
 }
 """Each page by its address: its template, what it asks the API, and the page of the navigation that it is under."""
