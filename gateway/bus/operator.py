@@ -137,9 +137,9 @@ class Operator:
         return bool(await shard.line.call("XDEL", shard.keys.dead_letters, own_id))
 
     async def forget(self, owner: SessionKey) -> int:
-        """Drop the name and the dead letters of an owner; return how many letters there were. What a server wrote down of messages that are
-        on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what somebody said in a shared
-        place is with the place."""
+        """Drop the name and the dead letters of an owner; return how many letters there were. What a server wrote down
+        of messages that are on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what
+        somebody said in a shared place is with the place."""
         await self._shards.first.line.call("HDEL", self._shards.first.keys.names, str(owner))
         return sum(await self._shards.ask_all(lambda shard: _forget_in(shard, owner)))
 

@@ -265,7 +265,8 @@ class PeopleStore(Aggregate):
         asked = {"like": like(words), "owners": [str(owner) for owner in owners]}
         rows = connection.execute(_PEOPLE, asked | {"page_limit": limit, "page_offset": offset})
         return [
-            KnownPerson(SessionKey.parse(row.owner), row.role or "", int(row.seen_at_ms), int(row.lanes)) for row in rows
+            KnownPerson(SessionKey.parse(row.owner), row.role or "", int(row.seen_at_ms), int(row.lanes))
+            for row in rows
         ]
 
     @read

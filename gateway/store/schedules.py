@@ -38,10 +38,7 @@ _COUNT: Final = select(func.count()).select_from(schedules).where(_OF_OWNER, _AC
 _ADD: Final = schedules.insert().returning(schedules)
 _LIST: Final = select(schedules).where(_OF_OWNER, _ACTIVE).order_by(schedules.c.number)
 _COMING: Final = (
-    select(schedules)
-    .where(_ACTIVE)
-    .order_by(schedules.c.next_due_ms, schedules.c.id)
-    .limit(bindparam("page_limit"))
+    select(schedules).where(_ACTIVE).order_by(schedules.c.next_due_ms, schedules.c.id).limit(bindparam("page_limit"))
 )
 _COMING_OF_OWNER: Final = _COMING.where(_OF_OWNER)
 _CANCEL: Final = (

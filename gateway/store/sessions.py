@@ -93,8 +93,8 @@ def _is_of_channel(channel: str) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class SessionSearch:
-    """What the operator looks for: words in the title, the key or what was said, or one of `owners`; whose it is; a span
-    of time in which something happened last; what it cost at least."""
+    """What the operator looks for: words in the title, the key or what was said, or one of `owners`; whose it is; when
+    something happened last; what it cost at least."""
 
     words: str = ""
     owners: Sequence[SessionKey] = ()
@@ -491,7 +491,7 @@ class SessionStore(Aggregate):
         limit: int = 50,
         offset: int = 0,
         with_sub_agents: bool = False,
-        search: SessionSearch = SessionSearch(),  # noqa: B008 - frozen
+        search: SessionSearch = SessionSearch(),
     ) -> Sequence[Session]:
         """List sessions, newest first; of one key or of all, of one parent, of one platform or one type
         (`subagent:<type>`). People's own conversations, unless sub-agents' are wanted, too."""

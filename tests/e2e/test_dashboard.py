@@ -114,7 +114,12 @@ async def test_the_overview_draws_the_last_day_at_first_paint_and_keeps_itself_f
     await expect(tiles.filter(has_text="Time to answer")).to_contain_text("750 ms")
     await expect(tiles.filter(has_text="Model errors")).to_contain_text("of 2 calls in the last hour")
     await expect(tiles.filter(has_text="Cost today")).to_contain_text("$0.50")
-    for figure, drawn in (("Answers", ".bar"), ("Messages waiting", ".line"), ("Cost", ".bar"), ("Model errors", ".bad")):
+    for figure, drawn in (
+        ("Answers", ".bar"),
+        ("Messages waiting", ".line"),
+        ("Cost", ".bar"),
+        ("Model errors", ".bad"),
+    ):
         await expect(page.locator("figure", has_text=figure).locator(f"svg {drawn}").first).to_be_attached()
     await expect(page.locator("figure", has_text="Messages waiting")).to_contain_text("at most 7 in ten minutes")
     await expect(page.locator("figure", has_text="Answers")).to_contain_text("3 in a day, 1 failed")

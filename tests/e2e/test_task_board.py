@@ -328,9 +328,9 @@ class TestThePage:
         await expect(board.get_by_role("rowheader")).to_have_count(2)
         await expect(board.get_by_role("cell")).to_have_count(5 if size is PHONE else 8)
         await expect(page.get_by_role("columnheader", name="Status")).to_have_count(1)
-        await expect(page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sub-agents")).to_have_attribute(
-            "aria-current", "page"
-        )
+        await expect(
+            page.get_by_role("navigation", name="Pages").get_by_role("link", name="Sub-agents")
+        ).to_have_attribute("aria-current", "page")
         await expect(page.get_by_role("main")).to_be_visible()
         await expect(page.get_by_role("heading", level=1)).to_have_text("Sub-agents")
         assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]

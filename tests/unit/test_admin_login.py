@@ -144,9 +144,7 @@ def test_a_cookie_ends_in_time_and_with_the_token() -> None:
 
 
 @pytest.mark.parametrize("path", PAGES)
-async def test_a_page_loads_nothing_from_elsewhere_and_lies_in_no_frame(
-    browser: httpx.AsyncClient, path: str
-) -> None:
+async def test_a_page_loads_nothing_from_elsewhere_and_lies_in_no_frame(browser: httpx.AsyncClient, path: str) -> None:
     await signed_in(browser)
     page = await browser.get(path)
     policy = page.headers["content-security-policy"]

@@ -129,6 +129,7 @@ def known_people(store: Store, keeper: AccessService, figures: Operator, lanes: 
 
     return router
 
+
 DEAD_LETTERS: Final = "dead_letters"
 """What an erasure calls those that it dropped."""
 

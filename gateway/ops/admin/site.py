@@ -46,7 +46,9 @@ class Refused(Exception):
     def __init__(self, code: int, detail: object) -> None:
         super().__init__(detail)
         self.code = code
-        self.detail = detail if isinstance(detail, str) else "the address of this page asks for something that cannot be"
+        self.detail = (
+            detail if isinstance(detail, str) else "the address of this page asks for something that cannot be"
+        )
 
 
 class _Query(dict[str, str]):
@@ -122,7 +124,7 @@ def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
             except Refused as refused:
                 found, said["refused"] = {}, refused.detail
             code = status.HTTP_404_NOT_FOUND if None in found.values() else status.HTTP_200_OK
-            return shown(request, template, code, under=under, **{name: None for name in asks} | found, **said)
+            return shown(request, template, code, under=under, **dict.fromkeys(asks) | found, **said)
 
         router.add_api_route(f"/{name}", show, methods=["GET"], dependencies=[signed_in])
 

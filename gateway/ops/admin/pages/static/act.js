@@ -45,7 +45,7 @@ function requestOf(form) {
     else body[field.name] = valueOf(field);
   }
   const way = form.dataset.way;
-  const more = Object.keys(body).length ? { body: JSON.stringify(body) } : {};
+  const more = way === "PUT" || Object.keys(body).length ? { body: JSON.stringify(body) } : {};
   return [query.size ? `${path}?${query}` : path, way, more];
 }
 
