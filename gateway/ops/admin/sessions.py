@@ -46,7 +46,7 @@ from gateway.ops.admin.views import (
     MessageView,
     QueueMomentView,
     QueueView,
-    Said,
+    Interjected,
     SayOrder,
     SessionTree,
     SessionView,
@@ -239,7 +239,7 @@ def session_orders(
         return Accepted(message_id=message.id)
 
     @router.post("/{session_id}/say", status_code=accepted, responses=refusals(404, 409))
-    async def say(session_id: str, order: SayOrder) -> Said:
+    async def say(session_id: str, order: SayOrder) -> Interjected:
         """Write to the chat as the operator. It arrives as a message of the bot, after what is on its way; the model
         is told of it with the next turn."""
         session = await _current(store, session_id)
@@ -258,7 +258,7 @@ def session_orders(
         await store.audit.note(ADMIN, "session.say", f"session:{session.id}", {"reply": reply.id})
         with contextlib.suppress(BusError):  # what is committed is published by the relay
             await deliveries.publish([reply])
-        return Said(reply_id=reply.id)
+        return Interjected(reply_id=reply.id)
 
     return router
 

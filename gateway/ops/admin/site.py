@@ -40,7 +40,7 @@ _PAGE_HEADERS: Final = {
 _FILE_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache"}
 
 
-class Refused(Exception):
+class ApiRefused(Exception):
     """The API refused what a page asked it for."""
 
     def __init__(self, code: int, detail: object) -> None:
@@ -66,7 +66,7 @@ class OwnApi:
         self._headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {token}".encode())]
 
     async def get(self, path: str, **asked: object) -> Any:
-        """Return what the API answers, None for 404. Raises `Refused`."""
+        """Return what the API answers, None for 404. Raises `ApiRefused`."""
         query = urlencode({name: value for name, value in asked.items() if value not in (None, "")})
         scope = {
             "type": "http",
@@ -93,7 +93,7 @@ class OwnApi:
             return None
         said = json.loads(b"".join(pieces))
         if codes[0] >= status.HTTP_400_BAD_REQUEST and path != "/readyz":
-            raise Refused(codes[0], said["detail"])
+            raise ApiRefused(codes[0], said["detail"])
         return said
 
 
@@ -121,7 +121,7 @@ def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
                 paths = [_asked(path, query) for path in asks.values()]
                 answers = await asyncio.gather(*(api.get(path, **more) for path, more in paths))
                 found = dict(zip(asks, answers, strict=True))
-            except Refused as refused:
+            except ApiRefused as refused:
                 found, said["refused"] = {}, refused.detail
             code = status.HTTP_404_NOT_FOUND if None in found.values() else status.HTTP_200_OK
             return shown(request, template, code, under=under, **dict.fromkeys(asks) | found, **said)

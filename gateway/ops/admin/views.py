@@ -166,7 +166,7 @@ class SayOrder(BaseModel):
     text: str = Field(min_length=1, max_length=4000)
 
 
-class Said(BaseModel):
+class Interjected(BaseModel):
     """It is committed, and on its way."""
 
     reply_id: str
