@@ -102,9 +102,10 @@ async def test_the_overview_draws_the_last_day_at_first_paint_and_keeps_itself_f
         seconds, _ = redis.time()
         for age_s, queued in ((480, 2), (240, 7)):
             redis.xadd("{q0}:queued", {"queued": queued, "oldest_ms": 9000}, id=f"{(seconds - age_s) * 1000}-0")
-    session = await talk(desk.store, ANN, "hello", number=90)
+    payer = SessionKey("telegram", "6")
+    session = await talk(desk.store, payer, "hello", number=1)
     now_ms = desk.clock.now_ms()
-    spent = Usage(ANN, UsagePurpose.TURN, "m", 1_000, 200, 0, 0.5, "t90", now_ms)
+    spent = Usage(payer, UsagePurpose.TURN, "m", 1_000, 200, 0, 0.5, "t90", now_ms)
     await desk.store.sessions.charge([spent], session_id=session.id)
 
     await page.context.route("**/static/*.js", lambda route: route.abort())
@@ -236,18 +237,19 @@ async def test_a_dead_letter_leads_to_its_trace(page: Page, desk: Office) -> Non
 
 
 async def test_people_stand_with_name_role_place_and_usage(page: Page, desk: Office) -> None:
-    await desk.bus.operator.note_names({ANN: "Ann Lee"})
-    await talk(desk.store, ANN, "hello", number=95)
+    lee = SessionKey("telegram", "7")
+    await desk.bus.operator.note_names({lee: "Cora Lee"})
+    await talk(desk.store, lee, "hello", number=1)
     await page.goto("/people")
-    await page.get_by_label("Name or key").first.fill("lee")
+    await page.get_by_label("Name or key").first.fill("a LEE")
     await page.keyboard.press("Enter")
     rows = page.get_by_role("table", name="People").locator("tbody tr")
     await expect(rows).to_have_count(1)
-    await expect(rows.locator(".avatar")).to_have_text("AL")
+    await expect(rows.locator(".avatar")).to_have_text("CL")
     await expect(rows).to_contain_text("stranger")
     await reads_well(page)
     await rows.get_by_role("link").click()
-    await expect(page.get_by_role("heading", level=1)).to_contain_text("Ann Lee")
+    await expect(page.get_by_role("heading", level=1)).to_contain_text("Cora Lee")
     await reads_well(page)
     await page.goto("/person?key=telegram:404")
     await expect(page.get_by_text("Nobody is known by that key.")).to_be_visible()

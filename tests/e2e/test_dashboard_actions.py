@@ -9,7 +9,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
+from redis import Redis
 
+from gateway.bus.embedded import embedded_url
+from gateway.contracts.envelope import encode
+from gateway.contracts.ids import SessionKey
+from tests.contract.store_samples import says
 from tests.parts.browsing import DESK, browser
 from tests.parts.product import Chat, Product, running_product
 from tests.parts.waiting import until
@@ -195,3 +200,49 @@ async def test_what_is_refused_is_said_and_changes_nothing(page: Page, product: 
     await page.locator("details").get_by_role("button", name="Let in").click()
     await page.locator("#yes").click()
     await expect(page.locator("#told")).to_contain_text("Nothing was changed: no person waits with the code NOSUCHCO")
+
+
+async def test_limits_places_and_types_change_while_it_runs(page: Page, product: Product) -> None:
+    await page.goto("/settings")
+    guest = page.locator(".card", has=page.get_by_role("heading", name="Guest"))
+    await guest.get_by_label("Turns").fill("7")
+    await press(page, guest.get_by_role("button", name="Set limits"), "The limits of each guest are set.")
+    assert (await product.api("/api/limits"))[0]["turns"] == 7
+    await press(page, guest.get_by_role("button", name="As configured"), "The limits of each guest are as configured.")
+    await page.get_by_label("Place").fill("telegram:-100456")
+    await page.get_by_role("combobox", name="Who is heard there").select_option("admins")
+    await press(page, page.get_by_role("button", name="Set who is heard"), "telegram:/-100456: admins.")
+    place = page.get_by_role("table", name="Places").locator("tbody tr")
+    await press(page, place.get_by_role("button", name="As configured"), "The place is as configured.")
+
+    row = page.get_by_role("table", name="Types of sub-agents").locator("tbody tr", has_text="explore").first
+    await row.get_by_label("Rounds of explore").fill("3")
+    await press(page, row.get_by_role("button", name="Set rounds"), "explore has 3 rounds now.")
+    await press(page, row.get_by_role("button", name="Switch off"), "explore is switched off.")
+    await expect(row).to_contain_text("switched off")
+    await press(page, row.get_by_role("button", name="As configured"), "explore is as configured.")
+
+    await page.get_by_label("Part of a name").fill("admin_token")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("table", name="Settings").locator("tbody tr")).to_have_count(1)
+    assert product.admin_token not in await page.content()
+    await page.goto("/audit")
+    await expect(page.get_by_role("table", name="Audit")).to_contain_text("sub-type.change")
+
+
+async def test_a_dead_letter_is_tried_again_or_dropped(page: Page, product: Product) -> None:
+    with Redis.from_url(embedded_url(product.data_dir), protocol=2) as redis:
+        for number in (1, 2):
+            lost = says(SessionKey("telegram", "404"), f"poison {number}", id_=f"telegram:bot:404:{number}")
+            letter = {"e": encode(lost), "reason": "attempts", "attempts": 4, "error": "boom"}
+            await asyncio.to_thread(redis.xadd, "{q0}:dlq", letter)  # type: ignore[arg-type]
+    await page.goto("/queue")
+    letters = page.get_by_role("table", name="Dead letters").locator("tbody tr")
+    await press(
+        page,
+        letters.filter(has_text="poison 1").get_by_role("button", name="Try again"),
+        "The message is back on its lane.",
+    )
+    await press(page, letters.filter(has_text="poison 2").get_by_role("button", name="Drop"), "The message is dropped.")
+    await expect(page.get_by_text("Nothing was given up.")).to_be_visible()
+    assert {"dead-letter.retry", "dead-letter.drop"} <= {action for action, _ in await audited(product)}
