@@ -86,6 +86,7 @@ from gateway.scrub import Scrubber
 from gateway.scrub.vault import seal_of
 from gateway.store import Store, open_store
 from gateway.store.foreign import ForeignDatabases
+from gateway.telemetry.logs import send_lines
 from gateway.telemetry.spans import open_spans
 
 # Tells whether the author of a command may have tasks split among sub-agents: only those read of it in /help.
@@ -540,6 +541,7 @@ async def serve(settings: Settings, scrubber: Scrubber, stopping: asyncio.Event)
                 group.create_task(showing_access(keeper, bus.keep_named)),
                 group.create_task(announcing(settings, bus=bus, store=store, scrubber=scrubber, clock=clock).watch()),
                 group.create_task(note_queue(bus.operator)),
+                group.create_task(send_lines(bus.operator)),
                 group.create_task(run_aside(partial(_serve_control, worker_id, settings, clients, scrubber, clock))),
             ]
             end_loading()

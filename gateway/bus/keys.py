@@ -285,6 +285,10 @@ class ShardKeys:
         return self._named(f"tally:{number}")
 
     @property
+    def logs(self) -> str:
+        return self._named("logs")
+
+    @property
     def names(self) -> str:
         return self._named("names")
 
@@ -428,6 +432,7 @@ DECLARED: Final = (
     KeyKind("models", "hash", _EXPIRES, "figures", "model -> why it does not answer, MODEL_TROUBLES_TTL_S"),
     KeyKind("tally", "hash", _PERMANENT, "figures", "metric, labels -> how often; as many as models are configured"),
     KeyKind(r"tally:\d+", "hash", _EXPIRES, "figures", "the same of one TALLY_SLOT_S, for TALLY_PAST_S"),
+    KeyKind("logs", "stream", _EXPIRES, "figures", "lines of all logs, newest LOG_LINES_KEPT, LOG_LINES_KEPT_S"),
     KeyKind("names", "hash", _PERMANENT, "figures", "owner -> what he calls himself, until he is erased"),
     KeyKind("queued", "stream", _EXPIRES, "figures", "how much waited, each QUEUE_NOTED_EVERY_S for QUEUE_PAST_S"),
     KeyKind(

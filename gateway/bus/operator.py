@@ -22,13 +22,22 @@ from gateway.contracts.messages import DeliveryRecord, InboundMessage
 from gateway.contracts.ports import (
     CountedSpan,
     DeadLetter,
+    LogLine,
     ModelFault,
     ModelTrouble,
     QueueFigures,
     QueueMoment,
     WaitingMessage,
 )
-from gateway.limits import DEAD_LETTERS_MAX, MODEL_TROUBLES_TTL_S, TALLY_PAST_S, TALLY_SLOT_S
+from gateway.limits import (
+    DEAD_LETTERS_MAX,
+    LOG_LINE_CHARS_MAX,
+    LOG_LINES_KEPT,
+    LOG_LINES_KEPT_S,
+    MODEL_TROUBLES_TTL_S,
+    TALLY_PAST_S,
+    TALLY_SLOT_S,
+)
 
 _ENTRY_ID: Final = re.compile(r"[0-9]{1,19}-[0-9]{1,19}")
 _LANES_SEARCHED: Final = 50  # in one script: a thousand messages at most, some megabytes
@@ -137,10 +146,11 @@ class Operator:
         return bool(await shard.line.call("XDEL", shard.keys.dead_letters, own_id))
 
     async def forget(self, owner: SessionKey) -> int:
-        """Drop the name and the dead letters of an owner; return how many letters there were. What a server wrote down
-        of messages that are on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what
+        """Drop name, log lines and dead letters of an owner; return how many letters there were. What a server wrote
+        down of messages that are on the bus no more, whosesoever, is on no disk from then on. It looks everywhere: what
         somebody said in a shared place is with the place."""
         await self._shards.first.line.call("HDEL", self._shards.first.keys.names, str(owner))
+        await self._forget_lines(owner)
         return sum(await self._shards.ask_all(lambda shard: _forget_in(shard, owner)))
 
     # --- reports
@@ -186,6 +196,32 @@ class Operator:
         numbers = range(newest - TALLY_PAST_S // TALLY_SLOT_S + 1, newest + 1)
         rows = await first.line.call_all([("HGETALL", first.keys.tally_slot(number)) for number in numbers])
         return [CountedSpan(number * slot_ms, _counts(row)) for number, row in zip(numbers, rows, strict=True)]
+
+    # --- logs
+
+    async def add_lines(self, lines: Sequence[LogLine]) -> None:
+        """Add lines of a process's log, which were scrubbed when they were written."""
+        first, key = self._shards.first, self._shards.first.keys.logs
+        newest: Command = ("XADD", key, "MAXLEN", "~", LOG_LINES_KEPT, "*")
+        adding: list[Command] = [
+            (*newest, "at", line.at_ms, "level", line.level, "text", line.text[:LOG_LINE_CHARS_MAX]) for line in lines
+        ]
+        await first.line.call_all([*adding, ("EXPIRE", key, LOG_LINES_KEPT_S)])
+
+    async def log_lines(self) -> Sequence[LogLine]:
+        """Return the lines that are kept, newest first."""
+        rows = await self._shards.first.line.call("XREVRANGE", self._shards.first.keys.logs, "+", "-")
+        return [
+            LogLine(int(fields[b"at"]), fields[b"level"].decode(), fields[b"text"].decode("utf-8", "replace"))
+            for _, fields in rows
+        ]
+
+    async def _forget_lines(self, owner: SessionKey) -> None:
+        first, key = self._shards.first, self._shards.first.keys.logs
+        named = re.compile(rf"(?<!\w){re.escape(str(owner))}(?!\w)".encode())
+        rows = await first.line.call("XRANGE", key, "-", "+")
+        own = [entry_id for entry_id, fields in rows if named.search(fields[b"text"])]
+        await first.line.call_all([("XDEL", key, entry_id) for entry_id in own])
 
     # --- people
 

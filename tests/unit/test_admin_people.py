@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import logging
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+import structlog
 
 from gateway.bus.bus import RedisBus
 from gateway.contracts.ids import SessionKey
@@ -13,10 +16,11 @@ from gateway.contracts.messages import CleanText, ReplyKind
 from gateway.contracts.sessions import Grant, GrantRole
 from gateway.ops.admin.sessions import OPERATOR_WROTE
 from gateway.store import Store
+from gateway.telemetry.logs import KeptLines, configure_logs
 from gateway.telemetry.metrics import ANSWER_SECONDS, MODEL_OUTCOMES, MODEL_SECONDS, TURNS, Tally
 from tests.contract.store_samples import ANN, CHAT, talk
 from tests.contract.test_store_schedules import schedule
-from tests.parts.operator_api import ADA, CLOCK, app_of, client_of, converse, message
+from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, app_of, client_of, converse, message
 
 
 @pytest.fixture
@@ -165,3 +169,34 @@ async def test_the_overview_and_the_models_tell_of_the_last_day(
     assert (asked["model"], asked["answered"], asked["failed"], asked["p50_ms"]) == ("openai/x", 2, 1, 375.0)
     assert (used["model"], used["calls_today"], used["cost_today"]) == ("demo/scripted", 1, 0.25)
     assert (await admin.get("/api/settings")).json() == []
+
+
+async def test_what_processes_log_is_found_by_a_part_of_a_line_and_by_its_level(
+    admin: httpx.AsyncClient, bus: RedisBus
+) -> None:
+    output = io.StringIO()
+    handlers = logging.getLogger().handlers[:]
+    try:
+        kept = configure_logs(SCRUBBER, as_json=False, output=output)
+        assert isinstance(kept, KeptLines)
+        log = structlog.get_logger("trivet.test")
+        log.info("turn began", turn_id="t_1", lane=str(ADA))
+        log.warning("model away", turn_id="t_2", key="sk-ant-api03-" + "a1B2" * 24)
+    finally:
+        logging.getLogger().handlers[:] = handlers
+    lines = kept.take()
+    assert "".join(f"{line.text}\n" for line in lines) == output.getvalue()
+    assert kept.take() == []
+    await bus.operator.add_lines(lines)
+
+    async def found(**asked: str) -> list[str]:
+        answer = await admin.get("/api/logs", params=asked)
+        return [line["level"] for line in answer.raise_for_status().json()]
+
+    assert await found() == ["warning", "info"]
+    assert await found(q="T_1") == ["info"]
+    assert await found(level="warning") == ["warning"]
+    assert "a1B2" not in (await admin.get("/api/logs")).text
+    assert (await admin.get("/api/logs?level=loud")).status_code == 422
+    await bus.operator.forget(ADA)
+    assert await found() == ["warning"]

@@ -38,7 +38,7 @@ from gateway.retry import RetryPolicy, retry_until_available
 from gateway.scrub import Scrubber
 from gateway.scrub.vault import scrubber_of
 from gateway.store import Store, open_store
-from gateway.telemetry.logs import configure_logs
+from gateway.telemetry.logs import configure_logs, send_lines
 from gateway.upgrade import bring_up_to_date
 
 _GRACE_S: Final = 2  # less than the supervisor gives
@@ -103,9 +103,12 @@ async def serve(
             )
             app = ActivityWatch(create_app(parts, admin_token(settings)))
             async with asyncio.TaskGroup() as group:
-                taking = group.create_task(
-                    take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
-                )
+                beside = [
+                    group.create_task(
+                        take_replies(bus.deliveries, consumer=bus.names.named(clock.new_id()), clock=clock)
+                    ),
+                    group.create_task(send_lines(bus.operator)),
+                ]
                 async with http_served(app, listener, grace_s=_GRACE_S, connections=connections) as service:
                     end_loading()
                     ready()
@@ -113,7 +116,8 @@ async def serve(
                         await stopping.wait()
                     else:
                         await _until_idle(app, service, stopping, idle_s)
-                taking.cancel()
+                for task in beside:
+                    task.cancel()
 
 
 def _settings_shown(loaded: Loaded) -> list[SettingView]:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from itertools import islice
+from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette import status
 
 from gateway.bus.operator import Operator
+from gateway.config import LogLevel
 from gateway.contracts.budgets import DAY_MS, Period, UsageSum, day_begins_ms, day_of
 from gateway.contracts.errors import BusError, StoreError
 from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures
-from gateway.limits import TALLY_SLOT_S
-from gateway.ops.admin.views import QueueView, Readiness, moment, queue_view
+from gateway.limits import LOG_LINES_KEPT, TALLY_SLOT_S
+from gateway.ops.admin.views import ApiView, Moment, QueueView, Readiness, moment, queue_view
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.telemetry.metrics import (
@@ -171,6 +173,15 @@ def readiness_routes(health: Health) -> APIRouter:
 _RECENT_SPANS: Final = 2  # the one that is not over and the one before it: ten minutes at most
 _HOUR_SPANS: Final = 3600 // TALLY_SLOT_S
 _ANSWERED: Final = "answered"
+_LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
+
+
+class LogLineView(ApiView):
+    """One line of a log."""
+
+    at: Moment = Field(validation_alias="at_ms")
+    level: str = Field(description="`debug`, `info`, `warning`, `error` or `critical`.")
+    text: str = Field(description="As it was written, secrets taken out.")
 
 
 class SpanView(BaseModel):
@@ -256,6 +267,22 @@ def overview_routes(health: Health) -> APIRouter:
                 for at_ms, found in (await health.spent_by_hour()).items()
             ],
         )
+
+    @router.get("/api/logs")
+    async def logs(
+        q: Annotated[str, Query(max_length=200, description="A part of the line, such as the id of a turn.")] = "",
+        level: Annotated[LogLevel | None, Query(description="The least important lines that are shown.")] = None,
+        limit: Annotated[int, Query(ge=1, le=LOG_LINES_KEPT)] = 200,
+    ) -> list[LogLineView]:
+        """List the newest lines that all processes logged, newest first, as far as the last day's 5,000 go back."""
+        least = 0 if level is None else _LEVELS[level.value]
+        words = q.strip().lower()
+        found = (
+            line
+            for line in await health.bus.log_lines()
+            if words in line.text.lower() and _LEVELS.get(line.level, 0) >= least
+        )
+        return list(map(LogLineView.model_validate, islice(found, limit)))
 
     @router.get("/api/settings")
     async def settings() -> list[SettingView]:

@@ -93,8 +93,11 @@ def short(count: float) -> str:
 
 
 def cost(usd: float) -> str:
-    """Show dollars; cents with two more digits where there are few of them."""
-    return "$0" if usd == 0 else f"${usd:,.4f}" if usd < 0.1 else f"${usd:,.2f}"
+    """Show dollars; cents with up to two more digits where there are few of them."""
+    if usd == 0 or usd >= 0.1:
+        return f"${usd:,.2f}" if usd else "$0"
+    digits = f"{usd:.4f}".rstrip("0")
+    return f"${digits}" if len(digits) >= len("0.00") else f"${usd:.2f}"
 
 
 def state(word: str) -> str:

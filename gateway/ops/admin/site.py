@@ -206,6 +206,7 @@ _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
         },
         "",
     ),
+    "logs": ("logs", {"lines": "/api/logs?q={q}&level={level}"}, ""),
     "audit": ("audit", {"lines": "/api/audit?subject={subject}&below={below}"}, ""),
 }
 """Each page by its address: its template, what it asks the API, and the page of the navigation that it is under."""
