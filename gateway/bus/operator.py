@@ -208,9 +208,9 @@ class Operator:
         ]
         await first.line.call_all([*adding, ("EXPIRE", key, LOG_LINES_KEPT_S)])
 
-    async def log_lines(self) -> Sequence[LogLine]:
-        """Return the lines that are kept, newest first."""
-        rows = await self._shards.first.line.call("XREVRANGE", self._shards.first.keys.logs, "+", "-")
+    async def log_lines(self, limit: int) -> Sequence[LogLine]:
+        """Return the newest lines that are kept, newest first."""
+        rows = await self._shards.first.line.call("XREVRANGE", self._shards.first.keys.logs, "+", "-", "COUNT", limit)
         return [
             LogLine(int(fields[b"at"]), fields[b"level"].decode(), fields[b"text"].decode("utf-8", "replace"))
             for _, fields in rows

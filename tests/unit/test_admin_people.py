@@ -10,7 +10,7 @@ import httpx
 import pytest
 import structlog
 
-from gateway.bus.bus import RedisBus
+from gateway.bus.bus import RedisBus, open_bus
 from gateway.contracts.ids import SessionKey
 from gateway.contracts.messages import CleanText, ReplyKind
 from gateway.contracts.sessions import Grant, GrantRole
@@ -20,6 +20,7 @@ from gateway.telemetry.logs import KeptLines, configure_logs
 from gateway.telemetry.metrics import ANSWER_SECONDS, MODEL_OUTCOMES, MODEL_SECONDS, TURNS, Tally
 from tests.contract.store_samples import ANN, CHAT, talk
 from tests.contract.test_store_schedules import schedule
+from tests.parts.databases import INSTALLATION
 from tests.parts.operator_api import ADA, CLOCK, SCRUBBER, app_of, client_of, converse, message
 
 
@@ -200,3 +201,15 @@ async def test_what_processes_log_is_found_by_a_part_of_a_line_and_by_its_level(
     assert (await admin.get("/api/logs?level=loud")).status_code == 422
     await bus.operator.forget(ADA)
     assert await found() == ["warning"]
+
+
+async def test_the_overview_says_that_the_bus_is_away_instead_of_nothing(sqlite_store: Store, valkey_url: str) -> None:
+    bus = await open_bus(valkey_url, installation=INSTALLATION)
+    async with client_of(app_of(sqlite_store, bus)) as client:
+        await converse(sqlite_store, ADA, 1)
+        await bus.close()
+        now = (await client.get("/api/overview")).json()
+        page = await client.get("/")
+    assert (now["queue"], now["ready"], now["cost_today"]) == (None, False, 0.25)
+    assert "the bus does not answer" in now["reasons"]
+    assert (page.status_code, "the bus does not answer" in page.text) == (200, True)

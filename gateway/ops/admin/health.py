@@ -17,9 +17,9 @@ from gateway.bus.operator import Operator
 from gateway.config import LogLevel
 from gateway.contracts.budgets import DAY_MS, Period, UsageSum, day_begins_ms, day_of
 from gateway.contracts.errors import BusError, StoreError
-from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures
+from gateway.contracts.ports import Clock, CountedSpan, ModelFault, ModelTrouble, QueueFigures, QueueMoment
 from gateway.limits import LOG_LINES_KEPT, TALLY_SLOT_S
-from gateway.ops.admin.views import ApiView, Moment, QueueView, Readiness, moment, queue_view
+from gateway.ops.admin.views import ApiView, Moment, QueueMomentView, QueueView, Readiness, moment, queue_view
 from gateway.scrub import Scrubber
 from gateway.store import Store
 from gateway.telemetry.metrics import (
@@ -119,6 +119,12 @@ class Health:
     async def past(self) -> Sequence[CountedSpan]:
         try:
             return await self.bus.counts_past(now_ms=self.clock.now_ms())
+        except BusError:
+            return ()
+
+    async def waited(self) -> Sequence[QueueMoment]:
+        try:
+            return await self.bus.queue_past()
         except BusError:
             return ()
 
@@ -233,6 +239,7 @@ class OverviewView(BaseModel):
     model_errors: int = Field(description="In the last hour.")
     cost_today: float = Field(description="US dollars since midnight UTC.")
     tokens_today: int
+    waited: list[QueueMomentView] = Field(description="How much waited in the last ten minutes, oldest first.")
     past: list[SpanView] = Field(description="The last day, oldest first, the one that is not over last.")
     hours: list[HourView] = Field(description="The last day, oldest first, hours in which a model was called.")
 
@@ -261,6 +268,7 @@ def overview_routes(health: Health) -> APIRouter:
             model_errors=calls - counted(hour, MODEL_OUTCOMES, None, _ANSWERED),
             cost_today=sum(each.cost_usd for each in today.values()),
             tokens_today=sum(each.tokens for each in today.values()),
+            waited=list(map(QueueMomentView.model_validate, await health.waited())),
             past=list(map(_span_view, past)),
             hours=[
                 HourView(at=moment(at_ms), cost=found.cost_usd, tokens=found.tokens)
@@ -279,7 +287,7 @@ def overview_routes(health: Health) -> APIRouter:
         words = q.strip().lower()
         found = (
             line
-            for line in await health.bus.log_lines()
+            for line in await health.bus.log_lines(LOG_LINES_KEPT if words or least else limit)
             if words in line.text.lower() and _LEVELS.get(line.level, 0) >= least
         )
         return list(map(LogLineView.model_validate, islice(found, limit)))

@@ -152,7 +152,7 @@ def site(app: FastAPI, door: AdminToken, token: str, clock: Clock) -> APIRouter:
 
 
 _SHOWN: Final[Mapping[str, tuple[str, Mapping[str, str], str]]] = {
-    "": ("overview", {"now": "/api/overview", "past": "/api/queue/past"}, ""),
+    "": ("overview", {"now": "/api/overview"}, ""),
     "sessions": (
         "sessions",
         {
