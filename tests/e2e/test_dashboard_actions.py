@@ -235,7 +235,7 @@ async def test_a_dead_letter_is_tried_again_or_dropped(page: Page, product: Prod
         for number in (1, 2):
             lost = says(SessionKey("telegram", "404"), f"poison {number}", id_=f"telegram:bot:404:{number}")
             letter = {"e": encode(lost), "reason": "attempts", "attempts": 4, "error": "boom"}
-            await asyncio.to_thread(redis.xadd, "{q0}:dlq", letter)  # type: ignore[arg-type]
+            await asyncio.to_thread(redis.xadd, "{q0}:dlq", letter)
     await page.goto("/queue")
     letters = page.get_by_role("table", name="Dead letters").locator("tbody tr")
     await press(
