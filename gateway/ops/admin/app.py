@@ -23,10 +23,9 @@ from gateway.http_guard import Guard
 from gateway.limits import ADMIN_BODY_BYTES_MAX
 from gateway.ops.admin.access import access_routes, audit_routes, limit_routes
 from gateway.ops.admin.agents import agents
-from gateway.ops.admin.belongings import belongings_routes
 from gateway.ops.admin.health import Health, SettingView, overview_routes, readiness_routes
 from gateway.ops.admin.http import AdminToken, Malformed, clean_json, no_nul, refusals, refuse_in
-from gateway.ops.admin.people import known_people, link_routes, people, usage_routes
+from gateway.ops.admin.people import belongings_routes, known_people, link_routes, people, usage_routes
 from gateway.ops.admin.sessions import conversations, dead_letters, deliveries, families, session_orders
 from gateway.ops.admin.site import site
 from gateway.ops.admin.tasks import BoardFeed, tasks
