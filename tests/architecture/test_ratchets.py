@@ -22,8 +22,8 @@ from tests.architecture.code_stats import (
 )
 
 LIMITS: Final = {
-    "files": 363,
-    "lines": 98_750,
+    "files": 366,
+    "lines": 100_095,
     "one_importer": 18.7,
     "duplicate_classes": 0,
     "no_verb": 5.9,
