@@ -84,6 +84,8 @@ addEventListener("submit", event => {
   act(form, event.submitter ?? form.querySelector("button"));
 });
 
+document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }); // on a phone
+
 const before = sessionStorage.getItem(SAID);
 if (before) say(before);
 sessionStorage.removeItem(SAID);
